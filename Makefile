@@ -1,0 +1,96 @@
+# Sluice. `make` alone lists what there is; docs/contributing.md says when to use which.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PYTHON_BIN ?= $(firstword $(shell command -v python3.11 2>/dev/null) $(shell command -v python3 2>/dev/null))
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.requirements.sha256
+REQUIREMENTS := requirements.txt requirements-dev.txt
+LONGER := (interop or browser or slow) and not soak
+JOBS ?= 2
+
+.PHONY: help
+help: ## List the commands.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Create .venv and install the pinned requirements (again only when they changed).
+	@python_bin='$(PYTHON_BIN)'; \
+	if [ -z "$$python_bin" ] || ! "$$python_bin" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
+		echo "setup: Python 3.11 is missing; install it, or name it: make setup PYTHON_BIN=/path/to/python3.11" >&2; exit 1; \
+	fi; \
+	java_bin="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	java_major=$$({ "$$java_bin" -version 2>&1 || true; } | sed -n 's/.*version "\([0-9]*\)[^"]*".*/\1/p' | head -n 1); \
+	if [ -z "$$java_major" ]; then \
+		echo "setup: Java 17 or newer is missing ($$java_bin does not run); install one (Debian: openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 1; \
+	elif [ "$$java_major" -lt 17 ]; then \
+		echo "setup: Java $$java_major is too old, Spark needs 17 or newer; install one or set JAVA_HOME to it" >&2; exit 1; \
+	fi; \
+	wanted=$$(cat $(REQUIREMENTS) | sha256sum | cut -d ' ' -f 1); \
+	if [ -x $(RUN) ] && [ "$$(cat $(STAMP) 2>/dev/null || true)" = "$$wanted" ]; then exit 0; fi; \
+	echo "setup: creating $(VENV) and installing the pinned requirements (a few minutes, once)"; \
+	[ -x $(RUN) ] || "$$python_bin" -m venv $(VENV) || \
+		{ echo "setup: Python cannot create an environment; install its venv module (Debian: python3.11-venv)" >&2; exit 1; }; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt || \
+		{ echo "setup: installing the requirements failed; the lines above say why, and 'make setup' tries again" >&2; exit 1; }; \
+	echo "$$wanted" > $(STAMP); \
+	echo "setup: done"
+
+.PHONY: up
+up: setup ## Start everything, print the address and a login, start the demo.
+	@$(RUN) manage.py up
+
+.PHONY: down
+down: ## Stop everything that `make up` started; data stays.
+	@[ -x $(RUN) ] || { echo "down: nothing is set up, so nothing runs"; exit 0; }; $(RUN) manage.py down
+
+.PHONY: status
+status: setup ## Show which processes run, and the address.
+	@$(RUN) manage.py status
+
+.PHONY: doctor
+doctor: setup ## Check Java, ports, disk and versions, one line each.
+	@$(RUN) manage.py doctor
+
+.PHONY: demo
+demo: setup ## Start the demo again on a running node.
+	@$(RUN) manage.py demo --start
+
+.PHONY: lint
+lint: setup ## Ruff.
+	@$(RUN) -m ruff check .
+
+.PHONY: format
+format: setup ## Let ruff lay out the code and order the imports.
+	@$(RUN) -m ruff check --select I --fix --quiet . && $(RUN) -m ruff format .
+
+.PHONY: types
+types: setup ## Mypy, strict.
+	@$(RUN) -m mypy
+
+.PHONY: layers
+layers: setup ## Import rules.
+	@$(VENV)/bin/lint-imports --no-timing
+
+.PHONY: check
+check: lint types layers ## Lint, types and layers.
+
+.PHONY: test
+test: setup ## Every test that needs nothing but this checkout (under 10 minutes on 2 cores).
+	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup -m "not (interop or browser or slow or soak)"
+
+.PHONY: scenarios
+scenarios: setup ## The stories: two or more writers on one table.
+	@$(RUN) -m pytest tests/scenarios
+
+.PHONY: browser
+browser: setup ## The pages in a real Chromium.
+	@$(RUN) -m pytest -m browser
+
+.PHONY: longer
+longer: setup ## What CI runs last: whole nodes, other engines, the browser.
+	@$(RUN) -m pytest -m "$(LONGER)"
