@@ -1,0 +1,244 @@
+"""The messages that the control plane sends to workers: plain JSON out, a checked value back in.
+
+Standard library only, so that a web process builds one without loading the engine. `from_message`
+trusts nothing: an unknown key, a missing key or a value of another type raises InvalidInput before
+anything is touched.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self, TypeVar
+from urllib.parse import urlsplit
+
+from workers.errors import InvalidInput
+
+JsonScalar = str | int | float | bool | None
+Source = Mapping[str, JsonScalar]
+_JobT = TypeVar("_JobT")
+
+OPERATIONS = ("upsert", "bulk_insert")
+SOURCE_KINDS = ("demo_stream", "demo_backfill", "demo_evolve", "csv", "parquet")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
+_INSTANT = re.compile(r"[0-9]{17}\Z")
+_TEXT_CHARS_MAX = 4_000
+_ENTRIES_MAX = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteJob:
+    """Write one source into one table, in a process of its own, under one operation."""
+
+    TASK: ClassVar[str] = "workers.tasks.launch_write"
+
+    operation_id: str
+    table: str
+    """The table's absolute location."""
+    source: Source
+    """`kind` says which source; the rest belongs to that source and is checked by it."""
+    operation: str = "upsert"
+    stream: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    session_id: str
+    user_id: str = "sluice"
+    run_dir: str
+    report_url: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.operation_id, "operation_id")
+        _check_location(self.table, "table")
+        _check_source(self.source)
+        if self.operation not in OPERATIONS:
+            raise InvalidInput("operation is not supported", operation=_shown(self.operation))
+        if self.stream is not None:
+            _check_name(self.stream, "stream")
+        _check_texts(self.options, "options")
+        _check_texts(self.spark_conf, "spark_conf")
+        _check_session(self.session_id)
+        _check_name(self.user_id, "user_id")
+        _check_directory(self.run_dir, "run_dir")
+        _check_report_url(self.report_url)
+
+    def to_message(self) -> dict[str, Any]:
+        return _to_message(self)
+
+    @classmethod
+    def from_message(cls, message: object) -> Self:
+        """Raises InvalidInput."""
+        return _from_message(cls, message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackJob:
+    """Undo one instant exactly as the plan with this hash said."""
+
+    TASK: ClassVar[str] = "workers.tasks.rollback"
+
+    operation_id: str
+    table: str
+    instant: str
+    plan_hash: str
+    reason: str
+    by: str
+    report_url: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.operation_id, "operation_id")
+        _check_location(self.table, "table")
+        _check_instant(self.instant)
+        _check_text(self.plan_hash, "plan_hash")
+        _check_text(self.reason, "reason")
+        _check_text(self.by, "by")
+        _check_report_url(self.report_url)
+
+    def to_message(self) -> dict[str, Any]:
+        return _to_message(self)
+
+    @classmethod
+    def from_message(cls, message: object) -> Self:
+        """Raises InvalidInput."""
+        return _from_message(cls, message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelJob:
+    """End the driver of one write and its tasks, then settle what it left on the table."""
+
+    TASK: ClassVar[str] = "workers.tasks.cancel_write"
+
+    operation_id: str
+    table: str
+    session_id: str
+    user_id: str = "sluice"
+    pid: int | None = None
+    """The driver's process, also the id of its group; None when it never reported one."""
+    run_dir: str
+    reason: str = "cancelled"
+    by: str = "control plane"
+    report_url: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.operation_id, "operation_id")
+        _check_location(self.table, "table")
+        _check_session(self.session_id)
+        _check_name(self.user_id, "user_id")
+        _check_pid(self.pid)
+        _check_directory(self.run_dir, "run_dir")
+        _check_text(self.reason, "reason")
+        _check_text(self.by, "by")
+        _check_report_url(self.report_url)
+
+    def to_message(self) -> dict[str, Any]:
+        return _to_message(self)
+
+    @classmethod
+    def from_message(cls, message: object) -> Self:
+        """Raises InvalidInput."""
+        return _from_message(cls, message)
+
+
+def _to_message(job: Any) -> dict[str, Any]:
+    values = ((entry.name, getattr(job, entry.name)) for entry in fields(job))
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values}
+
+
+def _from_message(cls: Callable[..., _JobT], message: object) -> _JobT:
+    if not isinstance(message, dict) or not all(isinstance(key, str) for key in message):
+        raise InvalidInput("message is not a JSON object", type=type(message).__name__)
+    known = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]
+    if unknown := sorted(set(message) - known):
+        raise InvalidInput("message has unknown keys", keys=[_shown(key) for key in unknown[:10]])
+    try:
+        return cls(**message)
+    except TypeError as error:
+        raise InvalidInput(
+            "message lacks a key", known=sorted(known), got=sorted(message)
+        ) from error
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]
+
+
+def _check_text(value: object, name: str) -> None:
+    if not isinstance(value, str) or not value or len(value) > _TEXT_CHARS_MAX or "\x00" in value:
+        raise InvalidInput("value is not a text of sensible length", name=name, value=_shown(value))
+
+
+def _check_name(value: object, name: str) -> None:
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise InvalidInput("value is not a plain name", name=name, value=_shown(value))
+
+
+def _check_instant(value: object) -> None:
+    if not isinstance(value, str) or not _INSTANT.match(value):
+        raise InvalidInput("instant is not 17 digits", instant=_shown(value))
+
+
+def _check_directory(value: object, name: str) -> None:
+    _check_text(value, name)
+    assert isinstance(value, str)
+    if not value.startswith("/") or posixpath.normpath(value) != value:
+        raise InvalidInput("path is not absolute and normal", name=name, value=_shown(value))
+
+
+def _check_location(value: object, name: str) -> None:
+    """An absolute path or a URL; whether it lies under a root is the worker's check."""
+    _check_text(value, name)
+    assert isinstance(value, str)
+    if "://" not in value:
+        _check_directory(value, name)
+        return
+    parts = urlsplit(value)
+    if not parts.scheme.isalnum() or parts.query or parts.fragment or ".." in parts.path.split("/"):
+        raise InvalidInput("location is not a plain URL", name=name, value=_shown(value))
+
+
+def _check_source(value: object) -> None:
+    if not isinstance(value, Mapping) or len(value) > _ENTRIES_MAX:
+        raise InvalidInput("source is not a small JSON object", value=_shown(value))
+    for key, entry in value.items():
+        if not isinstance(key, str) or not isinstance(entry, str | int | float | bool | None):
+            raise InvalidInput("source holds more than plain values", key=_shown(key))
+    if value.get("kind") not in SOURCE_KINDS:
+        raise InvalidInput("source kind is unknown", kind=_shown(value.get("kind")))
+
+
+def _check_texts(value: object, name: str) -> None:
+    if not isinstance(value, Mapping) or len(value) > _ENTRIES_MAX:
+        raise InvalidInput("value is not a small JSON object", name=name, value=_shown(value))
+    for key, entry in value.items():
+        _check_text(key, name)
+        if not isinstance(entry, str) or len(entry) > _TEXT_CHARS_MAX:
+            raise InvalidInput("value of a setting is not a text", name=name, key=_shown(key))
+
+
+def _check_session(value: object) -> None:
+    try:
+        plain = isinstance(value, str) and str(uuid.UUID(value)) == value
+    except ValueError:
+        plain = False
+    if not plain:
+        raise InvalidInput("session id is not a UUID in lower case", session_id=_shown(value))
+
+
+def _check_pid(value: object) -> None:
+    """Process 1 and group 0 are never ours to signal."""
+    if value is not None and (type(value) is not int or not 1 < value < 2**31):
+        raise InvalidInput("pid is not a process id", pid=_shown(value))
+
+
+def _check_report_url(value: object) -> None:
+    if value is None:
+        return
+    _check_text(value, "report_url")
+    assert isinstance(value, str)
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise InvalidInput("report URL is not plain HTTP", report_url=_shown(value))

@@ -1,0 +1,148 @@
+"""Reports to the control plane over HTTP: one thread, a bounded queue, no waiting caller.
+
+A full queue drops its oldest report; a control plane that is away costs one warning per report,
+never a commit. No redirect is followed and no proxy asked: the worker token goes to the configured
+address or nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections import deque
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
+
+from workers.clock import Clock, SystemClock
+from workers.reporting.report import OperationReport, Reporter, ReportState, SilentReporter
+
+TOKEN_VARIABLE = "SLUICE_WORKER_TOKEN"  # noqa: S105 -- the name of a variable, not a token
+
+_QUEUE_MAX = 200
+_TIMEOUT_S = 3.0
+_FINAL_ATTEMPTS_MAX = 5
+_RETRY_S = 0.5
+_BODY_BYTES_MAX = 256 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+def reporter_for(report_url: str | None, *, token: str | None = None) -> Reporter:
+    """An HTTP reporter where there is somebody to report to, else a silent one."""
+    if report_url is None:
+        return SilentReporter()
+    return HttpReporter(report_url, token=token or os.environ.get(TOKEN_VARIABLE, ""))
+
+
+class HttpReporter:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str,
+        clock: Clock | None = None,
+        queue_max: int = _QUEUE_MAX,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        self._url = url
+        self._token = token
+        self._clock = clock or SystemClock()
+        self._timeout_s = timeout_s
+        self._queue_max = queue_max
+        self._changed = threading.Condition()
+        self._queue: deque[OperationReport] = deque()
+        self._is_closing = False
+        self._is_sending = False
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped
+
+    def send(self, report: OperationReport) -> None:
+        with self._changed:
+            if self._is_closing:
+                return
+            self._forget_outdated(report)
+            if len(self._queue) >= self._queue_max:
+                self._drop(self._queue.popleft(), "the queue is full")
+            self._queue.append(report)
+            self._changed.notify_all()
+
+    def close(self, *, wait_s: float = 5.0) -> None:
+        deadline = self._clock.monotonic_s() + wait_s
+        with self._changed:
+            while self._queue or self._is_sending:
+                left_s = deadline - self._clock.monotonic_s()
+                if left_s <= 0:
+                    break
+                self._changed.wait(left_s)
+            self._is_closing = True
+            while self._queue:
+                self._drop(self._queue.popleft(), "the reporter closes")
+            self._changed.notify_all()
+
+    def _forget_outdated(self, report: OperationReport) -> None:
+        """Only the newest progress of an operation is worth sending."""
+        if report.state is not ReportState.PROGRESS or not self._queue:
+            return
+        last = self._queue[-1]
+        if last.state is ReportState.PROGRESS and last.operation_id == report.operation_id:
+            self._queue.pop()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_sending = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._queue) or self._is_closing)
+                if not self._queue:
+                    return
+                report = self._queue.popleft()
+                self._is_sending = True
+            self._deliver(report)
+
+    def _deliver(self, report: OperationReport) -> None:
+        attempts_max = _FINAL_ATTEMPTS_MAX if report.state.is_final else 1
+        problem = ""
+        for attempt in range(attempts_max):
+            try:
+                self._post(report)
+            except (OSError, HTTPException, ValueError) as error:
+                problem = f"{type(error).__name__}: {error}"
+            else:
+                return
+            if self._is_closing:
+                break
+            if attempt + 1 < attempts_max:
+                self._clock.sleep(_RETRY_S * 2**attempt)
+        self._drop(report, problem)
+
+    def _post(self, report: OperationReport) -> None:
+        body = json.dumps(report.to_message()).encode()
+        if len(body) > _BODY_BYTES_MAX:
+            raise ValueError(f"report is too large: bytes={len(body)}")
+        parts = urlsplit(self._url)
+        connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        connection = connect(parts.hostname or "", parts.port, timeout=self._timeout_s)
+        headers = {"Content-Type": "application/json", "Authorization": f"Worker {self._token}"}
+        try:
+            connection.request("POST", parts.path or "/", body=body, headers=headers)
+            status = connection.getresponse().status
+        finally:
+            connection.close()
+        if not 200 <= status < 300:
+            raise HTTPException(f"status={status}")
+
+    def _drop(self, report: OperationReport, reason: str) -> None:
+        self._dropped += 1
+        _log.warning(
+            "report not delivered: operation=%s state=%s reason=%s",
+            report.operation_id,
+            report.state.value,
+            reason,
+        )

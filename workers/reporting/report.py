@@ -1,0 +1,91 @@
+"""One report about one operation, and who takes it. Nothing here touches the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class ReportState(StrEnum):
+    RUNNING = "running"
+    PROGRESS = "progress"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CONFLICTED = "conflicted"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (ReportState.RUNNING, ReportState.PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    done: int
+    total: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationReport:
+    operation_id: str
+    state: ReportState
+    message: str = ""
+    progress: Progress | None = None
+    instant: str | None = None
+    pid: int | None = None
+    outcome: Mapping[str, Any] | None = None
+    """JSON values only."""
+
+    def to_message(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"operation_id": self.operation_id, "state": self.state.value}
+        if self.message:
+            message["message"] = self.message
+        if self.progress is not None:
+            message["progress"] = {
+                "done": self.progress.done,
+                "total": self.progress.total,
+                "unit": self.progress.unit,
+            }
+        for name in ("instant", "pid", "outcome"):
+            if (value := getattr(self, name)) is not None:
+                message[name] = dict(value) if isinstance(value, Mapping) else value
+        return message
+
+
+class Reporter(Protocol):
+    def send(self, report: OperationReport) -> None:
+        """Take the report and return at once; it may never arrive."""
+
+    def close(self, *, wait_s: float = 5.0) -> None:
+        """Try for at most `wait_s` to deliver what is still queued."""
+
+
+@dataclass(slots=True)
+class RecordingReporter:
+    """Keeps what it was told, for tests and for embedded use."""
+
+    reports: list[OperationReport] = field(default_factory=list)
+
+    def send(self, report: OperationReport) -> None:
+        self.reports.append(report)
+
+    def close(self, *, wait_s: float = 5.0) -> None:
+        return
+
+    @property
+    def final(self) -> OperationReport | None:
+        return next((report for report in reversed(self.reports) if report.state.is_final), None)
+
+
+class SilentReporter:
+    """For jobs that nobody watches."""
+
+    def send(self, report: OperationReport) -> None:
+        return
+
+    def close(self, *, wait_s: float = 5.0) -> None:
+        return
