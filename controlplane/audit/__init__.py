@@ -1,0 +1,1 @@
+"""An append-only record of who asked for what, and how it ended."""

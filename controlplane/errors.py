@@ -1,0 +1,45 @@
+"""What a person or a client can be told: a stable code, one sentence, the values it speaks of.
+
+Only `controlplane.api.errors` maps codes to HTTP.
+"""
+
+from __future__ import annotations
+
+
+class ControlPlaneError(Exception):
+    """A request that was understood and is refused."""
+
+    code = "refused"
+
+    def __init__(self, message: str, **values: object) -> None:
+        self.message = message
+        self.values = values
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        listed = " ".join(f"{name}={value}" for name, value in self.values.items())
+        return f"{self.message}: {listed}" if listed else self.message
+
+
+class InvalidRequest(ControlPlaneError):
+    """Correct it and send it again."""
+
+    code = "invalid_request"
+
+
+class PlanVoid(ControlPlaneError):
+    """The table moved on since the plan was shown. Look at the new plan."""
+
+    code = "plan_changed"
+
+
+class NotAllowedNow(ControlPlaneError):
+    """Right request, wrong moment: the object is in a state that does not permit it."""
+
+    code = "not_allowed_now"
+
+
+class StorageUnavailable(ControlPlaneError):
+    """Table storage did not answer; nothing was changed."""
+
+    code = "storage_unavailable"

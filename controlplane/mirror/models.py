@@ -1,0 +1,179 @@
+"""What the last sync saw. Storage is the truth: empty these tables and sync again.
+
+StreamStatus and ServerSample are measurements, not projections; they come back with the next measurement.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from django.db import models
+
+from controlplane.fields import InstantTimeField
+from controlplane.tables.models import Table
+
+Liveness = Literal["alive", "suspect", "expired", "gone"]
+SUSPECT_PART = 0.5
+"""A writer that used up this part of its tolerance deserves a look before recovery acts."""
+
+
+class InstantRecord(models.Model):
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="instants")
+    requested_at = InstantTimeField()
+    action = models.CharField(max_length=16)
+    state = models.CharField(max_length=16)
+    completed_at = InstantTimeField(null=True)
+    operation_type = models.CharField(max_length=32, blank=True)
+    writer_name = models.CharField(max_length=200, blank=True)
+    stream = models.CharField(max_length=100, blank=True)
+    rows = models.BigIntegerField(null=True)
+    files = models.PositiveIntegerField(null=True)
+    bytes = models.BigIntegerField(null=True)
+    partitions = models.PositiveIntegerField(null=True)
+    operation_ref = models.CharField(max_length=64, blank=True)
+    metadata = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["table", "requested_at", "action"], name="instant_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(state="completed", completed_at__isnull=False)
+                | (~models.Q(state="completed") & models.Q(completed_at__isnull=True)),
+                name="instant_completed_has_time",
+            ),
+        ]
+        indexes = [
+            # The timeline window asks for what had not ended before its start.
+            models.Index(fields=["table", "completed_at"], name="instant_by_completion"),
+            models.Index(fields=["table", "state"], name="instant_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.requested_at}.{self.action}.{self.state}"
+
+
+class SchemaRecord(models.Model):
+    """The schema a completed commit carried, kept where it differs from the commit before."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="schemas")
+    instant = InstantTimeField()
+    completed_at = InstantTimeField()
+    writer_name = models.CharField(max_length=200, blank=True)
+    avro = models.JSONField()
+    fingerprint = models.CharField(max_length=64)
+    columns = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["table", "instant"], name="schema_once")]
+
+    def __str__(self) -> str:
+        return f"{self.instant} {self.fingerprint[:8]}"
+
+
+class HeartbeatRecord(models.Model):
+    """One writer's heartbeat file. Liveness is computed from `beat_at`, never stored."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="heartbeats")
+    instant = InstantTimeField()
+    beat_at = models.DateTimeField()
+    interval_ms = models.PositiveIntegerField()
+    tolerable_misses = models.PositiveIntegerField()
+    writer_name = models.CharField(max_length=200, blank=True)
+    stream = models.CharField(max_length=100, blank=True)
+    mode = models.CharField(max_length=64, blank=True)
+    operation = models.CharField(max_length=32, blank=True)
+    operation_ref = models.CharField(max_length=64, blank=True)
+    host = models.CharField(max_length=255, blank=True)
+    pid = models.PositiveIntegerField(null=True)
+    is_gone = models.BooleanField(default=False)
+    last_seen = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["table", "instant"], name="heartbeat_once")]
+        indexes = [models.Index(fields=["table", "is_gone"], name="heartbeat_present")]
+
+    def __str__(self) -> str:
+        return f"{self.writer_name} {self.instant}"
+
+    @property
+    def tolerance_s(self) -> float:
+        return self.interval_ms * self.tolerable_misses / 1000
+
+    def liveness(self, *, age_s: float) -> Liveness:
+        """What the age of the last beat says; the same rule by which recovery acts."""
+        if self.is_gone:
+            return "gone"
+        if age_s > self.tolerance_s:
+            return "expired"
+        return "suspect" if age_s > self.tolerance_s * SUSPECT_PART else "alive"
+
+
+class MarkerCount(models.Model):
+    """Markers of one pending instant, by kind (CREATE, MERGE, APPEND)."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="marker_counts")
+    instant = InstantTimeField()
+    kind = models.CharField(max_length=16)
+    count = models.PositiveIntegerField()
+    sample = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table", "instant", "kind"], name="marker_count_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.instant} {self.kind}: {self.count}"
+
+
+class SyncMark(models.Model):
+    """How far the sync of one table has come, and who is at it."""
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="sync_mark")
+    last_completed_at = InstantTimeField(blank=True)
+    listing_hash = models.CharField(max_length=64, blank=True)
+    synced_at = models.DateTimeField(null=True)
+    running_until = models.DateTimeField(null=True)
+    """While in the future, another process is syncing; a process that died lets it pass."""
+
+    def __str__(self) -> str:
+        return f"{self.table} up to {self.last_completed_at}"
+
+
+class StreamStatus(models.Model):
+    """How complete the joined rows are for one stream, measured by reading the table now and then."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="streams")
+    stream = models.CharField(max_length=100)
+    columns = models.JSONField(default=list)
+    rows_with = models.BigIntegerField(default=0)
+    rows_without = models.BigIntegerField(default=0)
+    last_event_time = models.CharField(max_length=64, null=True)
+    last_commit_at = InstantTimeField(null=True)
+    lag_s = models.FloatField(null=True)
+    sampled_at = models.DateTimeField()
+    sampled_instant = InstantTimeField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["table", "stream"], name="stream_once")]
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.stream}"
+
+
+class ServerSample(models.Model):
+    """One look at the marker server's own figures."""
+
+    at = models.DateTimeField(db_index=True)
+    queue_depth = models.PositiveIntegerField(default=0)
+    batches = models.BigIntegerField(default=0)
+    requests = models.BigIntegerField(default=0)
+    p50_ms = models.FloatField(null=True)
+    p95_ms = models.FloatField(null=True)
+    pid = models.PositiveIntegerField(null=True)
+    up = models.BooleanField()
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S} {'up' if self.up else 'down'}"

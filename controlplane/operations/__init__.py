@@ -1,0 +1,1 @@
+"""What people asked for: writes, rollbacks, and the marker server; each a row with a state machine."""

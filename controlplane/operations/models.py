@@ -1,0 +1,88 @@
+"""Operation: one thing somebody asked for, in the database before it is in any queue. MarkerServer: the one we run."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+from controlplane.fields import InstantTimeField
+from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.tables.models import Table
+
+
+class Operation(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(
+        max_length=16, choices=[(kind.value, kind.value) for kind in OperationKind]
+    )
+    state = models.CharField(
+        max_length=16,
+        choices=[(state.value, state.value) for state in OperationState],
+        default=OperationState.QUEUED.value,
+    )
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="operations"
+    )
+    requested_at = models.DateTimeField(auto_now_add=True)
+    sent_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    changed_at = models.DateTimeField(auto_now=True)
+    reason = models.CharField(max_length=500, blank=True)
+    parameters = models.JSONField(default=dict)
+    plan = models.JSONField(default=dict)
+    plan_hash = models.CharField(max_length=64, blank=True)
+    instant = InstantTimeField(blank=True)
+    session_id = models.CharField(max_length=64, blank=True)
+    user_id_spark = models.CharField(max_length=64, blank=True)
+    pid = models.PositiveIntegerField(null=True)
+    progress_done = models.BigIntegerField(default=0)
+    progress_total = models.BigIntegerField(default=0)
+    progress_unit = models.CharField(max_length=32, blank=True)
+    message = models.TextField(blank=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    idempotency_key = models.CharField(max_length=100, null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["requested_by", "idempotency_key"],
+                condition=models.Q(idempotency_key__isnull=False),
+                name="operation_once_per_key",
+            ),
+            models.UniqueConstraint(
+                fields=["table", "instant"],
+                condition=models.Q(kind="rollback", state__in=sorted(OPEN)),
+                name="one_open_rollback_per_instant",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["table", "-requested_at"], name="operation_by_table"),
+            models.Index(fields=["state"], name="operation_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id} {self.state}"
+
+
+class MarkerServer(models.Model):
+    """The marker server of this node, as its supervision last saw it. There is one row."""
+
+    class State(models.TextChoices):
+        RUNNING = "running"
+        DRAINING = "draining"
+        DOWN = "down"
+
+    port = models.PositiveIntegerField(unique=True)
+    pid = models.PositiveIntegerField(null=True)
+    state = models.CharField(max_length=16, choices=State, default=State.DOWN)
+    started_at = models.DateTimeField(null=True)
+    restarts = models.PositiveIntegerField(default=0)
+    running_until = models.DateTimeField(null=True)
+    """While in the future, another process supervises."""
+
+    def __str__(self) -> str:
+        return f"marker server on {self.port}: {self.state}"

@@ -1,0 +1,151 @@
+"""Operations and the marker server, as plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from controlplane.mirror.models import ServerSample
+from controlplane.operations.models import MarkerServer, Operation
+from controlplane.operations.states import FINAL, OperationState
+from controlplane.tables.models import Table
+
+SAMPLES_SHOWN_FOR = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow:
+    id: UUID
+    table_slug: str
+    kind: str
+    state: str
+    is_final: bool
+    requested_by: str
+    requested_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    reason: str
+    instant: str
+    writer: str
+    message: str
+    progress_done: int
+    progress_total: int
+    progress_unit: str
+    progress_pct: float | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationDetail:
+    row: OperationRow
+    parameters: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    plan_hash: str
+    pid: int | None
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRow:
+    at: datetime
+    up: bool
+    queue_depth: int
+    batches: int
+    requests: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerServerStatus:
+    state: str
+    """running, draining or down"""
+    port: int | None
+    pid: int | None
+    started_at: datetime | None
+    restarts: int
+    latest: SampleRow | None
+    samples: list[SampleRow]
+    """Of the last five minutes, oldest first."""
+
+
+def operation_detail(id: UUID | str) -> OperationDetail | None:
+    """One operation; None when there is none. Ask `access_table` with its slug before showing it."""
+    found = _operations().filter(pk=id).first()
+    if found is None:
+        return None
+    return OperationDetail(
+        row=operation_row(found),
+        parameters=found.parameters,
+        plan=found.plan,
+        plan_hash=found.plan_hash,
+        pid=found.pid,
+        session_id=found.session_id,
+    )
+
+
+def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:
+    """The newest requests first."""
+    found = _operations().filter(table=table).order_by("-requested_at")[:limit]
+    return [operation_row(operation) for operation in found]
+
+
+def marker_server_status() -> MarkerServerStatus:
+    """The marker server and its last five minutes. Two queries."""
+    server = MarkerServer.objects.order_by("pk").first()
+    since = timezone.now() - SAMPLES_SHOWN_FOR
+    samples = [
+        SampleRow(
+            at=sample.at,
+            up=sample.up,
+            queue_depth=sample.queue_depth,
+            batches=sample.batches,
+            requests=sample.requests,
+            p50_ms=sample.p50_ms,
+            p95_ms=sample.p95_ms,
+        )
+        for sample in ServerSample.objects.filter(at__gte=since).order_by("at")
+    ]
+    return MarkerServerStatus(
+        state=server.state if server else MarkerServer.State.DOWN.value,
+        port=server.port if server else None,
+        pid=server.pid if server else None,
+        started_at=server.started_at if server else None,
+        restarts=server.restarts if server else 0,
+        latest=samples[-1] if samples else None,
+        samples=samples,
+    )
+
+
+def operation_row(operation: Operation) -> OperationRow:
+    total = operation.progress_total
+    return OperationRow(
+        id=operation.pk,
+        table_slug=operation.table.slug,
+        kind=operation.kind,
+        state=operation.state,
+        is_final=OperationState(operation.state) in FINAL,
+        requested_by=operation.requested_by.get_username() if operation.requested_by else "",
+        requested_at=operation.requested_at,
+        started_at=operation.started_at,
+        finished_at=operation.finished_at,
+        reason=operation.reason,
+        instant=operation.instant,
+        writer=str(operation.parameters.get("writer", "")),
+        message=operation.message,
+        progress_done=operation.progress_done,
+        progress_total=total,
+        progress_unit=operation.progress_unit,
+        progress_pct=min(100.0, 100 * operation.progress_done / total) if total else None,
+        attempts=operation.attempts,
+    )
+
+
+def _operations() -> QuerySet[Operation]:
+    return Operation.objects.select_related("table", "requested_by")

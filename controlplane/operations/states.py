@@ -1,0 +1,54 @@
+"""The states of an operation and the moves between them, as one table. Pure.
+
+A report is a hint and may come late, twice or never; the mirror's proof may arrive first. So a state that a hint set
+may still be corrected by proof: `unknown` ends in whatever the decision object says.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class OperationState(StrEnum):
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    UNKNOWN = "unknown"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CONFLICTED = "conflicted"
+    ROLLED_BACK = "rolled_back"
+    CANCELLED = "cancelled"
+
+
+class OperationKind(StrEnum):
+    WRITE = "write"
+    ROLLBACK = "rollback"
+    CANCEL = "cancel"
+
+
+_S = OperationState
+FINAL: frozenset[OperationState] = frozenset(
+    {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED}
+)
+OPEN: frozenset[OperationState] = frozenset(_S) - FINAL
+_ENDS = FINAL | {_S.UNKNOWN}
+
+ALLOWED: dict[OperationState, frozenset[OperationState]] = {
+    _S.QUEUED: frozenset({_S.STARTING, _S.RUNNING, _S.CANCELLING}) | _ENDS,
+    _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.CANCELLING}) | _ENDS,
+    _S.RUNNING: frozenset({_S.CANCELLING}) | _ENDS,
+    _S.CANCELLING: _ENDS,
+    _S.UNKNOWN: FINAL,
+    # A failed driver may have committed before it died, and recovery may undo what it left.
+    _S.FAILED: frozenset({_S.SUCCEEDED, _S.CONFLICTED, _S.ROLLED_BACK}),
+    _S.CANCELLED: frozenset({_S.SUCCEEDED, _S.ROLLED_BACK}),
+    _S.SUCCEEDED: frozenset(),
+    _S.CONFLICTED: frozenset(),
+    _S.ROLLED_BACK: frozenset(),
+}
+
+
+def may_move(current: OperationState, wanted: OperationState) -> bool:
+    return wanted in ALLOWED[current]

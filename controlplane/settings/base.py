@@ -1,0 +1,195 @@
+"""Settings that every way of running shares. Values come from SLUICE_* variables; each has a safe default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from csp.constants import NONE, SELF
+
+from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
+from controlplane.settings.secrets import read_secrets
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
+SLUICE_TABLE_ROOTS = tuple(
+    os.path.realpath(root)
+    for root in (os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables")).split(
+        os.pathsep
+    )
+    if root
+)
+_secrets = read_secrets(SLUICE_HOME)
+SECRET_KEY = _secrets.django_secret_key
+SLUICE_WORKER_TOKEN = _secrets.worker_token
+SLUICE_MARKER_SECRET = _secrets.marker_secret
+
+SLUICE_PORT = int(os.environ.get("SLUICE_PORT") or 8000)
+SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8765)
+SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
+SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
+SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
+
+DEBUG = False
+ALLOWED_HOSTS = [
+    host
+    for host in (os.environ.get("SLUICE_ALLOWED_HOSTS") or "127.0.0.1,localhost,[::1]").split(",")
+    if host
+]
+CSRF_TRUSTED_ORIGINS = [
+    origin for origin in (os.environ.get("SLUICE_TRUSTED_ORIGINS") or "").split(",") if origin
+]
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "csp",
+    "django_htmx",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "controlplane.accounts",
+    "controlplane.audit",
+    "controlplane.tables",
+    "controlplane.mirror",
+    "controlplane.writers",
+    "controlplane.operations",
+    "controlplane.api",
+    *(["controlplane.node"] if (BASE_DIR / "controlplane/node/management").is_dir() else []),
+    *(["web"] if (BASE_DIR / "web/urls.py").is_file() else []),
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "controlplane.audit.middleware.RequestIdMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "controlplane.urls"
+ASGI_APPLICATION = "controlplane.asgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ]
+        },
+    }
+]
+
+DATABASES = {
+    "default": database(os.environ.get("SLUICE_DATABASE") or str(SLUICE_HOME / "db.sqlite3"))
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+CACHES: dict[str, dict[str, Any]] = {
+    "default": (
+        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": SLUICE_REDIS_URL}
+        if SLUICE_REDIS_URL
+        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    )
+}
+
+AUTHENTICATION_BACKENDS = ["controlplane.accounts.backends.ThrottledBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+    )
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:", "blob:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "/static/"
+STATIC_ROOT = SLUICE_HOME / "static"
+STATICFILES_DIRS: list[Path] = []
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+# Some packaged stylesheets name source maps that they do not ship.
+WHITENOISE_MANIFEST_STRICT = False
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "controlplane.api.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["controlplane.api.auth.IsViewer"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "controlplane.api.errors.answer",
+    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.ScopedRateThrottle"],
+    "DEFAULT_THROTTLE_RATES": {"rollback": "5/min"},
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Sluice",
+    "DESCRIPTION": "What many writers do to one lakehouse table, and how to undo it.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+REST_KNOX = {"TOKEN_TTL": None, "AUTH_HEADER_PREFIX": "Token"}
+
+CELERY_BROKER_URL = redis_for_celery(SLUICE_REDIS_URL) or "memory://"
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "controlplane.settings.logs.OneLineFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL") or "INFO"},
+}

@@ -1,0 +1,55 @@
+"""Addresses given as one text: the database and Redis, in the spellings that each library expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+_BUSY_TIMEOUT_S = 5
+
+
+def database(address: str) -> dict[str, Any]:
+    """Django's database settings for a path, a `sqlite:` URL or a `postgres:` URL."""
+    parts = urlsplit(address)
+    if parts.scheme in ("postgres", "postgresql"):
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.hostname or "",
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+        }
+    if parts.scheme == "sqlite":
+        return sqlite(parts.path)
+    if parts.scheme == "":
+        return sqlite(address)
+    raise ImproperlyConfigured(f"SLUICE_DATABASE has an unknown scheme: {parts.scheme}")
+
+
+def sqlite(path: str | Path) -> dict[str, Any]:
+    """WAL and immediate transactions, so that a writer waits instead of failing; never mmap."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": {
+            "timeout": _BUSY_TIMEOUT_S,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+
+
+def redis_for_clients(address: str) -> str:
+    """The form redis-py reads: a socket is `unix:///path`."""
+    return address.replace("redis+socket://", "unix://", 1)
+
+
+def redis_for_celery(address: str) -> str:
+    """The form Celery reads: a socket is `redis+socket:///path`."""
+    return address.replace("unix://", "redis+socket://", 1)

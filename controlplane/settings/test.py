@@ -1,0 +1,27 @@
+"""What pytest uses: a file of its own for the database, no Redis, tasks that run where they are called."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from controlplane.settings.base import *  # noqa: F403  (Django settings are composed by star import)
+from controlplane.settings.base import REST_FRAMEWORK
+from controlplane.settings.connections import sqlite
+
+SECRET_KEY = "a key for tests only"
+SLUICE_HOME = Path(tempfile.gettempdir()) / "sluice-test"
+SLUICE_WORKER_TOKEN = "worker-token-for-tests"
+SLUICE_MARKER_SECRET = "marker-secret-for-tests"
+SLUICE_REDIS_URL = ""
+CELERY_BROKER_URL = "memory://"
+ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
+
+DATABASES = {"default": sqlite(":memory:")}
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+REST_FRAMEWORK = {**REST_FRAMEWORK, "DEFAULT_THROTTLE_RATES": {"rollback": None}}

@@ -1,0 +1,1 @@
+"""Registered tables and who may see them."""

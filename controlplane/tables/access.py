@@ -1,0 +1,37 @@
+"""`access_table`: the only door to a Table. No view gets one in another way."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from controlplane.accounts.roles import is_admin, is_viewer
+from controlplane.tables.models import Table
+
+
+class Permission(StrEnum):
+    VIEW = "view"
+    OPERATE = "operate"
+
+
+def may(user: AbstractBaseUser | AnonymousUser, permission: Permission) -> bool:
+    return is_admin(user) if permission is Permission.OPERATE else is_viewer(user)
+
+
+def access_table(
+    user: AbstractBaseUser | AnonymousUser, slug: str, permission: Permission
+) -> Table:
+    """The table, if `user` may do this to it.
+
+    Raises PermissionDenied before it looks for the table, so nobody learns what exists; then Http404.
+    """
+    if not may(user, permission):
+        needed = "admin" if permission is Permission.OPERATE else "viewer"
+        raise PermissionDenied(f"this needs the role {needed}")
+    try:
+        return Table.objects.get(slug=slug)
+    except Table.DoesNotExist as error:
+        raise Http404(f"there is no table {slug}") from error

@@ -1,0 +1,31 @@
+"""Table: a location somebody registered. What the table itself says is mirrored here by the sync."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+
+class Table(models.Model):
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=200)
+    location = models.CharField(max_length=700, unique=True)
+    """Absolute, resolved, without a trailing slash, inside a configured root; no two tables overlap."""
+    table_type = models.CharField(max_length=16, blank=True)
+    table_version = models.PositiveSmallIntegerField(default=0)
+    record_key = models.CharField(max_length=500, blank=True)
+    partition_by = models.CharField(max_length=500, blank=True)
+    ordering = models.CharField(max_length=500, blank=True)
+    bucket_count = models.PositiveIntegerField(null=True)
+    registered_at = models.DateTimeField(auto_now_add=True)
+    registered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    synced_at = models.DateTimeField(null=True)
+    sync_error = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ["slug"]
+
+    def __str__(self) -> str:
+        return self.slug

@@ -1,0 +1,1 @@
+"""Who is writing, who lost to whom, and what workers reported."""

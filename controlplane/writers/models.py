@@ -1,0 +1,49 @@
+"""Conflicts, mirrored from decision objects, and reports, the hints that workers send."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from controlplane.fields import InstantTimeField
+from controlplane.tables.models import Table
+
+
+class Conflict(models.Model):
+    """Why one instant lost, to whom, over what. Storage is the truth: empty this table and sync again."""
+
+    class Kind(models.TextChoices):
+        WRITE = "write"
+        SCHEMA = "schema"
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="conflicts")
+    loser_instant = InstantTimeField()
+    loser_writer = models.CharField(max_length=200, blank=True)
+    winner_instant = InstantTimeField(blank=True)
+    winner_writer = models.CharField(max_length=200, blank=True)
+    kind = models.CharField(max_length=16, choices=Kind)
+    message = models.TextField(blank=True)
+    file_groups = models.JSONField(default=list)
+    schemas = models.JSONField(null=True)
+    decided_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table", "loser_instant"], name="conflict_once")
+        ]
+        indexes = [models.Index(fields=["table", "decided_at"], name="conflict_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.loser_instant} lost to {self.winner_instant}"
+
+
+class Report(models.Model):
+    """What a worker said about an operation. A hint: the mirror is the proof."""
+
+    operation_ref = models.CharField(max_length=64, db_index=True)
+    received_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    state = models.CharField(max_length=16)
+    message = models.TextField(blank=True)
+    body = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.operation_ref} {self.state}"

@@ -1,0 +1,110 @@
+"""The writers of a table and the conflicts between them, as plain rows. Never touches storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q, Sum
+
+from controlplane.mirror.models import HeartbeatRecord, Liveness, MarkerCount
+from controlplane.tables.models import Table
+from controlplane.writers.models import Conflict
+from workers.clock import InstantTime
+
+GONE_SHOWN_FOR = timedelta(minutes=2)
+"""A writer that ended stays on the board this long, so that a short write can be seen at all."""
+_ORDER: dict[Liveness, int] = {"expired": 0, "suspect": 1, "alive": 2, "gone": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterRow:
+    writer: str
+    stream: str
+    instant: InstantTime
+    operation: str
+    mode: str
+    host: str
+    pid: int | None
+    beat_at: datetime
+    beat_age_s: float
+    expires_in_s: float
+    """Below zero once recovery may take the instant over."""
+    tolerance_s: float
+    state: Liveness
+    markers: int
+    operation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictRow:
+    loser_instant: InstantTime
+    loser_writer: str
+    winner_instant: InstantTime
+    winner_writer: str
+    kind: str
+    message: str
+    overlap: list[tuple[str, str]]
+    """(partition, file id): a file id alone is never a key."""
+    schemas: Mapping[str, Any] | None
+    decided_at: datetime
+
+
+def writers_board(table: Table, now: datetime) -> list[WriterRow]:
+    """Who writes now, who stopped beating, who just ended; what needs a look first. Two queries."""
+    beats = HeartbeatRecord.objects.filter(table=table).filter(
+        Q(is_gone=False) | Q(last_seen__gte=now - GONE_SHOWN_FOR)
+    )
+    markers: dict[str, int] = dict(
+        MarkerCount.objects.filter(table=table).values_list("instant").annotate(total=Sum("count"))
+    )
+    rows = [_writer_row(beat, now, markers.get(beat.instant, 0)) for beat in beats]
+    return sorted(rows, key=lambda row: (_ORDER[row.state], row.writer, row.instant))
+
+
+def recent_conflicts(table: Table, limit: int = 20) -> list[ConflictRow]:
+    """The newest decisions first."""
+    found = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
+    return [conflict_row(conflict) for conflict in found[:limit]]
+
+
+def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:
+    """Why this instant lost, if it did."""
+    found = Conflict.objects.filter(table=table, loser_instant=loser_instant).first()
+    return None if found is None else conflict_row(found)
+
+
+def conflict_row(conflict: Conflict) -> ConflictRow:
+    return ConflictRow(
+        loser_instant=conflict.loser_instant,
+        loser_writer=conflict.loser_writer,
+        winner_instant=conflict.winner_instant,
+        winner_writer=conflict.winner_writer,
+        kind=conflict.kind,
+        message=conflict.message,
+        overlap=[(str(pair[0]), str(pair[1])) for pair in conflict.file_groups],
+        schemas=conflict.schemas,
+        decided_at=conflict.decided_at,
+    )
+
+
+def _writer_row(beat: HeartbeatRecord, now: datetime, markers: int) -> WriterRow:
+    age_s = (now - beat.beat_at).total_seconds()
+    return WriterRow(
+        writer=beat.writer_name,
+        stream=beat.stream,
+        instant=beat.instant,
+        operation=beat.operation,
+        mode=beat.mode,
+        host=beat.host,
+        pid=beat.pid,
+        beat_at=beat.beat_at,
+        beat_age_s=age_s,
+        expires_in_s=beat.tolerance_s - age_s,
+        tolerance_s=beat.tolerance_s,
+        state=beat.liveness(age_s=age_s),
+        markers=markers,
+        operation_id=beat.operation_ref,
+    )
