@@ -11,6 +11,13 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
     from django.core.management import execute_from_command_line
 
+    from controlplane.node.environment import adopt
+    from controlplane.node.identity import BadSetting
+
+    try:
+        adopt(os.environ, command=sys.argv[1] if len(sys.argv) > 1 else "")
+    except BadSetting as error:
+        sys.exit(str(error))
     execute_from_command_line(sys.argv)
 
 

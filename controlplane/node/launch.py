@@ -1,0 +1,34 @@
+"""Become one process of the node: `python -m controlplane.node.launch <name>`, as the supervisor
+calls it.
+
+The supervisor's settings hold nothing but this line, so neither a secret nor an environment is
+written anywhere twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from controlplane.node.environment import process_environment
+from controlplane.node.identity import read_identity
+from controlplane.node.places import places_from
+from controlplane.node.processes import processes
+from controlplane.node.secrets_file import read_secrets
+
+
+def main(name: str) -> None:
+    places = places_from(os.environ)
+    identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
+    assert identity is not None, places
+    assert secrets is not None, places
+    wanted = {process.name: process for process in processes(os.environ, places, identity, secrets)}
+    process = wanted[name]
+    environ = process_environment(os.environ, places, identity, process.secrets)
+    os.umask(0o077)
+    os.chdir(process.folder)
+    os.execve(process.command[0], process.command, environ)  # noqa: S606  (a list of words, no shell)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,73 @@
+"""Where a node keeps what it writes at run time. Pure: nothing here touches the disk except
+`create`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Everything below one folder: `var/` of the checkout, or what SLUICE_HOME names."""
+
+    home: Path
+
+    @property
+    def tables(self) -> Path:
+        return self.home / "tables"
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "log"
+
+    @property
+    def redis(self) -> Path:
+        return self.home / "redis"
+
+    @property
+    def spark(self) -> Path:
+        return self.home / "spark"
+
+    @property
+    def static(self) -> Path:
+        return self.home / "static"
+
+    @property
+    def secrets(self) -> Path:
+        return self.home / "secrets.json"
+
+    @property
+    def identity(self) -> Path:
+        return self.run / "node.json"
+
+    @property
+    def supervisor_settings(self) -> Path:
+        return self.home / "supervisord.conf"
+
+    @property
+    def supervisor_pid(self) -> Path:
+        return self.run / "supervisord.pid"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.log / "supervisord.log"
+
+    def create(self) -> None:
+        """Make every folder; only this user may look into the home."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.home.chmod(0o700)
+        for folder in (self.tables, self.run, self.log, self.redis, self.spark):
+            folder.mkdir(exist_ok=True)
+
+
+def places_from(environ: Mapping[str, str]) -> Places:
+    return Places(home=Path(environ.get("SLUICE_HOME") or PROJECT / "var").resolve())

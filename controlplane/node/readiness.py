@@ -1,0 +1,139 @@
+"""When is each process of a node ready? One probe per process: it answers, not merely it runs.
+
+A probe returns None when ready, else what is missing in a few words.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import redis
+
+from controlplane.node.identity import Identity
+from controlplane.node.places import Places
+from controlplane.node.supervision import Supervisor, log_file
+
+Probe = Callable[[], str | None]
+_POLL_S = 0.2
+_ANSWER_S = 3.0
+_LINE_MAX = 300
+
+
+class NotReady(Exception):
+    """A process did not become ready; the text names it, its log file and the log's last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    supervisor: Supervisor
+    places: Places
+    say: Callable[[str], None]
+    deadline_s: float
+
+    def until_ready(self, probes: Mapping[str, Probe]) -> None:
+        """Poll every probe until all have answered. Raises NotReady at the deadline or when one
+        gives up.
+        """
+        began = time.monotonic()
+        waiting = dict(probes)
+        missing: dict[str, str] = {}
+        while waiting:
+            for name, probe in list(waiting.items()):
+                problem = probe()
+                if problem is None:
+                    self.say(f"  {name:<8} ready ({time.monotonic() - began:.1f} s)")
+                    del waiting[name]
+                else:
+                    missing[name] = problem
+            self._give_up_on_the_dead(waiting)
+            if waiting and time.monotonic() - began > self.deadline_s:
+                name = next(iter(waiting))
+                raise NotReady(
+                    f"{name} is not ready after {self.deadline_s:.0f} s ({missing[name]}); "
+                    + last_words(log_file(self.places, name))
+                )
+            if waiting:
+                time.sleep(_POLL_S)
+
+    def _give_up_on_the_dead(self, waiting: Mapping[str, Probe]) -> None:
+        states = self.supervisor.states()
+        for name in waiting:
+            if name in states and states[name].has_given_up:
+                raise NotReady(f"{name} does not start; {last_words(log_file(self.places, name))}")
+
+
+def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
+    """In the order in which they are reported; only of processes that this node runs itself."""
+    own: dict[str, Probe] = {}
+    if not identity.redis_url:
+        own["redis"] = lambda: redis_answers(str(identity.redis_socket))
+    if not identity.spark_remote:
+        own["spark"] = lambda: port_answers(identity.spark_port)
+    own["web"] = lambda: page_answers(identity.web_port)
+    own["worker"] = worker_answers
+    own["beat"] = lambda: runs(supervisor, "beat")
+    own["markers"] = lambda: port_answers(identity.marker_port)
+    return own
+
+
+def redis_answers(path: str) -> str | None:
+    try:
+        with redis.Redis(unix_socket_path=path, socket_timeout=_ANSWER_S) as client:
+            client.ping()
+    except redis.RedisError as error:
+        return f"no answer on its socket: {type(error).__name__}"
+    return None
+
+
+def port_answers(port: int) -> str | None:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_S):
+            return None
+    except OSError:
+        return f"port {port} does not answer yet"
+
+
+def page_answers(port: int) -> str | None:
+    """Any page will do, also one that asks for a login: templates, database and static files stand
+    behind it.
+    """
+    connection = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
+    try:
+        connection.request("GET", "/login/")
+        status = connection.getresponse().status
+    except (OSError, HTTPException):
+        return f"port {port} does not answer yet"
+    finally:
+        connection.close()
+    return None if status < 500 else f"the login page answers {status}"
+
+
+def worker_answers() -> str | None:
+    from controlplane.celery import app
+
+    try:
+        replies = app.control.ping(timeout=1.0)
+    except OSError as error:
+        return f"no answer from the queue: {type(error).__name__}"
+    return None if replies else "no answer through the queue yet"
+
+
+def runs(supervisor: Supervisor, name: str) -> str | None:
+    """For what answers nobody: supervisor calls it running once it has lived for its first seconds."""
+    state = supervisor.states()[name]
+    return None if state.is_running else f"it is {state.state.lower()}"
+
+
+def last_words(path: Path) -> str:
+    """The log file's name and its last line that says something."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return f"it wrote no log ({path})"
+    spoken = [line.strip() for line in lines[-50:] if line.strip()]
+    return f"see {path}, which ends: {spoken[-1][:_LINE_MAX] if spoken else '(empty)'}"

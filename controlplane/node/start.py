@@ -1,0 +1,90 @@
+"""`up`: from nothing to a page that answers, one line per step. What fails says why in one line and
+leaves nothing running.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+
+from controlplane.node.doctor import Finding, Surroundings, examine, free_bytes
+from controlplane.node.first_use import login_line, prepare
+from controlplane.node.identity import read_identity
+from controlplane.node.living import end, processes_of, supervisor_pid
+from controlplane.node.places import Places
+from controlplane.node.processes import processes
+from controlplane.node.readiness import NotReady, Wait, probes
+from controlplane.node.secrets_file import read_secrets
+from controlplane.node.stop import stop
+from controlplane.node.supervision import SupervisorFailed, settings_text, start_supervisor
+
+READY_DEADLINE_S = 180.0
+_LEFTOVER_PATIENCE_S = 10.0
+
+
+class CannotStart(Exception):
+    """The node is not up, and nothing of it runs; the text says why."""
+
+
+def start(places: Places, say: Callable[[str], None]) -> bool:
+    """Start every process and wait until each is ready; False when they run already. Raises
+    CannotStart.
+    """
+    identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
+    assert identity is not None, places
+    assert secrets is not None, places
+    if supervisor_pid(places) is not None:
+        say(f"Sluice is running already: {identity.url}")
+        return False
+    if leftovers := processes_of(places, identity):
+        say(f"stopping {len(leftovers)} processes that an earlier run left behind")
+        end(leftovers, patience_s=_LEFTOVER_PATIENCE_S)
+    say("checking this machine")
+    refuse(
+        examine(
+            Surroundings(
+                environ=os.environ,
+                places=places,
+                identity=identity,
+                is_running=False,
+                free_bytes=free_bytes,
+            )
+        )
+    )
+    say("preparing")
+    prepare(places, secrets, say)
+    wanted = processes(os.environ, places, identity, secrets)
+    places.supervisor_settings.write_text(settings_text(places, identity, wanted))
+    _empty_scratch(places)
+    say("starting")
+    try:
+        supervisor = start_supervisor(places, identity)
+        Wait(
+            supervisor=supervisor, places=places, say=say, deadline_s=READY_DEADLINE_S
+        ).until_ready(probes(identity, supervisor))
+    except (NotReady, SupervisorFailed) as error:
+        stop(places, lambda line: None)
+        raise CannotStart(str(error)) from error
+    except KeyboardInterrupt:
+        say("interrupted; stopping what was started")
+        stop(places, lambda line: None)
+        raise
+    say("")
+    say(f"Sluice is up: {identity.url}")
+    say(f"Log in as {login_line(secrets)}")
+    return True
+
+
+def refuse(findings: Sequence[Finding]) -> None:
+    """Raises CannotStart with one line for each check that failed."""
+    wrong = [finding.line for finding in findings if not finding.is_fine]
+    if wrong:
+        raise CannotStart("\n".join(wrong))
+
+
+def _empty_scratch(places: Places) -> None:
+    """What a killed Spark left; no Spark of this node runs now."""
+    scratch = places.spark / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()

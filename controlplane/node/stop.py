@@ -1,0 +1,76 @@
+"""`down`: first what starts new work, then the work, then what the work needs. Data stays.
+
+Writers are asked to stop while the marker server, Spark and the web process still answer them.
+Whatever is not gone in time is killed: storage is the truth, and the next writer's recovery settles
+what a killed one left.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+
+import psutil
+
+from controlplane.node.identity import Identity, is_private, read_identity
+from controlplane.node.living import end, is_writer, processes_of, supervisor_pid
+from controlplane.node.places import Places
+from controlplane.node.supervision import Supervisor
+
+_WRITER_PATIENCE_S = 20.0
+_PATIENCE_S = 10.0
+_SHUTDOWN_S = 90.0
+_POLL_S = 0.2
+
+
+def stop(places: Places, say: Callable[[str], None]) -> bool:
+    """Stop every process of this node; False when none ran."""
+    identity = read_identity(places.identity)
+    if identity is None:
+        return False
+    pid = supervisor_pid(places)
+    if pid is None:
+        return _sweep(places, identity, say) > 0
+    supervisor = Supervisor(identity)
+    if supervisor.answers():
+        say("stopping: no new work")
+        supervisor.stop_process("beat")
+        supervisor.stop_process("worker")
+        if writers := [one for one in processes_of(places, identity) if is_writer(one)]:
+            say(f"stopping {len(writers)} writers")
+            end(writers, patience_s=_WRITER_PATIENCE_S)
+        supervised = {state.pid for state in supervisor.states().values()} | {pid}
+        end(_unsupervised(places, identity, supervised), patience_s=_PATIENCE_S)
+        say("stopping the services")
+        supervisor.shut_down()
+        _wait_until_gone(places)
+    _sweep(places, identity, say)
+    if is_private(identity.supervisor_socket.parent):
+        shutil.rmtree(identity.sockets, ignore_errors=True)
+    return True
+
+
+def _unsupervised(places: Places, identity: Identity, supervised: set[int]) -> list[psutil.Process]:
+    """The marker server and the like; not what belongs to a supervised process, such as Spark's
+    Python workers.
+    """
+    return [
+        one
+        for one in processes_of(places, identity)
+        if not supervised & {one.pid, *(parent.pid for parent in one.parents())}
+    ]
+
+
+def _wait_until_gone(places: Places) -> None:
+    until = time.monotonic() + _SHUTDOWN_S
+    while supervisor_pid(places) is not None and time.monotonic() < until:
+        time.sleep(_POLL_S)
+
+
+def _sweep(places: Places, identity: Identity, say: Callable[[str], None]) -> int:
+    """What is left, in whatever state; normally nothing."""
+    left = processes_of(places, identity)
+    if left:
+        say(f"stopping {len(left)} processes that were left")
+    return end(left, patience_s=_PATIENCE_S)
