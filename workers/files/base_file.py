@@ -1,0 +1,69 @@
+"""Base files: Parquet with meta columns, and the footer keys that Hudi's own writers look for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from workers.errors import MalformedTable
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
+from workers.storage.base import Storage
+
+Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
+
+AVRO_SCHEMA_KEY = "parquet.avro.schema"
+MIN_KEY = "hoodie_min_record_key"
+MAX_KEY = "hoodie_max_record_key"
+
+
+def write_base_file(
+    storage: Storage,
+    path: str,
+    table: pa.Table,
+    *,
+    avro_schema: Mapping[str, Any],
+    codec: Codec = "zstd",
+    level: int | None = 1,
+) -> int:
+    """Write `table`, meta columns first, as a new file; the size in bytes.
+
+    Raises InvalidInput when the path exists.
+    """
+    assert tuple(table.column_names[: len(META_COLUMNS)]) == META_COLUMNS, table.column_names
+    footer = {AVRO_SCHEMA_KEY: json.dumps(avro_schema, separators=(",", ":"))}
+    if table.num_rows:
+        bounds: Any = pc.min_max(table.column(RECORD_KEY)).as_py()
+        footer |= {MIN_KEY: bounds["min"], MAX_KEY: bounds["max"]}
+    with storage.create_data(path) as stream:
+        write_parquet(stream, table, footer=footer, codec=codec, level=level)
+        return stream.tell()
+
+
+def write_parquet(
+    stream: Any, table: pa.Table, *, footer: dict[str, str], codec: Codec, level: int | None
+) -> None:
+    """One Parquet file in the form that both readers take: no Arrow schema in the footer."""
+    plain = table.replace_schema_metadata(None)
+    # With store_schema=False pyarrow drops schema metadata silently: keys go to the writer.
+    with pq.ParquetWriter(
+        stream, plain.schema, compression=codec, compression_level=level, store_schema=False
+    ) as writer:
+        writer.write_table(plain)
+        writer.add_key_value_metadata(footer)
+
+
+def read_base_file(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:
+    """The rows as they were written; of `columns` those that the file has, in the file's order.
+
+    Raises NotFound, MalformedTable.
+    """
+    with storage.open_data(path) as stream:
+        try:
+            return pq.ParquetFile(stream).read(columns=columns).replace_schema_metadata(None)
+        except (pa.ArrowException, OSError) as error:
+            raise MalformedTable("base file is not readable", path=path) from error

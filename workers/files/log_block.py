@@ -1,0 +1,291 @@
+"""Blocks of a log file: their bytes, and what each kind says (format page 5.2 to 5.7).
+
+Written are Parquet data blocks, delete blocks and rollback commands; Avro data blocks are read as
+well. A kind that the engine cannot merge is refused by name rather than passed over: its rows would
+be missing without a word.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable, UnsupportedTable
+from workers.files.avro_container import parsed
+from workers.files.avro_schema import arrow_fields, parse_record
+from workers.files.base_file import AVRO_SCHEMA_KEY, Codec, write_parquet
+from workers.files.delete_record import DELETE_LIST, DeleteRecord
+
+MAGIC = b"#HUDI#"
+FORMAT_VERSION = 1
+_CONTENT_VERSION = 3
+_KEPT_LOGICAL = "decimal"
+
+
+class BlockType(IntEnum):
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    AVRO_DATA = 3
+    HFILE_DATA = 4
+    PARQUET_DATA = 5
+    CDC_DATA = 6
+
+
+class HeaderKey(IntEnum):
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+
+
+Header = dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetData:
+    instant: InstantTime
+    is_partial: bool
+    avro_schema: str
+    """JSON of the block's columns, meta columns included; a narrow block has a few."""
+    content: bytes
+
+    def table(self) -> pa.Table:
+        """Raises MalformedTable."""
+        try:
+            found = pq.ParquetFile(io.BytesIO(self.content)).read()
+        except (pa.ArrowException, OSError) as error:
+            raise MalformedTable("log block is not parquet", instant=self.instant) from error
+        return found.replace_schema_metadata(None)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroData:
+    instant: InstantTime
+    is_partial: bool
+    avro_schema: str
+    content: bytes
+
+    def table(self) -> pa.Table:
+        """Raises MalformedTable, UnsupportedTable for a type that Arrow columns cannot hold."""
+        tree = parse_record(json.loads(self.avro_schema))
+        schema = pa.schema(arrow_fields(tree.fields))
+        try:
+            rows = list(_avro_rows(self.content, _physical(self.avro_schema)))
+            return pa.Table.from_pylist(rows, schema=schema)
+        except Exception as error:  # fastavro raises what it stumbled on
+            raise MalformedTable("log block is not avro", instant=self.instant) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    instant: InstantTime
+    records: tuple[DeleteRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Blocks of `target` before this one do not count."""
+
+    instant: InstantTime
+    target: InstantTime
+
+
+LogBlock = ParquetData | AvroData | Deletes | Rollback
+
+
+def encode_parquet_block(
+    table: pa.Table,
+    *,
+    instant: InstantTime,
+    avro_schema: Mapping[str, Any],
+    is_partial: bool = False,
+    codec: Codec = "zstd",
+    level: int | None = 1,
+) -> bytes:
+    """`table` with its meta columns; `avro_schema` lists exactly its columns."""
+    assert [field["name"] for field in avro_schema["fields"]] == table.column_names, table.schema
+    avro_json = json.dumps(avro_schema, separators=(",", ":"))
+    content = io.BytesIO()
+    write_parquet(content, table, footer={AVRO_SCHEMA_KEY: avro_json}, codec=codec, level=level)
+    header: Header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: avro_json}
+    if is_partial:
+        header[HeaderKey.IS_PARTIAL] = "true"
+    return encode_block(BlockType.PARQUET_DATA, header, content.getvalue())
+
+
+def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime) -> bytes:
+    rows = {"deleteRecordList": [record.to_avro() for record in records]}
+    datum = io.BytesIO()
+    fastavro.schemaless_writer(datum, parsed(DELETE_LIST), rows)
+    content = struct.pack(">ii", _CONTENT_VERSION, len(datum.getvalue())) + datum.getvalue()
+    return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
+
+
+def encode_rollback_block(*, instant: InstantTime, target: InstantTime) -> bytes:
+    header: Header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.TARGET_INSTANT_TIME: target,
+        HeaderKey.COMMAND_BLOCK_TYPE: "0",
+    }
+    return encode_block(BlockType.COMMAND, header, b"")
+
+
+def encode_block(kind: BlockType, header: Header, content: bytes) -> bytes:
+    body = b"".join(
+        (
+            struct.pack(">ii", FORMAT_VERSION, kind),
+            _encode_map(header),
+            struct.pack(">q", len(content)),
+            content,
+            _encode_map({}),
+        )
+    )
+    size = len(body) + 8  # Counts the trailing length, but neither the magic nor itself.
+    return b"".join((MAGIC, struct.pack(">q", size), body, struct.pack(">q", size + len(MAGIC))))
+
+
+def _encode_map(entries: Header) -> bytes:
+    parts = [struct.pack(">i", len(entries))]
+    for key, value in entries.items():
+        text = value.encode()
+        parts.append(struct.pack(">ii", key, len(text)) + text)
+    return b"".join(parts)
+
+
+def decode_body(body: memoryview) -> LogBlock | None:
+    """What a framed block says; `body` lies between the two lengths.
+
+    None for one that is marked as corrupt. Raises MalformedTable, UnsupportedTable.
+    """
+    try:
+        version, kind = struct.unpack_from(">ii", body)
+        header, at = _decode_map(body, 8)
+        (length,) = struct.unpack_from(">q", body, at)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise MalformedTable("log block header is not readable") from error
+    content = bytes(body[at + 8 : at + 8 + length])
+    if length < 0 or len(content) != length:
+        raise MalformedTable("log block is shorter than it says", content_bytes=length)
+    if version != FORMAT_VERSION:
+        raise UnsupportedTable("log block has an unknown format version", version=version)
+    return _decode_content(kind, header, content)
+
+
+def _decode_map(body: memoryview, at: int) -> tuple[Header, int]:
+    (count,) = struct.unpack_from(">i", body, at)
+    at += 4
+    entries: Header = {}
+    for _ in range(count):
+        key, length = struct.unpack_from(">ii", body, at)
+        at += 8
+        if length < 0 or at + length > len(body):
+            raise struct.error("header value leaves the block")
+        entries[key] = bytes(body[at : at + length]).decode()
+        at += length
+    return entries, at
+
+
+def _decode_content(kind: int, header: Header, content: bytes) -> LogBlock | None:
+    match kind:
+        case BlockType.PARQUET_DATA:
+            return ParquetData(*_data_header(header), content)
+        case BlockType.AVRO_DATA:
+            return AvroData(*_data_header(header), content)
+        case BlockType.DELETE:
+            return Deletes(_entry(header, HeaderKey.INSTANT_TIME), _decode_deletes(content))
+        case BlockType.COMMAND:
+            return _decode_command(header)
+        case BlockType.CORRUPT:
+            return None
+        case BlockType.HFILE_DATA | BlockType.CDC_DATA:
+            raise UnsupportedTable("log block kind is not supported", kind=BlockType(kind).name)
+        case _:
+            raise UnsupportedTable("log block kind is not known", kind=kind)
+
+
+def _data_header(header: Header) -> tuple[InstantTime, bool, str]:
+    if HeaderKey.COMPACTED_BLOCK_TIMES in header:
+        raise UnsupportedTable("log compaction is not supported")
+    is_partial = header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
+    return _entry(header, HeaderKey.INSTANT_TIME), is_partial, _entry(header, HeaderKey.SCHEMA)
+
+
+def _entry(header: Header, key: HeaderKey) -> str:
+    try:
+        return header[key]
+    except KeyError as error:
+        raise MalformedTable("log block header lacks an entry", entry=key.name) from error
+
+
+def _decode_command(header: Header) -> Rollback:
+    command = header.get(HeaderKey.COMMAND_BLOCK_TYPE)
+    if command != "0":
+        raise UnsupportedTable("log command is not a rollback", command=command)
+    target = _entry(header, HeaderKey.TARGET_INSTANT_TIME)
+    return Rollback(_entry(header, HeaderKey.INSTANT_TIME), target)
+
+
+def _decode_deletes(content: bytes) -> tuple[DeleteRecord, ...]:
+    try:
+        version, length = struct.unpack_from(">ii", content)
+    except struct.error as error:
+        raise MalformedTable("delete block has no content") from error
+    if version != _CONTENT_VERSION:
+        raise UnsupportedTable("delete block has an older version", version=version)
+    try:
+        datum = io.BytesIO(content[8 : 8 + length])
+        found: Any = fastavro.schemaless_reader(
+            datum, parsed(DELETE_LIST), None, return_record_name=True
+        )
+        return tuple(DeleteRecord.from_avro(row) for row in found["deleteRecordList"])
+    except Exception as error:  # fastavro raises what it stumbled on
+        raise MalformedTable("delete block is not readable") from error
+
+
+def _avro_rows(content: bytes, schema: Any) -> Iterable[Any]:
+    version, count = struct.unpack_from(">ii", content)
+    if not 1 <= version <= _CONTENT_VERSION:
+        raise MalformedTable("avro block has an unknown version", version=version)
+    at = 8
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", content, at)
+        at += 4
+        if length < 0 or at + length > len(content):
+            raise MalformedTable("avro record leaves the block", length=length)
+        yield fastavro.schemaless_reader(io.BytesIO(content[at : at + length]), schema, None)
+        at += length
+
+
+@functools.lru_cache(maxsize=64)
+def _physical(avro_json: str) -> Any:
+    """The schema whose dates and times stay bare numbers: Arrow takes them, past year 9999 too."""
+    return parsed(json.dumps(_without_logical(json.loads(avro_json))))
+
+
+def _without_logical(avro: Any) -> Any:
+    if isinstance(avro, list):
+        return [_without_logical(member) for member in avro]
+    if not isinstance(avro, dict):
+        return avro
+    return {
+        key: _without_logical(value) if key in ("type", "fields", "items", "values") else value
+        for key, value in avro.items()
+        if key != "logicalType" or value == _KEPT_LOGICAL
+    }

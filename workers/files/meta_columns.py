@@ -1,0 +1,72 @@
+"""The five leading columns that Hudi keeps in every row (format page 4.2)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.clock import InstantTime
+
+COMMIT_TIME = "_hoodie_commit_time"
+COMMIT_SEQNO = "_hoodie_commit_seqno"
+RECORD_KEY = "_hoodie_record_key"
+PARTITION_PATH = "_hoodie_partition_path"
+FILE_NAME = "_hoodie_file_name"
+StringArray: TypeAlias = "pa.Array[Any]"
+StringColumn: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+
+META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
+
+
+def with_meta_columns(
+    table: pa.Table,
+    *,
+    instant: InstantTime,
+    keys: StringColumn,
+    partition: str,
+    file_name: str,
+    task_partition: int,
+    first_row: int = 0,
+) -> pa.Table:
+    """New rows of `instant`: meta columns in front, replacing any that the input carried.
+
+    `file_name` is the base file's own name, or the file id alone in a log block. `first_row` keeps
+    sequence numbers apart when one task writes several batches in one commit.
+    """
+    rows = table.num_rows
+    assert len(keys) == rows, (len(keys), rows)
+    counters = pa.array(range(first_row, first_row + rows), pa.int64()).cast(pa.string())
+    prefix: Any = pa.scalar(f"{instant}_{task_partition}")
+    separator: Any = "_"
+    values = {
+        COMMIT_TIME: _repeated(instant, rows),
+        COMMIT_SEQNO: pc.binary_join_element_wise(prefix, counters, separator),
+        RECORD_KEY: keys,
+        PARTITION_PATH: _repeated(partition, rows),
+        FILE_NAME: _repeated(file_name, rows),
+    }
+    return _prepended(without_meta_columns(table), values)
+
+
+def with_file_name(table: pa.Table, file_name: str) -> pa.Table:
+    """Copied rows of a new file version: everything kept but the file's name."""
+    at = table.column_names.index(FILE_NAME)
+    field = pa.field(FILE_NAME, pa.string())
+    return table.set_column(at, field, _repeated(file_name, table.num_rows))
+
+
+def without_meta_columns(table: pa.Table) -> pa.Table:
+    present = [name for name in META_COLUMNS if name in table.column_names]
+    return table.drop_columns(present) if present else table
+
+
+def _prepended(table: pa.Table, values: dict[str, StringColumn]) -> pa.Table:
+    fields = [pa.field(name, pa.string()) for name in values]
+    columns = [*values.values(), *table.columns]
+    return pa.table(columns, schema=pa.schema([*fields, *table.schema]))
+
+
+def _repeated(text: str, rows: int) -> StringArray:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)

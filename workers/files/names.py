@@ -1,0 +1,204 @@
+"""The grammar of names on storage: base and log files, file ids, partition paths, table names.
+
+Pure text. What does not follow the grammar parses to None (foreign files are simply not ours) and
+is refused with InvalidInput where we are asked to write it. No name can leave the table's
+directory.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput
+
+FileId = str
+"""Identifies a file group inside its partition."""
+WriteToken = str
+"""`taskPartition-stage-attempt`: tells two attempts of one task apart."""
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_BUCKET_SUFFIX = "-0000-0000-0000-000000000000-0"
+_SEGMENT_BYTES_MAX = 255
+_PATH_BYTES_MAX = 1024
+
+_FILE_ID = r"[A-Za-z0-9-]{1,128}"
+_INSTANT = r"[0-9]{17}|[0-9]{14}"
+_THREE_NUMBERS = r"[0-9]{1,19}-[0-9]{1,19}-[0-9]{1,19}"
+_BASE_FILE = re.compile(rf"({_FILE_ID})_({_THREE_NUMBERS})_({_INSTANT})\.parquet")
+_LOG_FILE = re.compile(
+    rf"\.({_FILE_ID})_({_INSTANT})\.log\.([0-9]{{1,9}})_({_THREE_NUMBERS})(\.cdc)?"
+)
+_ONLY_FILE_ID = re.compile(_FILE_ID)
+_ONLY_TOKEN = re.compile(_THREE_NUMBERS)
+_ONLY_INSTANT = re.compile(_INSTANT)
+_BUCKET = re.compile(r"([0-9]{8})-.+")
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+_COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_FORBIDDEN_IN_PATH = re.compile(r"[\x00-\x1f\x7f\\\"'`*]")
+# Hive's list, which Hudi follows; everything else stays as it is, spaces included.
+_ENCODED_IN_VALUE = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    file_id: FileId
+    write_token: WriteToken
+    instant: InstantTime
+    """The request instant of the commit that wrote it."""
+
+    def __post_init__(self) -> None:
+        _check(self.file_id, self.write_token, self.instant)
+
+    @property
+    def text(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    file_id: FileId
+    instant: InstantTime
+    """The request instant of the writing deltacommit; on version 6 the slice's base instant."""
+    version: int
+    write_token: WriteToken
+    is_cdc: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self.file_id, self.write_token, self.instant)
+        if self.version < 0:
+            raise InvalidInput("log version is negative", version=self.version)
+
+    @property
+    def text(self) -> str:
+        suffix = ".cdc" if self.is_cdc else ""
+        return f".{self.file_id}_{self.instant}.log.{self.version}_{self.write_token}{suffix}"
+
+
+def _check(file_id: str, token: str, instant: str) -> None:
+    if not _ONLY_FILE_ID.fullmatch(file_id):
+        raise InvalidInput("file id does not follow the grammar", file_id=file_id)
+    if not _ONLY_TOKEN.fullmatch(token):
+        raise InvalidInput("write token is not three numbers", write_token=token)
+    if not _ONLY_INSTANT.fullmatch(instant):
+        raise InvalidInput("instant time has neither 14 nor 17 digits", instant=instant)
+
+
+def parse_base_file(name: str) -> BaseFileName | None:
+    found = _BASE_FILE.fullmatch(name)
+    return BaseFileName(found[1], found[2], found[3]) if found else None
+
+
+def parse_log_file(name: str) -> LogFileName | None:
+    found = _LOG_FILE.fullmatch(name)
+    if found is None:
+        return None
+    return LogFileName(found[1], found[2], int(found[3]), found[4], is_cdc=found[5] is not None)
+
+
+def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
+    return f"{partition}-{stage}-{attempt}"
+
+
+def bucket_file_id(bucket: int) -> FileId:
+    """The one id that every writer picks for a bucket, so first writers meet in one file group."""
+    if not 0 <= bucket <= 99_999_999:
+        raise InvalidInput("bucket number has more than eight digits", bucket=bucket)
+    return f"{bucket:08d}{_BUCKET_SUFFIX}"
+
+
+def bucket_of(file_id: FileId) -> int | None:
+    """The bucket number at the head of an id, ours or another bucket-index writer's.
+
+    Meaningful on a bucket-indexed table only: a random id may start with eight digits by chance.
+    """
+    found = _BUCKET.fullmatch(file_id)
+    return int(found[1]) if found else None
+
+
+def check_table_name(name: str) -> str:
+    """`name` itself. Raises InvalidInput."""
+    if not _TABLE_NAME.fullmatch(name):
+        raise InvalidInput("table name must be letters, digits, '_' and '-'", table=name)
+    return name
+
+
+def check_column_name(name: str) -> str:
+    """`name` itself. Raises InvalidInput when Avro has no such name."""
+    if not _COLUMN_NAME.fullmatch(name):
+        raise InvalidInput("column name must be letters, digits and '_'", column=name)
+    return name
+
+
+def check_partition_path(text: str, *, url_encode: bool = False) -> str:
+    """`text` itself, which is `""` for a table without partitions.
+
+    Raises InvalidInput when it could leave the table, hide in it, or mean something to a shell or a
+    glob.
+    """
+    if not text:
+        return text
+    if found := _FORBIDDEN_IN_PATH.search(text):
+        raise InvalidInput(
+            "partition path has a forbidden character", partition=text, found=found[0]
+        )
+    if "%" in (_ESCAPE.sub("", text) if url_encode else text):
+        raise InvalidInput("partition path has a percent sign", partition=text)
+    for segment in text.split("/"):
+        if not segment:
+            raise InvalidInput("partition path has an empty part", partition=text)
+        if segment.startswith("."):
+            raise InvalidInput("partition path has a part that starts with a dot", partition=text)
+        if _byte_length(segment, partition=text) > _SEGMENT_BYTES_MAX:
+            raise InvalidInput("partition value is too long", bytes_max=_SEGMENT_BYTES_MAX)
+    if _byte_length(text, partition=text) > _PATH_BYTES_MAX:
+        raise InvalidInput("partition path is too long", bytes_max=_PATH_BYTES_MAX)
+    return text
+
+
+def partition_path(
+    fields: Sequence[str], values: Sequence[object], *, hive_style: bool, url_encode: bool
+) -> str:
+    """The directory of rows with these values, spelled as Hudi spells it; `""` without fields.
+
+    Raises InvalidInput for a value that has no safe or no well-defined spelling.
+    """
+    assert len(fields) == len(values), (fields, values)
+    segments = []
+    for field, value in zip(fields, values, strict=True):
+        text = _value_text(field, value)
+        if url_encode:
+            text = _ENCODED_IN_VALUE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+        segments.append(f"{field}={text}" if hive_style else text)
+    return check_partition_path("/".join(segments), url_encode=url_encode)
+
+
+def _value_text(field: str, value: object) -> str:
+    match value:
+        case None | "":
+            return DEFAULT_PARTITION
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int():
+            return str(value)
+        case dt.date() if not isinstance(value, dt.datetime):
+            return value.isoformat()
+        case _:
+            pass
+    # Floats and timestamps print differently in Java: two engines would pick two directories.
+    raise InvalidInput(
+        "partition value must be text, an integer, a boolean or a date", column=field, value=value
+    )
+
+
+def _byte_length(text: str, *, partition: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput("partition path is not valid text", partition=repr(partition)) from error

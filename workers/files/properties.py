@@ -1,0 +1,167 @@
+"""`.hoodie/hoodie.properties`: Java's properties text, its checksum, its backup.
+
+Replacing writes the old content to the backup first and removes the backup last, as Hudi does, so a
+reader finds one whole file at every moment. A wrong checksum is fatal to Hudi, a missing one is not
+(format page 1.2).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+
+from workers.errors import LakehouseError, MalformedTable, NotFound, TableNotFound
+from workers.storage.base import Storage
+
+PROPERTIES_PATH = ".hoodie/hoodie.properties"
+BACKUP_PATH = ".hoodie/hoodie.properties.backup"
+CHECKSUM_KEY = "hoodie.table.checksum"
+_NAME_KEY = "hoodie.table.name"
+_DATABASE_KEY = "hoodie.database.name"
+
+_ENDS_OPEN = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    """Read as Java does: comments, continued lines, `=`, `:` or blank after the key, escapes.
+
+    Raises MalformedTable for a broken escape.
+    """
+    found: dict[str, str] = {}
+    for line in _logical_lines(content.decode("latin-1")):
+        key, value = _split(line)
+        found[_unescape(key)] = _unescape(value)
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    open_line: str | None = None
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(_BLANK)
+        if open_line is None and (not line or line[0] in "#!"):
+            continue
+        line = (open_line or "") + line
+        if _ENDS_OPEN.search(line):
+            open_line = line[:-1]
+        else:
+            lines.append(line)
+            open_line = None
+    if open_line:
+        lines.append(open_line)
+    return lines
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=:" + _BLANK:
+        position += 2 if line[position] == "\\" else 1
+    rest = line[position:].lstrip(_BLANK)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANK)
+    return line[:position], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\" or position == len(text):
+            out.append(char if char != "\\" else "")
+            continue
+        escaped = text[position]
+        position += 1
+        if escaped == "u":
+            digits = text[position : position + 4]
+            if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
+                raise MalformedTable("properties file has a broken \\u escape", found=digits)
+            out.append(chr(int(digits, 16)))
+            position += 4
+        else:
+            out.append(_ESCAPES.get(escaped, escaped))
+    joined = "".join(out)
+    # Java writes two escapes for a character beyond the basic plane: join the surrogates again.
+    return joined.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def format_properties(properties: Mapping[str, str], *, comment: str = "Properties") -> bytes:
+    """One `key=value` line each, in the mapping's order, the checksum last."""
+    ordered = {key: value for key, value in properties.items() if key != CHECKSUM_KEY}
+    if CHECKSUM_KEY in properties:
+        ordered[CHECKSUM_KEY] = properties[CHECKSUM_KEY]
+    lines = [f"#{comment}"]
+    lines += [f"{_escape(key, is_key=True)}={_escape(value)}" for key, value in ordered.items()]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def _escape(text: str, *, is_key: bool = False) -> str:
+    out: list[str] = []
+    for position, char in enumerate(text):
+        if char in _ESCAPED:
+            out.append(_ESCAPED[char])
+        elif char in "=:#!" or (char == " " and (is_key or position == 0)):
+            out.append("\\" + char)
+        elif " " <= char <= "~":
+            out.append(char)
+        else:
+            units = char.encode("utf-16-be", "surrogatepass")
+            out += [f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2)]
+    return "".join(out)
+
+
+def table_checksum(database: str | None, table: str) -> int:
+    return zlib.crc32(f"{database or ''}.{table}".encode())
+
+
+def load_properties(storage: Storage) -> dict[str, str]:
+    """The table's properties, from the backup when the file itself is missing or torn.
+
+    Raises TableNotFound, or MalformedTable when neither file is whole.
+    """
+    problem: LakehouseError | None = None
+    for path in (PROPERTIES_PATH, BACKUP_PATH):
+        try:
+            return _whole(parse_properties(storage.read(path)), path=path)
+        except NotFound:
+            continue
+        except MalformedTable as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
+    raise TableNotFound("no table here", location=storage.location)
+
+
+def _whole(properties: dict[str, str], *, path: str) -> dict[str, str]:
+    name = properties.get(_NAME_KEY)
+    if not name:
+        raise MalformedTable("properties file names no table", path=path)
+    stated = properties.get(CHECKSUM_KEY)
+    expected = str(table_checksum(properties.get(_DATABASE_KEY), name))
+    if stated is not None and stated.strip() != expected:
+        raise MalformedTable("properties checksum is wrong", path=path, stated=stated)
+    return properties
+
+
+def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
+    """Create or replace the file, with the right checksum.
+
+    The caller holds the table lock or creates the table.
+    """
+    checksum = table_checksum(properties.get(_DATABASE_KEY), properties[_NAME_KEY])
+    content = format_properties({**properties, CHECKSUM_KEY: str(checksum)})
+    try:
+        old = format_properties(load_properties(storage))
+    except TableNotFound:
+        storage.put(PROPERTIES_PATH, content)
+        return
+    storage.put(BACKUP_PATH, old)
+    storage.put(PROPERTIES_PATH, content)
+    storage.delete(BACKUP_PATH)

@@ -1,0 +1,217 @@
+"""The simple bucket index: record keys to buckets, exactly as Hudi does, a column at a time.
+
+`(List.hashCode(values) & 0x7fffffff) % buckets` with Java's String.hashCode over UTF-16 units
+(format page 4.7). No Python object is made per key, save for composite keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+
+_MULTIPLIER = np.uint32(31)
+_POSITIVE = np.uint32(0x7FFFFFFF)
+_MASK = 0xFFFFFFFF
+_COMMA, _COLON = 0x2C, 0x3A
+_LENGTHS_MAX = 48
+
+Buckets = npt.NDArray[np.int32]
+_Hashes = npt.NDArray[np.uint32]
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode, signed."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    found = 0
+    for at in range(0, len(units), 2):
+        found = (31 * found + int.from_bytes(units[at : at + 2], "little")) & _MASK
+    return found - (1 << 32) if found >> 31 else found
+
+
+def bucket_of_keys(
+    keys: pa.Array[Any] | pa.ChunkedArray[Any],
+    *,
+    buckets: int,
+    index_fields: Sequence[str] | None = None,
+) -> Buckets:
+    """The bucket of each record key.
+
+    `index_fields` names the hashed fields of a key that has several; otherwise leave it out.
+
+    Raises InvalidInput for a null key, for keys that are not text, and for a single-field key that
+    holds both ',' and ':', on which Hudi's own parser may never return.
+    """
+    if buckets < 1:
+        raise InvalidInput("bucket count must be positive", buckets=buckets)
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    hashed = [_chunk_hashes(chunk, index_fields) for chunk in chunks if len(chunk)]
+    if not hashed:
+        return np.empty(0, np.int32)
+    return ((np.concatenate(hashed) & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
+
+
+def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None) -> _Hashes:
+    if chunk.null_count:
+        raise InvalidInput("record key is null", row=chunk.is_null().index(True).as_py())
+    if chunk.type not in (pa.string(), pa.large_string()):
+        if not _is_text(chunk.type):
+            raise InvalidInput("record keys are not text", type=chunk.type)
+        chunk = chunk.cast(pa.string())
+    if index_fields is not None and len(index_fields) > 1:
+        return _composite_hashes(chunk.to_pylist(), index_fields)
+    units, offsets = _bytes_and_offsets(chunk)
+    _refuse_ambiguous(chunk, units, offsets)
+    if units.size and units.max() >= 0x80:
+        units, offsets = _utf16(units, offsets)
+    # List.hashCode of one element starts at 1: 31 * 1 + hash.
+    return _MULTIPLIER + _string_hashes(units, offsets)
+
+
+def _is_text(found: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string_view(found)
+        or (types.is_dictionary(found) and _is_text(found.value_type))
+        or found in (pa.string(), pa.large_string())
+    )
+
+
+def _bytes_and_offsets(chunk: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The UTF-8 bytes of exactly this chunk, and where each key starts in them."""
+    width: type[np.generic] = np.int64 if chunk.type == pa.large_string() else np.int32
+    _, offset_buffer, data_buffer = chunk.buffers()
+    offsets = np.frombuffer(offset_buffer, width)[chunk.offset : chunk.offset + len(chunk) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    if data_buffer is None:
+        return np.empty(0, np.uint8), np.zeros(len(chunk) + 1, np.int64)
+    content = np.frombuffer(data_buffer, np.uint8, count=last - first, offset=first)
+    return content, offsets.astype(np.int64) - first
+
+
+def _refuse_ambiguous(
+    chunk: Any, content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]
+) -> None:
+    commas = np.flatnonzero(content == _COMMA)
+    if not commas.size:
+        return
+    colons = np.flatnonzero(content == _COLON)
+    if not colons.size:
+        return
+    both = np.intersect1d(_rows_of(commas, offsets), _rows_of(colons, offsets))
+    if both.size:
+        key = chunk[int(both[0])].as_py()
+        raise InvalidInput("record key holds both ',' and ':', which Hudi may not parse", key=key)
+
+
+def _rows_of(positions: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    return np.searchsorted(offsets, positions, side="right") - 1
+
+
+def _utf16(
+    content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    units = np.frombuffer(content.tobytes().decode("utf-8").encode("utf-16-le"), np.uint16)
+    # A character begins at every byte that continues none; those of four bytes need two units.
+    produced = ((content & 0xC0) != 0x80).astype(np.int64) + (content >= 0xF0)
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(produced)))
+    return units, before[offsets]
+
+
+def _string_hashes(units: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> _Hashes:
+    lengths = np.diff(offsets)
+    starts = offsets[:-1]
+    longest = int(lengths.max())
+    if longest == int(lengths.min()):
+        return _fixed_width(units.reshape(len(lengths), longest))
+    present = np.flatnonzero(np.bincount(lengths)) if longest < 1 << 20 else np.unique(lengths)
+    if len(present) > _LENGTHS_MAX:
+        return _ragged(units, starts, lengths)
+    found: _Hashes = np.zeros(len(lengths), np.uint32)
+    for length in present:
+        rows = np.flatnonzero(lengths == length)
+        found[rows] = _gathered(units, starts[rows], int(length))
+    return found
+
+
+def _fixed_width(matrix: npt.NDArray[Any]) -> _Hashes:
+    found: _Hashes = np.zeros(matrix.shape[0], np.uint32)
+    for column in range(matrix.shape[1]):
+        found *= _MULTIPLIER
+        found += matrix[:, column]
+    return found
+
+
+def _gathered(units: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> _Hashes:
+    found: _Hashes = np.zeros(len(starts), np.uint32)
+    for position in range(length):
+        found *= _MULTIPLIER
+        found += units[starts + position]
+    return found
+
+
+def _ragged(
+    units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> _Hashes:
+    """Many lengths: longest first, so that the keys still going on are always a prefix."""
+    order = np.argsort(-lengths, kind="stable")
+    sorted_starts, sorted_lengths = starts[order], lengths[order]
+    found: _Hashes = np.zeros(len(lengths), np.uint32)
+    # going_on[p]: how many keys are longer than p.
+    going_on = len(lengths) - np.searchsorted(
+        sorted_lengths[::-1], np.arange(int(sorted_lengths[0])), side="right"
+    )
+    for position, count in enumerate(going_on.tolist()):
+        found[:count] *= _MULTIPLIER
+        found[:count] += units[sorted_starts[:count] + position]
+    back: _Hashes = np.empty_like(found)
+    back[order] = found
+    return back
+
+
+def _composite_hashes(keys: list[str], index_fields: Sequence[str]) -> _Hashes:
+    fields = frozenset(index_fields)
+    return np.array([_list_hash(_key_values(key, fields)) for key in keys], np.uint32)
+
+
+def _list_hash(values: list[str | None]) -> int:
+    found = 1
+    for value in values:
+        found = (31 * found + (0 if value is None else java_string_hash(value))) & _MASK
+    return found
+
+
+def _key_values(key: str, fields: frozenset[str]) -> list[str | None]:
+    """Values of `name:value,name:value` whose name is in `fields`; the whole key without any.
+
+    A value ends at the last ',' before the next ':', so that values may hold either character.
+    """
+    if "," not in key or ":" not in key:
+        return [key]
+    values: list[str | None] = []
+    at = 0
+    while (colon := key.find(":", at)) >= 0:
+        end = _value_end(key, colon)
+        if key[at:colon] in fields:
+            values.append(_special(key[colon + 1 : end]))
+        at = end + 1
+    return values or [key]
+
+
+def _value_end(key: str, colon: int) -> int:
+    following = key.find(":", colon + 1)
+    while following >= 0:
+        comma = key.rfind(",", colon + 1, following)
+        if comma >= 0:
+            return comma
+        following = key.find(":", following + 1)
+    return len(key)
+
+
+def _special(value: str) -> str | None:
+    return {"__null__": None, "__empty__": ""}.get(value, value)

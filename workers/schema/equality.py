@@ -1,0 +1,104 @@
+"""When two schemas are the same, and where they differ (requirements 2.2).
+
+Compared: names with their case, positions, types with logical parameters, nullability, defaults,
+sort order, enum symbols, fixed names and sizes. Not compared: record names, namespaces, docs,
+aliases, custom properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
+from workers.schema.table_schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    path: str
+    """`a.b` inside a struct, `a.element` inside a list, `a.value` inside a map."""
+    kind: str
+    """added | removed | case | type | nullability | default | order | position"""
+    left: str | None
+    right: str | None
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "added":
+                return f"{self.path}: added as {self.right}"
+            case "removed":
+                return f"{self.path}: removed, was {self.left}"
+            case "case":
+                return f"{self.path}: differs only by case from {self.left}"
+            case _:
+                return f"{self.path}: {self.kind} {self.left} -> {self.right}"
+
+
+def equal(a: TableSchema, b: TableSchema) -> bool:
+    return a.tree == b.tree
+
+
+def differences(a: TableSchema, b: TableSchema) -> list[FieldDifference]:
+    """What changes from `a` to `b`; empty exactly when they are equal."""
+    return list(_in_structs("", a.tree, b.tree))
+
+
+def _in_structs(prefix: str, left: Struct, right: Struct) -> Iterator[FieldDifference]:
+    lefts = {field.name: field for field in left.fields}
+    rights = {field.name: field for field in right.fields}
+    gone_by_case = {name.lower(): name for name in lefts if name not in rights}
+    renamed: set[str] = set()
+    for name, field in rights.items():
+        path = prefix + name
+        if name in lefts:
+            yield from _in_fields(path, lefts[name], field)
+        elif old := gone_by_case.get(name.lower()):
+            renamed.add(old)
+            yield FieldDifference(path, "case", old, name)
+        else:
+            yield FieldDifference(path, "added", None, str(field.place))
+    yield from _moved(prefix, [n for n in lefts if n in rights], [n for n in rights if n in lefts])
+    for name, field in lefts.items():
+        if name not in rights and name not in renamed:
+            yield FieldDifference(prefix + name, "removed", str(field.place), None)
+    if left.is_error != right.is_error:
+        kinds = ("error" if left.is_error else "record", "error" if right.is_error else "record")
+        yield FieldDifference(prefix.rstrip("."), "type", *kinds)
+
+
+def _moved(prefix: str, before: list[str], after: list[str]) -> Iterator[FieldDifference]:
+    for position, name in enumerate(after):
+        if before[position] != name:
+            old = before.index(name)
+            yield FieldDifference(prefix + name, "position", str(old), str(position))
+
+
+def _in_fields(path: str, left: Field, right: Field) -> Iterator[FieldDifference]:
+    yield from _in_places(path, left.place, right.place)
+    if left.default != right.default:
+        yield FieldDifference(path, "default", left.default, right.default)
+    if left.order != right.order:
+        yield FieldDifference(path, "order", left.order, right.order)
+
+
+def _in_places(path: str, left: Place, right: Place) -> Iterator[FieldDifference]:
+    if left.is_nullable != right.is_nullable:
+        names = {True: "optional", False: "required"}
+        kinds = (names[left.is_nullable], names[right.is_nullable])
+        yield FieldDifference(path, "nullability", *kinds)
+    yield from _in_types(path, left.type, right.type)
+
+
+def _in_types(path: str, left: AvroType, right: AvroType) -> Iterator[FieldDifference]:
+    match left, right:
+        case Struct(), Struct():
+            yield from _in_structs(f"{path}.", left, right)
+        case ListOf(a), ListOf(b):
+            yield from _in_places(f"{path}.element", a, b)
+        case MapOf(a), MapOf(b):
+            yield from _in_places(f"{path}.value", a, b)
+        case _ if left != right:
+            yield FieldDifference(path, "type", str(left), str(right))
+        case _:
+            pass

@@ -1,0 +1,139 @@
+"""From an Arrow schema to Hudi's spelling of it in Avro, and from any Arrow type to ours.
+
+Everything becomes nullable with a default of null: an Arrow batch says nothing about the next one.
+Names of nested records and decimals follow the column's path, so that Java finds no name defined
+twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.files.names import check_column_name
+
+_PRIMITIVES: dict[pa.DataType, str] = {
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.binary(): "bytes",
+}
+DECIMAL_DIGITS_MAX = 38
+
+
+def avro_field(field: pa.Field[Any], *, parent: str) -> dict[str, Any]:
+    """A nullable Avro field of the record whose full name is `parent`.
+
+    Raises InvalidInput naming the column.
+    """
+    check_column_name(field.name)
+    path = f"{parent}.{field.name}"
+    avro = _avro_type(normal_type(field.type, column=field.name), field.name, parent, path)
+    return {"name": field.name, "type": ["null", avro], "default": None}
+
+
+def normal_type(found: pa.DataType, *, column: str) -> pa.DataType:
+    """The plain type with the same values: no large, view, dictionary or fixed-size variants.
+
+    Raises InvalidInput for a type that the format cannot hold.
+    """
+    types = pa.types
+    if types.is_dictionary(found):
+        return normal_type(found.value_type, column=column)
+    if types.is_large_string(found) or types.is_string_view(found):
+        return pa.string()
+    if types.is_large_binary(found) or isinstance(found, pa.FixedSizeBinaryType):
+        return pa.binary()
+    if found == pa.binary_view():
+        return pa.binary()
+    if found in (pa.int8(), pa.int16()):
+        return pa.int32()
+    if types.is_date64(found):
+        return pa.date32()
+    if types.is_timestamp(found):
+        # Nanoseconds are pandas' habit; a value that needs them is refused when it is cast.
+        unit: Literal["ms", "us"] = "ms" if found.unit in ("s", "ms") else "us"
+        return pa.timestamp(unit, "UTC" if found.tz else None)
+    if types.is_decimal(found):
+        return _normal_decimal(found, column=column)
+    if isinstance(found, _LISTS):
+        return pa.list_(pa.field("element", normal_type(found.value_type, column=column)))
+    if types.is_map(found):
+        return _normal_map(found, column=column)
+    if types.is_struct(found):
+        return _normal_struct(found, column=column)
+    if found in _PRIMITIVES or found == pa.date32():
+        return found
+    raise InvalidInput("column has a type that the table cannot hold", column=column, type=found)
+
+
+# Not the list views: Arrow 26 casts them to empty lists.
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+
+
+def _normal_decimal(found: Any, *, column: str) -> pa.DataType:
+    if found.precision > DECIMAL_DIGITS_MAX or not 0 <= found.scale <= found.precision:
+        raise InvalidInput("decimal is wider than the table can hold", column=column, type=found)
+    return pa.decimal128(found.precision, found.scale)
+
+
+def _normal_map(found: Any, *, column: str) -> pa.DataType:
+    if normal_type(found.key_type, column=column) != pa.string():
+        raise InvalidInput("map keys must be text", column=column, type=found)
+    return pa.map_(pa.string(), normal_type(found.item_type, column=column))
+
+
+def _normal_struct(found: Any, *, column: str) -> pa.DataType:
+    children = [found.field(at) for at in range(found.num_fields)]
+    names = [check_column_name(child.name) for child in children]
+    if not names:
+        raise InvalidInput("struct has no fields", column=column)
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidInput("struct has two fields of one name", column=column, fields=names)
+    return pa.struct(
+        [pa.field(child.name, normal_type(child.type, column=column)) for child in children]
+    )
+
+
+def _avro_type(found: Any, name: str, parent: str, path: str) -> Any:
+    if found in _PRIMITIVES:
+        return _PRIMITIVES[found]
+    if pa.types.is_date32(found):
+        return {"type": "int", "logicalType": "date"}
+    if pa.types.is_timestamp(found):
+        zone = "" if found.tz else "local-"
+        unit = "millis" if found.unit == "ms" else "micros"
+        return {"type": "long", "logicalType": f"{zone}timestamp-{unit}"}
+    if pa.types.is_decimal(found):
+        return {
+            "type": "fixed",
+            "name": "fixed",
+            "namespace": path,
+            "size": decimal_bytes(found.precision),
+            "logicalType": "decimal",
+            "precision": found.precision,
+            "scale": found.scale,
+        }
+    if pa.types.is_list(found):
+        items = ["null", _avro_type(found.value_type, name, parent, path)]
+        return {"type": "array", "items": items}
+    if pa.types.is_map(found):
+        values = ["null", _avro_type(found.item_type, name, parent, path)]
+        return {"type": "map", "values": values}
+    assert pa.types.is_struct(found), found
+    children = [found.field(at) for at in range(found.num_fields)]
+    fields = [avro_field(child, parent=path) for child in children]
+    return {"type": "record", "name": name, "namespace": parent, "fields": fields}
+
+
+def decimal_bytes(precision: int) -> int:
+    """The fewest bytes that hold every number of `precision` digits, with its sign."""
+    largest: int = 10**precision - 1
+    return largest.bit_length() // 8 + 1

@@ -1,0 +1,169 @@
+"""The writer schema of a batch, and the batch made to fit it.
+
+A writer schema is always the table's columns with the batch's new ones at the end; what a batch
+lacks stays in the table (requirements 2.1). So a stream that writes three of twenty columns never
+narrows a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.files.avro_schema import Field, arrow_type
+from workers.files.meta_columns import META_COLUMNS
+from workers.schema.from_arrow import avro_field, normal_type
+from workers.schema.table_schema import TableSchema
+from workers.schema.widening import holds, joined_places, may_be_added
+
+
+def reconcile(
+    table: TableSchema | None,
+    batch: TableSchema,
+    *,
+    evolution: bool = True,
+    pinned: Collection[str] = (),
+) -> TableSchema:
+    """The table's schema, widened and extended as `batch` needs; `table` itself if it fits already.
+
+    `pinned` columns (key, partition, ordering) keep their type: a wider one would move rows or
+    reorder them. Raises InvalidInput naming the column.
+    """
+    if not batch.field_names:
+        raise InvalidInput("refusing to commit a schema with no columns")
+    _check_case(batch.field_names)
+    if table is None or not table.field_names:
+        return batch
+    _check_case((*table.field_names, *(n for n in batch.field_names if n not in table.field_names)))
+    avro = table.to_avro()
+    parent = f"{avro['namespace']}.{avro['name']}" if avro.get("namespace") else avro["name"]
+    changed = False
+    for at, field in enumerate(table.tree.fields):
+        other = batch.tree.field(field.name)
+        if other is not None and (wider := _wider(field, other, evolution, pinned)) is not None:
+            avro["fields"][at] = _spelled(avro["fields"][at], wider, parent)
+            changed = True
+    for other in batch.tree.fields:
+        if table.tree.field(other.name) is None:
+            avro["fields"].append(_added(other, parent, evolution))
+            changed = True
+    return TableSchema.from_avro(avro) if changed else table
+
+
+def _check_case(names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidInput("columns differ only by case", column=name, other=other)
+
+
+def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str]) -> Field | None:
+    place = joined_places(table.place, batch.place)
+    if place is None:
+        raise InvalidInput(
+            "column has an incompatible type",
+            column=table.name,
+            table=table.place.type,
+            batch=batch.place.type,
+        )
+    if place == table.place:
+        return None
+    if not evolution or table.name in pinned:
+        reason = "column's type must not change" if evolution else "schema evolution is off"
+        raise InvalidInput(
+            reason, column=table.name, table=table.place.type, batch=batch.place.type
+        )
+    return Field(table.name, place, table.default, table.order)
+
+
+def _added(field: Field, parent: str, evolution: bool) -> dict[str, Any]:
+    if not evolution:
+        raise InvalidInput(
+            "column is not in the table and schema evolution is off", column=field.name
+        )
+    if not may_be_added(field):
+        raise InvalidInput("new column is required but has no default", column=field.name)
+    if not field.place.is_nullable:
+        raise InvalidInput("new column must be nullable", column=field.name)
+    return avro_field(pa.field(field.name, arrow_type(field.place.type)), parent=parent)
+
+
+def _spelled(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
+    """The old field with its new type, its doc and custom properties kept."""
+    fresh = avro_field(pa.field(wider.name, arrow_type(wider.place.type)), parent=parent)
+    avro = fresh["type"][1]
+    if not wider.place.is_nullable:
+        return {**old, "type": avro}
+    is_null_first = "default" not in old or old["default"] is None
+    return {**old, "type": ["null", avro] if is_null_first else [avro, "null"]}
+
+
+def conform(
+    table: pa.Table | pa.RecordBatch,
+    schema: TableSchema,
+    *,
+    columns: Collection[str] | None = None,
+) -> pa.Table:
+    """`table` in the schema's order and types, absent columns null; only `columns` when given.
+
+    Meta columns are dropped. Raises InvalidInput naming a column that is not in the schema, loses a
+    value in the cast, or is null where the schema requires a value.
+    """
+    batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    known = set(schema.field_names)
+    if unknown := [n for n in batch.column_names if n not in known and n not in META_COLUMNS]:
+        raise InvalidInput("table has no such column", column=unknown[0])
+    if columns is not None and (strange := set(columns) - known):
+        raise InvalidInput("table has no such column", column=min(strange))
+    chosen = [field for field in schema.tree.fields if columns is None or field.name in columns]
+    fields = [schema.arrow.field(field.name) for field in chosen]
+    arrays = [
+        _conformed(batch, field, target.type) for field, target in zip(chosen, fields, strict=True)
+    ]
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _conformed(batch: pa.Table, field: Field, target: pa.DataType) -> pa.ChunkedArray[Any]:
+    name, is_required = field.name, not field.place.is_nullable
+    if name not in batch.column_names:
+        if is_required:
+            raise InvalidInput("required column is missing", column=name)
+        return _nulls(batch.num_rows, target)
+    column = batch.column(name)
+    if is_required and column.null_count:
+        raise InvalidInput("required column holds null", column=name)
+    if column.type == target:
+        return column
+    if pa.types.is_null(column.type):
+        return _nulls(len(column), target)
+    _check_fits(name, column.type, field)
+    try:
+        return column.cast(target)
+    except pa.ArrowException as error:
+        raise InvalidInput(
+            "column holds a value that the table cannot hold",
+            column=name,
+            batch=column.type,
+            table=target,
+        ) from error
+
+
+def _nulls(rows: int, target: Any) -> pa.ChunkedArray[Any]:
+    return pa.chunked_array([pa.nulls(rows, target)])
+
+
+def _check_fits(name: str, found: pa.DataType, field: Field) -> None:
+    if normal_type(found, column=name) == arrow_type(field.place.type):
+        return
+    source = TableSchema.from_arrow(pa.schema([(name, found)]), table_name="batch").tree.fields[0]
+    if not holds(field.place.type, source.place.type):
+        raise InvalidInput(
+            "column has an incompatible type",
+            column=name,
+            table=field.place.type,
+            batch=source.place.type,
+        )

@@ -1,0 +1,93 @@
+"""A table's schema as one value: Avro JSON as in commit metadata, Arrow as in memory.
+
+Meta columns are never part of it; `with_meta_avro` adds them for file footers and block headers.
+Comparing two TableSchemas with `==` compares texts: whether two schemas mean the same is
+`equality.equal`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput, MalformedTable
+from workers.files.avro_schema import Struct, arrow_fields, parse_record
+from workers.files.meta_columns import META_COLUMNS
+from workers.schema.from_arrow import avro_field
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    avro_json: str
+    """Canonical: compact, without meta columns. Use `from_avro_json` for any other text."""
+    arrow: pa.Schema = field(init=False, compare=False, repr=False)
+    tree: Struct = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        tree = parse_record(json.loads(self.avro_json))
+        object.__setattr__(self, "tree", tree)
+        object.__setattr__(self, "arrow", pa.schema(arrow_fields(tree.fields)))
+
+    @classmethod
+    def from_avro_json(cls, text: str) -> TableSchema:
+        """Raises MalformedTable, UnsupportedTable."""
+        try:
+            avro = json.loads(text)
+        except ValueError as error:
+            raise MalformedTable("schema is not json", text=text[:200]) from error
+        if not isinstance(avro, dict) or not isinstance(avro.get("fields"), list):
+            raise MalformedTable("schema is not an avro record", text=text[:200])
+        return cls.from_avro(avro)
+
+    @classmethod
+    def from_avro(cls, avro: dict[str, Any]) -> TableSchema:
+        fields = [one for one in avro["fields"] if one.get("name") not in META_COLUMNS]
+        return cls(json.dumps({**avro, "fields": fields}, separators=(",", ":")))
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, *, table_name: str) -> TableSchema:
+        """Raises InvalidInput naming the column whose name or type the format cannot hold."""
+        names = [name for name in schema.names if name not in META_COLUMNS]
+        if len(set(names)) < len(names):
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            raise InvalidInput("two columns have one name", column=repeated[0])
+        avro_name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
+        record, namespace = f"{avro_name}_record", f"hoodie.{avro_name}"
+        fields = [avro_field(schema.field(name), parent=f"{namespace}.{record}") for name in names]
+        return cls.from_avro(
+            {"type": "record", "name": record, "namespace": namespace, "fields": fields}
+        )
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.tree.fields)
+
+    def to_avro(self) -> dict[str, Any]:
+        """A fresh dict, the caller's to change."""
+        avro: dict[str, Any] = json.loads(self.avro_json)
+        return avro
+
+    def with_meta_avro(self) -> dict[str, Any]:
+        avro = self.to_avro()
+        meta = [
+            {"name": name, "type": ["null", "string"], "doc": "", "default": None}
+            for name in META_COLUMNS
+        ]
+        return {**avro, "fields": [*meta, *avro["fields"]]}
+
+    def select(self, columns: Collection[str]) -> TableSchema:
+        """These columns only, in the table's order: the schema of a narrow block.
+
+        Raises InvalidInput for a column that the table has not.
+        """
+        if unknown := set(columns) - set(self.field_names):
+            raise InvalidInput("table has no such column", column=min(unknown))
+        avro = self.to_avro()
+        return TableSchema.from_avro(
+            {**avro, "fields": [one for one in avro["fields"] if one["name"] in columns]}
+        )

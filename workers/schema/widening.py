@@ -1,0 +1,120 @@
+"""Which type holds every value of two others, without loss and in their order (requirements 2.4).
+
+The lossless part of Hudi's promotions only: `int < long`, `int < double`, `float < double`, wider
+decimals. Long and double have no common upper bound here, nor has anything with text: beyond 2^53 a
+double forgets, and text sorts differently.
+"""
+
+from __future__ import annotations
+
+from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Scalar, Struct
+from workers.schema.from_arrow import DECIMAL_DIGITS_MAX, decimal_bytes
+
+_JOINS: dict[frozenset[str], str] = {
+    frozenset(("int", "long")): "long",
+    frozenset(("int", "double")): "double",
+    frozenset(("float", "double")): "double",
+}
+
+
+def joined(table: AvroType, batch: AvroType) -> AvroType | None:
+    """The least type that holds both, spelled as `table` where it can be; None without one."""
+    if table == batch:
+        return table
+    match table, batch:
+        case Scalar(logical="decimal"), Scalar(logical="decimal"):
+            return _joined_decimals(table, batch)
+        case Scalar(), Scalar():
+            return _joined_scalars(table, batch)
+        case ListOf(left), ListOf(right):
+            place = joined_places(left, right)
+            return ListOf(place) if place else None
+        case MapOf(left), MapOf(right):
+            place = joined_places(left, right)
+            return MapOf(place) if place else None
+        case Struct(), Struct():
+            return _joined_structs(table, batch)
+        case _:
+            return None
+
+
+def joined_places(table: Place, batch: Place) -> Place | None:
+    """As `joined`; what the table requires stays required, however a batch is typed."""
+    found = joined(table.type, batch.type)
+    return Place(found, table.is_nullable) if found else None
+
+
+def holds(wide: AvroType, narrow: AvroType) -> bool:
+    """Every value of `narrow` is one of `wide`."""
+    return joined(wide, narrow) == wide
+
+
+def _joined_scalars(table: Scalar, batch: Scalar) -> Scalar | None:
+    if table.logical == "timestamp-micros" and batch.logical == "timestamp-millis":
+        return table
+    if table.logical == "local-timestamp-micros" and batch.logical == "local-timestamp-millis":
+        return table
+    if table.logical or batch.logical:
+        return None
+    if table.kind == "string" and batch.kind == "enum":
+        return table
+    kind = _JOINS.get(frozenset((table.kind, batch.kind)))
+    return Scalar(kind) if kind else None
+
+
+def _joined_decimals(table: Scalar, batch: Scalar) -> Scalar | None:
+    precisions, scales = (table.precision, batch.precision), (table.scale, batch.scale)
+    assert None not in precisions + scales, (table, batch)
+    scale = max(table.scale or 0, batch.scale or 0)
+    whole = max((one.precision or 0) - (one.scale or 0) for one in (table, batch))
+    if whole + scale > DECIMAL_DIGITS_MAX:
+        return None
+    if (table.precision, table.scale) == (whole + scale, scale):
+        return table
+    size, name = decimal_bytes(whole + scale), "fixed"
+    return Scalar("fixed", "decimal", whole + scale, scale, name=name, size=size)
+
+
+def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
+    fields: list[Field] = []
+    for field in table.fields:
+        other = batch.field(field.name)
+        if other is None:
+            fields.append(field)
+            continue
+        place = joined_places(field.place, other.place)
+        if place is None:
+            return None
+        fields.append(Field(field.name, place, field.default, field.order))
+    taken = {field.name.lower() for field in table.fields}
+    for field in batch.fields:
+        if table.field(field.name) is None:
+            if field.name.lower() in taken or not may_be_added(field):
+                return None
+            fields.append(field)
+    return Struct(tuple(fields), table.is_error)
+
+
+def may_be_added(field: Field) -> bool:
+    """Rows written before it can be read: as null, or as its default."""
+    return field.place.is_nullable or field.default is not None
+
+
+def is_evolution(old: Struct, new: Struct) -> bool:
+    """Data of `old` reads under `new`: nothing dropped, renamed, narrowed or newly required."""
+    return all(
+        (later := new.field(field.name)) is not None and _place_evolved(field.place, later.place)
+        for field in old.fields
+    ) and all(may_be_added(field) for field in new.fields if old.field(field.name) is None)
+
+
+def _place_evolved(old: Place, new: Place) -> bool:
+    if old.is_nullable and not new.is_nullable:
+        return False
+    match old.type, new.type:
+        case Struct(), Struct():
+            return is_evolution(old.type, new.type)
+        case (ListOf(a), ListOf(b)) | (MapOf(a), MapOf(b)):
+            return _place_evolved(a, b)
+        case before, after:
+            return before == after or joined(before, after) == after
