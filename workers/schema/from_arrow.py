@@ -49,7 +49,7 @@ def normal_type(found: pa.DataType, *, column: str) -> pa.DataType:
         return normal_type(found.value_type, column=column)
     if types.is_large_string(found) or types.is_string_view(found):
         return pa.string()
-    if types.is_large_binary(found) or isinstance(found, pa.FixedSizeBinaryType):
+    if types.is_large_binary(found) or types.is_fixed_size_binary(found):
         return pa.binary()
     if found == pa.binary_view():
         return pa.binary()
