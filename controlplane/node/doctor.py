@@ -96,7 +96,7 @@ def check_python(found: tuple[int, ...]) -> Finding:
 
 
 def check_packages(requirements: Path) -> Finding:
-    """The packages that decide whether files and processes work together are exactly those pinned."""
+    """The packages on which files and processes depend are exactly those that are pinned."""
     pinned = dict(
         re.findall(
             r"^([A-Za-z0-9_.-]+)(?:\[.*?\])?==([^\s#]+)", requirements.read_text(), re.MULTILINE
@@ -178,7 +178,8 @@ def check_port(name: str, port: int, variable: str, is_running: bool) -> Finding
             return Finding(
                 label,
                 False,
-                f"port {port} cannot be used ({error.strerror}); stop what listens there, or set {variable}",
+                f"port {port} cannot be used ({error.strerror}); "
+                f"stop what listens there, or set {variable}",
             )
     return Finding(label, True, f"{port} is free")
 

@@ -124,7 +124,7 @@ def worker_answers() -> str | None:
 
 
 def runs(supervisor: Supervisor, name: str) -> str | None:
-    """For what answers nobody: supervisor calls it running once it has lived for its first seconds."""
+    """For what answers nobody: running is what has lived for its first seconds."""
     state = supervisor.states()[name]
     return None if state.is_running else f"it is {state.state.lower()}"
 

@@ -52,7 +52,7 @@ def read_secrets(path: Path) -> NodeSecrets | None:
 
 
 def throwaway_key() -> str:
-    """For a command that needs Django but no secret, on a machine where no node was ever started."""
+    """For a command that needs Django but no secret, where no node was ever started."""
     return secrets.token_urlsafe(_KEY_BYTES)
 
 

@@ -120,7 +120,8 @@ def start_supervisor(places: Places, identity: Identity, *, deadline_s: float = 
     while not (supervisor.answers() and supervisor_pid(places)):
         if time.monotonic() > until:
             raise SupervisorFailed(
-                f"the supervisor does not answer after {deadline_s:.0f} s; see {places.supervisor_log}"
+                f"the supervisor does not answer after {deadline_s:.0f} s; "
+                f"see {places.supervisor_log}"
             )
         time.sleep(_POLL_S)
     return supervisor
