@@ -1,0 +1,66 @@
+"""Who may ask the marker server for what: a token per table and instant, an admin token, or
+loopback by leave.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from aiohttp import web
+
+from workers.clock import InstantTime
+from workers.errors import LakehouseError
+from workers.markers.tokens import check_admin_token, check_token
+
+_SCHEME = "Bearer "
+
+
+class TokenMissing(LakehouseError):
+    """The request carries no token."""
+
+    code = "token_missing"
+
+
+class TokenRefused(LakehouseError):
+    """The token is for something else, or made up."""
+
+    code = "token_refused"
+
+
+class Access:
+    def __init__(self, secret: str | None, *, allows_unauthenticated_loopback: bool) -> None:
+        assert secret or allows_unauthenticated_loopback, "nobody could ever be let in"
+        self._secret = secret
+        self._allows_loopback = allows_unauthenticated_loopback
+
+    def check(self, request: web.Request, location: str, instant: InstantTime) -> None:
+        """Raises TokenMissing or TokenRefused."""
+        token = self._token(request)
+        if token is None:
+            return
+        if self._secret is None or not check_token(self._secret, token, location, instant):
+            raise TokenRefused("token is not for this table and instant", instant=instant)
+
+    def check_admin(self, request: web.Request) -> None:
+        """Raises TokenMissing or TokenRefused."""
+        token = self._token(request)
+        if token is None:
+            return
+        if self._secret is None or not check_admin_token(self._secret, token):
+            raise TokenRefused("token is not the operator's")
+
+    def _token(self, request: web.Request) -> str | None:
+        """The request's token; None when it may go on without one."""
+        header = request.headers.get("Authorization", "")
+        if header.startswith(_SCHEME):
+            return header.removeprefix(_SCHEME)
+        if self._allows_loopback and not header and is_loopback(request.remote or ""):
+            return None
+        raise TokenMissing("a token is needed")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,45 @@
+"""What writers of markers share: the port that the write path calls, and the settings that travel
+to executors.
+
+Contract: when `create` or `create_all` returns, the markers are durable and the instant was
+undecided afterwards, so whoever decides a rollback later sees them. The data file may be opened
+then, never before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from workers.config import MarkerKind
+from workers.markers.marker import Marker
+
+CreateResult = Literal["created", "exists"]
+
+
+class MarkerWriter(Protocol):
+    """Registers the data files of one instant."""
+
+    def create(self, marker: Marker) -> CreateResult:
+        """Make `marker` durable.
+
+        Raises InstantRolledBack when the instant is decided, MarkerRefused when the marker is not
+        surely durable.
+        """
+
+    def create_all(self, markers: Iterable[Marker]) -> None:
+        """Make all of them durable, at the price of one where that can be. Raises as `create`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerSettings:
+    """How an instant's markers are written: small, picklable, a token for this instant only."""
+
+    kind: MarkerKind | Literal["direct", "timeline_server_based"] = MarkerKind.TIMELINE_SERVER_BASED
+    url: str | None = None
+    token: str | None = None
+
+    def __repr__(self) -> str:
+        token = None if self.token is None else "***"
+        return f"MarkerSettings(kind={self.kind!r}, url={self.url!r}, token={token!r})"

@@ -1,0 +1,266 @@
+"""Group commit for one marker directory: many requests, one durable append, all the answers.
+
+A flush starts as soon as the last one ended; a request that waited for `interval_ms` starts one
+beside it on the next free MARKERS<i> file. Everything here runs on the event loop, what touches
+storage runs in the pool. Never answers before the batch is durable and the instant was seen
+undecided afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from workers.clock import Clock, InstantTime
+from workers.errors import InstantRolledBack, LakehouseError, MarkerRefused
+from workers.markers.appender import MarkersAppender, MarkersVanished
+from workers.markers.base import CreateResult
+from workers.markers.statistics import Statistics
+from workers.storage.base import Storage
+
+
+class MarkerServerBusy(LakehouseError):
+    """The bounded queue is full. Nothing happened; ask again in a moment."""
+
+    code = "marker_server_busy"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    num_threads: int = 20
+    """`hoodie.markers.timeline_server_based.batch.num_threads`: the most MARKERS<i> files."""
+    interval_ms: int = 50
+    """`hoodie.markers.timeline_server_based.batch.interval_ms`: the longest wait for a flush."""
+    waits_interval: bool = False
+    """Somebody set the interval: then it is the shortest wait as well, as in Hudi."""
+    queue_max: int = 20_000
+    """Names and requests that may wait in one directory; beyond that the answer is busy."""
+    markers_max: int = 1_000_000
+    """Names that one directory may hold."""
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Requests that share a fate. `done` carries the error as a value: not everybody stays to
+    hear it.
+    """
+
+    since_s: float
+    done: asyncio.Future[LakehouseError | None]
+    names: list[str] = field(default_factory=list)
+    requests: int = 0
+
+
+class MarkerDirectory:
+    """The server's memory of one marker directory: a cache of storage, loaded on the first
+    request.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        instant: InstantTime,
+        *,
+        pool: Executor,
+        clock: Clock,
+        settings: BatchSettings,
+        statistics: Statistics,
+    ) -> None:
+        self.storage = storage
+        self.instant = instant
+        self.counts_by_file: dict[int, int] = {}
+        self._appender = MarkersAppender(storage, instant)
+        self._pool = pool
+        self._clock = clock
+        self._settings = settings
+        self._statistics = statistics
+        self._loading: asyncio.Task[None] | None = None
+        self._durable: dict[str, str | None] = {}  # Name to the id of the request that created it.
+        self._flushing: dict[str, tuple[str | None, _Batch]] = {}
+        self._pending: _Batch | None = None
+        self._busy: set[int] = set()
+        self._flushes: set[asyncio.Task[None]] = set()
+        self._last_index = -1
+        self._timer: asyncio.TimerHandle | None = None
+        self._users = 0
+
+    @property
+    def writer(self) -> str | None:
+        return self._appender.writer
+
+    @property
+    def queue_depth(self) -> int:
+        return 0 if self._pending is None else len(self._pending.names)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._busy)
+
+    @property
+    def marker_count(self) -> int:
+        return len(self._durable)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._pending is None and not self._flushes and self._users == 0
+
+    async def create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
+        """Make `names` durable; for each whether this request, or an earlier one with its id,
+        created it.
+
+        Raises MarkerServerBusy, InstantRolledBack, MarkerRefused when the flush failed.
+        """
+        self._users += 1
+        try:
+            await self._loaded()
+            return await self._create(names, request_id)
+        finally:
+            self._users -= 1
+
+    async def _create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
+        batch = self._batch_for(len(names))
+        awaited = {batch}
+        results: list[CreateResult] = []
+        for name in names:
+            if name in self._durable:
+                creator = self._durable[name]
+            elif name in self._flushing:
+                creator, other = self._flushing[name]
+                awaited.add(other)
+            else:
+                self._flushing[name] = (request_id, batch)
+                batch.names.append(name)
+                results.append("created")
+                continue
+            is_own = request_id is not None and creator == request_id
+            results.append("created" if is_own else "exists")
+        for each in awaited:
+            if (error := await asyncio.shield(each.done)) is not None:
+                # One exception object raised in many places would gather all their tracebacks.
+                raise type(error)(error.message, **error.values)
+        return results
+
+    async def finish(self) -> None:
+        """Return once nothing waits and nothing is being flushed."""
+        while self._pending is not None or self._flushes:
+            if self._flushes:
+                await asyncio.wait(set(self._flushes))
+            else:
+                await asyncio.sleep(self._settings.interval_ms / 1000)
+
+    async def forget(self) -> None:
+        """Drop what memory holds; the next request loads again."""
+        await self.finish()
+        self._loading = None
+        self._durable.clear()
+        self.counts_by_file.clear()
+
+    async def _loaded(self) -> None:
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+        loading = self._loading
+        try:
+            await asyncio.shield(loading)
+        except (OSError, LakehouseError):
+            if self._loading is loading:
+                self._loading = None  # The next request tries again.
+            raise
+
+    async def _load(self) -> None:
+        found = await asyncio.get_running_loop().run_in_executor(self._pool, self._appender.load)
+        self._durable = dict.fromkeys(found.all())
+        self.counts_by_file = {index: len(names) for index, names in found.by_file.items()}
+
+    def _batch_for(self, count: int) -> _Batch:
+        """The batch that a request of `count` names joins. Every request does: the fence is
+        looked at per batch.
+        """
+        batch = self._pending
+        if batch is None:
+            future = asyncio.get_running_loop().create_future()
+            batch = self._pending = _Batch(self._clock.monotonic_s(), future)
+            # Requests that are parsed in this turn of the loop shall still join.
+            asyncio.get_running_loop().call_soon(self._look)
+        elif len(batch.names) + batch.requests + count > self._settings.queue_max:
+            raise MarkerServerBusy("queue is full", instant=self.instant, waiting=len(batch.names))
+        if len(self._durable) + len(self._flushing) + count > self._settings.markers_max:
+            raise MarkerServerBusy("too many markers", instant=self.instant)
+        batch.requests += 1
+        return batch
+
+    def _look(self) -> None:
+        """Start a flush now, or see to it that somebody looks again."""
+        batch = self._pending
+        if batch is None:
+            return
+        waited_s = self._clock.monotonic_s() - batch.since_s
+        must_wait = self._settings.waits_interval or bool(self._busy)
+        left_s = self._settings.interval_ms / 1000 - waited_s if must_wait else 0.0
+        if left_s > 0:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(left_s, self._on_timer)
+            return
+        index = self._free_file()
+        if index is None:
+            return  # The flush that frees one looks again.
+        self._pending = None
+        self._busy.add(index)
+        flush = asyncio.create_task(self._flush(batch, index))
+        self._flushes.add(flush)
+        flush.add_done_callback(self._flushes.discard)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._look()
+
+    def _free_file(self) -> int | None:
+        """Round robin from the one used last."""
+        files = self._settings.num_threads
+        for step in range(1, files + 1):
+            index = (self._last_index + step) % files
+            if index not in self._busy:
+                self._last_index = index
+                return index
+        return None
+
+    async def _flush(self, batch: _Batch, index: int) -> None:
+        error: LakehouseError | None = MarkerRefused("flush broke off", instant=self.instant)
+        finished: tuple[str, ...] = ()
+        try:
+            finished = await asyncio.get_running_loop().run_in_executor(
+                self._pool, self._appender.write, index, batch.names
+            )
+            error = None
+        except InstantRolledBack as fenced:
+            error = fenced
+        except (OSError, LakehouseError) as failure:
+            error = self._failed(failure)
+        finally:
+            # Whatever happened: nobody waits for ever, and the file is free for the next batch.
+            self._settle(batch, index, finished, error)
+
+    def _failed(self, failure: OSError | LakehouseError) -> MarkerRefused:
+        self._statistics.flush_errors += 1
+        if isinstance(failure, MarkersVanished):
+            self._durable.clear()
+            self.counts_by_file.clear()
+        return MarkerRefused("markers could not be written", instant=self.instant, reason=failure)
+
+    def _settle(
+        self, batch: _Batch, index: int, finished: tuple[str, ...], error: LakehouseError | None
+    ) -> None:
+        for name in batch.names:
+            request_id, _ = self._flushing.pop(name)
+            if error is None:
+                self._durable[name] = request_id
+        for name in finished:
+            self._durable.setdefault(name, None)
+        if error is None and batch.names:
+            added = len(batch.names) + len(finished)
+            self.counts_by_file[index] = self.counts_by_file.get(index, 0) + added
+            self._statistics.batch_flushed(len(batch.names))
+        self._busy.discard(index)
+        batch.done.set_result(error)
+        self._look()

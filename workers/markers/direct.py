@@ -1,0 +1,47 @@
+"""Direct markers: one empty file per data file, created by whoever writes the data file.
+
+Better than the server where files are few; one storage call per data file, so worse where they
+are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from workers.clock import InstantTime
+from workers.errors import LakehouseError, MarkerRefused
+from workers.markers.base import CreateResult
+from workers.markers.fence import refuse_fenced
+from workers.markers.marker import Marker, markers_directory
+from workers.storage.base import Storage
+
+
+class DirectMarkers:
+    """MarkerWriter on the table's own storage."""
+
+    def __init__(self, storage: Storage, instant: InstantTime) -> None:
+        self._storage = storage
+        self._instant = instant
+        self._directory = markers_directory(instant)
+
+    def create(self, marker: Marker) -> CreateResult:
+        refuse_fenced(self._storage, self._instant)
+        result = self._put(marker)
+        refuse_fenced(self._storage, self._instant)
+        return result
+
+    def create_all(self, markers: Iterable[Marker]) -> None:
+        refuse_fenced(self._storage, self._instant)
+        for marker in markers:
+            self._put(marker)
+        refuse_fenced(self._storage, self._instant)
+
+    def _put(self, marker: Marker) -> CreateResult:
+        path = f"{self._directory}/{marker.name}"
+        try:
+            created = self._storage.put_if_absent(path, b"")
+        except (OSError, LakehouseError) as error:
+            raise MarkerRefused(
+                "marker could not be written", marker=marker.name, instant=self._instant
+            ) from error
+        return "created" if created else "exists"

@@ -1,0 +1,59 @@
+"""What a marker request asks storage about its instant: is it decided, and may its markers go?
+
+The decision object is written by `concurrency`; here it is only looked for, whichever way it was
+decided. A marker counts only when the fence is looked at *after* the marker is durable: a
+rollback that decides later reads it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from workers.clock import InstantTime
+from workers.errors import InstantRolledBack, NotFound
+from workers.markers.marker import checked_instant
+from workers.storage.base import Storage
+
+_DECISIONS = ".hoodie/.sluice/decision"
+_HEARTBEATS = ".hoodie/.heartbeat"
+_TIMELINES = (".hoodie/timeline", ".hoodie")
+_PENDING_ENDINGS = (".requested", ".inflight")
+
+
+def is_fenced(storage: Storage, instant: InstantTime) -> bool:
+    """True once the instant is decided, committed or rolled back: nothing may be added to it any
+    more.
+    """
+    return storage.info(f"{_DECISIONS}/{checked_instant(instant)}") is not None
+
+
+def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
+    """Raises InstantRolledBack when the instant is decided."""
+    if is_fenced(storage, instant):
+        raise InstantRolledBack("instant is decided, no marker can be added", instant=instant)
+
+
+def is_settled(storage: Storage, instant: InstantTime) -> bool:
+    """True when the markers may be deleted: decided by us, or no longer pending for a foreign
+    writer.
+    """
+    if is_fenced(storage, instant):
+        return True
+    names = [
+        info.name
+        for directory in _TIMELINES
+        for info in storage.list_files(directory)
+        if info.name.startswith(instant)
+    ]
+    pending = [name for name in names if name.endswith(_PENDING_ENDINGS)]
+    return not pending or len(pending) < len(names)
+
+
+def writer_name(storage: Storage, instant: InstantTime) -> str | None:
+    """Who writes this instant, as its heartbeat says; None when that is unknown."""
+    try:
+        beat = json.loads(storage.read(f"{_HEARTBEATS}/{checked_instant(instant)}"))
+    except (NotFound, ValueError):  # Hudi's own heartbeats are empty files.
+        return None
+    name = beat.get("writer") if isinstance(beat, dict) else None
+    return name if isinstance(name, str) else None

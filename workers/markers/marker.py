@@ -1,0 +1,149 @@
+"""A marker: the name that is durable before its data file is opened (requirements 1.2 and 4).
+
+Pure values and their grammar, no I/O. Whatever a marker names may be deleted by a rollback, so
+nothing outside the grammar ever becomes a `Marker`: no way out of the table, nothing below
+`.hoodie`, no character that means something to a shell, a glob, a URL or a log.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput
+
+MARKERS_TYPE_FILE = "MARKERS.type"
+MARKERS_TYPE = "TIMELINE_SERVER_BASED"
+
+TEMPORARY_DIRECTORY = ".hoodie/.temp"
+_EXTENSION = ".marker."
+_NAME_BYTES_MAX = 2_000
+_PART_BYTES_MAX = 255
+
+# Control characters, the two Unicode line ends, lone surrogates, and what the security page bans
+# from names.
+_BANNED = "\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff*'\"%\\\\"
+_DOTTED = r"\.|\.\.|\.hoodie"
+_PART = rf"(?!(?:{_DOTTED})(?:/|\Z))[^/{_BANNED}]+"
+_NAME = re.compile(
+    rf"(?:(?P<partition>{_PART}(?:/{_PART})*)/)?"
+    rf"(?P<file>(?!(?:{_DOTTED})\.marker\.)[^/{_BANNED}]+)\.marker\.(?P<io>CREATE|MERGE|APPEND)\Z"
+)
+_INSTANT = re.compile(r"[0-9]{17}\Z|[0-9]{14}\Z")
+_DIRECTORY = re.compile(rf"(?P<location>(?:/{_PART})+)/\.hoodie/\.temp/(?P<instant>[0-9]+)\Z")
+
+
+class IOType(StrEnum):
+    """How the data file comes to be. Log files of table version 8 and above are CREATE as well."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Marker:
+    """One data file that an instant may have written. Raises InvalidInput outside the grammar."""
+
+    partition: str
+    data_file_name: str
+    io_type: IOType
+
+    def __post_init__(self) -> None:
+        match = _matched(self.name)
+        if match["file"] != self.data_file_name or (match["partition"] or "") != self.partition:
+            raise InvalidInput("marker's parts do not make its name", marker=ascii(self.name))
+
+    @property
+    def name(self) -> str:
+        return f"{self.data_path}{_EXTENSION}{self.io_type}"
+
+    @property
+    def data_path(self) -> str:
+        """The data file, relative to the table."""
+        if not self.partition:
+            return self.data_file_name
+        return f"{self.partition}/{self.data_file_name}"
+
+
+def parse_marker(text: str) -> Marker:
+    """The marker of this name. Raises InvalidInput when it breaks the grammar."""
+    match = _matched(text)
+    return Marker(match["partition"] or "", match["file"], IOType(match["io"]))
+
+
+def checked_name(text: str) -> str:
+    """`text` itself when it is a marker's name, for those who handle thousands. Raises
+    InvalidInput.
+    """
+    _matched(text)
+    return text
+
+
+def is_marker_name(text: str) -> bool:
+    return _match(text) is not None
+
+
+def markers_directory(instant: InstantTime) -> str:
+    """Relative to the table. Raises InvalidInput when `instant` is not an instant time."""
+    return f"{TEMPORARY_DIRECTORY}/{checked_instant(instant)}"
+
+
+def markers_directory_path(location: str, instant: InstantTime) -> str:
+    """The absolute directory that Hudi's clients send as `markerdirpath`."""
+    return f"{normal_location(location)}/{markers_directory(instant)}"
+
+
+def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
+    """Table location and instant of a `markerdirpath`. Raises InvalidInput when it breaks the
+    grammar.
+    """
+    path = re.sub(r"\Afile:(?://)?(?=/)", "", text)  # Hadoop writes a local path in this way.
+    match = _DIRECTORY.match(path) if len(path) <= 2 * _NAME_BYTES_MAX else None
+    if match is None:
+        raise InvalidInput("not a marker directory of a table", markerdirpath=ascii(text[:200]))
+    return match["location"], checked_instant(match["instant"])
+
+
+def normal_location(location: str) -> str:
+    """One spelling per location, by text alone, so that a token and a request speak of the same
+    table.
+    """
+    return posixpath.normpath(location)
+
+
+def is_instant(text: str) -> bool:
+    return _INSTANT.match(text) is not None
+
+
+def checked_instant(text: str) -> InstantTime:
+    """`text` itself. Raises InvalidInput."""
+    if not is_instant(text):
+        raise InvalidInput("not an instant time", instant=ascii(text[:40]))
+    return text
+
+
+def _matched(text: str) -> re.Match[str]:
+    match = _match(text)
+    if match is None:
+        raise InvalidInput("marker name breaks the grammar", marker=ascii(text[:200]))
+    return match
+
+
+def _match(text: str) -> re.Match[str] | None:
+    # Hudi cuts at the first ".marker", we at the last: a name where the two differ is nobody's.
+    match = _NAME.match(text) if text.count(_EXTENSION) == 1 else None
+    if match is None:
+        return None
+    if len(text) * 4 > _PART_BYTES_MAX and not _fits(text):
+        return None
+    return match
+
+
+def _fits(text: str) -> bool:
+    if len(text.encode()) > _NAME_BYTES_MAX:
+        return False
+    return all(len(part.encode()) <= _PART_BYTES_MAX for part in text.split("/"))

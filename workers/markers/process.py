@@ -1,0 +1,168 @@
+"""The marker server as a process of somebody who supervises it: start, look, drain, stop.
+
+A server that runs is the one that answers on its port; a pid is only signalled while its command
+line says that it is a marker server on that port, because pids are used again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from workers.clock import Clock, SystemClock
+from workers.markers.tokens import mint_admin_token
+
+SECRET_VARIABLE = "SLUICE_MARKER_SECRET"  # noqa: S105 - the name of a variable, not a secret
+_MODULE = "workers.markers.server"
+_SOURCE_ROOT = Path(__file__).resolve().parents[2]
+_POLL_S = 0.05
+# The server needs nothing else of ours, least of all other processes' secrets.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
+_STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    status: str
+    """`ok` or `draining`."""
+    pid: int
+    since_ms: int
+
+
+def server_url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+def start_server(
+    *,
+    port: int,
+    roots: Sequence[str | Path],
+    secret: str,
+    log_path: str | Path,
+    options: Sequence[str] = (),
+) -> int:
+    """Start a server in a process group of its own and return its pid at once; `probe` says when
+    it answers.
+    """
+    command = [sys.executable, "-m", _MODULE, "--port", str(port), "--secret-env", SECRET_VARIABLE]
+    for root in roots:
+        command += ["--root", str(root)]
+    environment = {
+        name: value
+        for name in (*_INHERITED, *_STOP_POINTS)
+        if (value := os.environ.get(name)) is not None
+    }
+    environment |= {SECRET_VARIABLE: secret, "PYTHONPATH": str(_SOURCE_ROOT)}
+    Path(log_path).parent.mkdir(parents=True, exist_ok=True)
+    with Path(log_path).open("ab") as log:
+        process = subprocess.Popen(
+            [*command, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=_SOURCE_ROOT,
+            start_new_session=True,
+        )
+    # Nobody waits for it through this object: supervision is by pid, from any process.
+    process.returncode = 0
+    return process.pid
+
+
+def probe(url: str, timeout_s: float) -> Health | None:
+    """What the server at `url` says of itself; None when nothing sensible answers in time."""
+    found = _asked(url, "GET", "/health", token=None, timeout_s=timeout_s)
+    match found:
+        case {"status": str(status), "pid": int(pid), "since_ms": int(since_ms)}:
+            return Health(status, pid, since_ms)
+        case _:
+            return None
+
+
+def await_health(url: str, timeout_s: float, *, clock: Clock | None = None) -> Health | None:
+    """The first answer of a server that is starting; None when there was none in time."""
+    clock = clock or SystemClock()
+    deadline_s = clock.monotonic_s() + timeout_s
+    while (health := probe(url, timeout_s=1.0)) is None:
+        if clock.monotonic_s() >= deadline_s:
+            return None
+        clock.sleep(_POLL_S)
+    return health
+
+
+def sample(url: str, secret: str, timeout_s: float) -> Mapping[str, object] | None:
+    """The server's `/metrics`; None when it does not answer."""
+    return _asked(url, "GET", "/metrics", token=mint_admin_token(secret), timeout_s=timeout_s)
+
+
+def drain(url: str, secret: str, timeout_s: float) -> bool:
+    """Make the server refuse creates and flush what it has; True when nothing waits there any
+    more.
+    """
+    token = mint_admin_token(secret)
+    answer = _asked(url, "POST", "/drain", token=token, timeout_s=timeout_s)
+    return answer is not None and answer.get("drained") is True
+
+
+def is_server(pid: int, *, port: int) -> bool:
+    """True while `pid` is a running marker server on that port."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    # A zombie has no command line any more.
+    return _MODULE in words and ("--port", str(port)) in itertools.pairwise(words)
+
+
+def stop(pid: int, *, port: int, timeout_s: float = 10.0, clock: Clock | None = None) -> bool:
+    """Ask the server to end, and kill it when it does not; False when `pid` is no marker server
+    on `port`.
+    """
+    if not is_server(pid, port=port):
+        _reap(pid)
+        return False
+    clock = clock or SystemClock()
+    for order in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(pid, order)
+        deadline_s = clock.monotonic_s() + timeout_s
+        while is_server(pid, port=port) and clock.monotonic_s() < deadline_s:
+            clock.sleep(_POLL_S)
+        if not is_server(pid, port=port):
+            break
+    _reap(pid)
+    return True
+
+
+def _reap(pid: int) -> None:
+    """Take the exit status where the server was our own child, so that no zombie stays."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _asked(
+    url: str, method: str, path: str, *, token: str | None, timeout_s: float
+) -> Mapping[str, object] | None:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+    try:
+        connection.request(
+            method, path, headers={} if token is None else {"Authorization": f"Bearer {token}"}
+        )
+        response = connection.getresponse()
+        answer = json.loads(response.read()) if response.status == http.client.OK else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return answer if isinstance(answer, dict) else None

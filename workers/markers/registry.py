@@ -1,0 +1,95 @@
+"""Which marker directories this server may touch, and its memory of each.
+
+A table must be a directory strictly below one of the roots after every symbolic link is followed,
+and the marker directory must be where the table says, not a link to elsewhere. Blocking calls run
+in the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+from workers.clock import Clock, InstantTime
+from workers.errors import InvalidInput, LakehouseError, TableNotFound
+from workers.markers.batcher import BatchSettings, MarkerDirectory, MarkerServerBusy
+from workers.markers.marker import markers_directory
+from workers.markers.statistics import Statistics
+from workers.storage.local import LocalStorage
+
+_DIRECTORIES_MAX = 1_000
+
+
+class OutsideRoots(LakehouseError):
+    """The table is not below a directory that this server was given."""
+
+    code = "outside_roots"
+
+
+class MarkerDirectories:
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        *,
+        pool: Executor,
+        clock: Clock,
+        settings: BatchSettings,
+        statistics: Statistics,
+    ) -> None:
+        self._roots = tuple(Path(os.path.realpath(root)) for root in roots)
+        self._pool = pool
+        self._clock = clock
+        self._settings = settings
+        self._statistics = statistics
+        self._known: dict[tuple[Path, InstantTime], MarkerDirectory] = {}
+
+    def __iter__(self) -> Iterator[MarkerDirectory]:
+        return iter(tuple(self._known.values()))
+
+    async def find(self, location: str, instant: InstantTime) -> MarkerDirectory:
+        """Raises OutsideRoots, TableNotFound, InvalidInput; nothing on storage is changed."""
+        loop = asyncio.get_running_loop()
+        table = await loop.run_in_executor(self._pool, self._resolved, location, instant)
+        # Two spellings of one table share one memory. Used last goes last, so the first is the
+        # idlest.
+        directory = self._known.pop((table, instant), None)
+        if directory is None:
+            self._make_room()
+            directory = MarkerDirectory(
+                LocalStorage(table),
+                instant,
+                pool=self._pool,
+                clock=self._clock,
+                settings=self._settings,
+                statistics=self._statistics,
+            )
+        self._known[table, instant] = directory
+        return directory
+
+    async def finish(self) -> None:
+        """Return once every directory is flushed."""
+        for directory in self:
+            await directory.finish()
+
+    def _make_room(self) -> None:
+        """Memory is a cache: what is forgotten is loaded again, only request ids are lost."""
+        if len(self._known) < _DIRECTORIES_MAX:
+            return
+        idle = next((key for key, found in self._known.items() if found.is_idle), None)
+        if idle is None:
+            raise MarkerServerBusy("too many marker directories at once", limit=_DIRECTORIES_MAX)
+        del self._known[idle]
+
+    def _resolved(self, location: str, instant: InstantTime) -> Path:
+        table = Path(os.path.realpath(location))
+        if not any(root in table.parents for root in self._roots):
+            raise OutsideRoots("table is outside the configured roots", location=location)
+        if not (table / ".hoodie").is_dir():
+            raise TableNotFound("no table at this location", location=location)
+        wanted = table / markers_directory(instant)
+        if Path(os.path.realpath(wanted)) != wanted:
+            raise InvalidInput("marker directory leads elsewhere", location=location)
+        return table

@@ -1,0 +1,151 @@
+"""The marker server's process.
+
+    python -m workers.markers.server --port 8711 --root /data/tables
+
+The secret comes by an environment variable, never by an argument. Without Django and without
+Spark, so that it starts in a fraction of a second: killed, it is back before its clients give up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from aiohttp import web
+
+from workers.clock import Clock, SystemClock
+from workers.markers.access import Access, is_loopback
+from workers.markers.batcher import BatchSettings
+from workers.markers.registry import MarkerDirectories
+from workers.markers.routes import MarkerServer
+from workers.markers.statistics import Statistics
+
+_POOL_THREADS = 32
+_OPEN_FILES = 16_384
+_SHUTDOWN_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    problem, secret = _checked(asked)
+    if problem is not None:
+        sys.exit(f"marker server: {problem}")
+    _allow_open_files()
+    server = build_server(
+        roots=asked.root,
+        secret=secret,
+        allows_unauthenticated_loopback=asked.allow_unauthenticated_loopback,
+        settings=_batch_settings(asked),
+    )
+    _log.info("marker server on http://%s:%s", asked.host, asked.port)
+    web.run_app(
+        server.application(),
+        host=asked.host,
+        port=asked.port,
+        access_log=None,
+        print=None,
+        shutdown_timeout=_SHUTDOWN_S,
+    )
+
+
+def build_server(
+    *,
+    roots: Sequence[Path],
+    secret: str | None,
+    allows_unauthenticated_loopback: bool = False,
+    settings: BatchSettings | None = None,
+    clock: Clock | None = None,
+) -> MarkerServer:
+    clock = clock or SystemClock()
+    statistics = Statistics(since_ms=clock.now_ms())
+    pool = ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="storage")
+    directories = MarkerDirectories(
+        roots,
+        pool=pool,
+        clock=clock,
+        settings=settings or BatchSettings(),
+        statistics=statistics,
+    )
+    access = Access(secret, allows_unauthenticated_loopback=allows_unauthenticated_loopback)
+    return MarkerServer(directories, access, pool=pool, clock=clock, statistics=statistics)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m workers.markers.server", description="Batches markers for many writers."
+    )
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument(
+        "--root", type=Path, action="append", required=True, help="tables below it are served"
+    )
+    parser.add_argument(
+        "--secret-env",
+        default="SLUICE_MARKER_SECRET",
+        metavar="NAME",
+        help="environment variable with the secret that tokens are made of (%(default)s)",
+    )
+    parser.add_argument(
+        "--allow-unauthenticated-loopback",
+        action="store_true",
+        help="serve requests without a token from this machine (bench and interop only)",
+    )
+    defaults = BatchSettings()
+    parser.add_argument(
+        "--interval-ms",
+        type=int,
+        help=f"shortest and longest wait for a batch (only longest, {defaults.interval_ms})",
+    )
+    parser.add_argument("--num-threads", type=int, default=defaults.num_threads)
+    parser.add_argument("--queue-max", type=int, default=defaults.queue_max)
+    return parser
+
+
+def _checked(asked: argparse.Namespace) -> tuple[str | None, str | None]:
+    """What is wrong in one line, or None, and the secret."""
+    secret = os.environ.pop(asked.secret_env, "") or None
+    if secret is None and not asked.allow_unauthenticated_loopback:
+        return f"{asked.secret_env} is not set", None
+    if asked.allow_unauthenticated_loopback and not is_loopback(asked.host):
+        return "requests without a token are allowed on a loopback address only", None
+    for root in asked.root:
+        if not root.is_dir():
+            return f"root is no directory: {root}", None
+    if not 1 <= asked.num_threads <= 1_000 or asked.queue_max < 1:
+        return "--num-threads and --queue-max must be positive", None
+    if asked.interval_ms is not None and not 0 <= asked.interval_ms <= 60_000:
+        return "--interval-ms must be 0 to 60000", None
+    return None, secret
+
+
+def _batch_settings(asked: argparse.Namespace) -> BatchSettings:
+    defaults = BatchSettings(num_threads=asked.num_threads, queue_max=asked.queue_max)
+    if asked.interval_ms is None:
+        return defaults
+    return BatchSettings(
+        num_threads=asked.num_threads,
+        queue_max=asked.queue_max,
+        interval_ms=asked.interval_ms,
+        waits_interval=True,
+    )
+
+
+def _allow_open_files() -> None:
+    """Thousands of executors keep a connection each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    main()

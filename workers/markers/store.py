@@ -1,0 +1,152 @@
+"""Marker directories on storage: one empty file per marker, or MARKERS<i> files of many lines.
+
+Readers take the union of whatever is there and never fail on damage: a torn last line was never
+acknowledged and is dropped, a missing MARKERS.type is inferred, empty, doubled and unparsable
+lines are skipped. Appending never rewrites.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.errors import NotFound
+from workers.markers.marker import (
+    MARKERS_TYPE,
+    MARKERS_TYPE_FILE,
+    TEMPORARY_DIRECTORY,
+    Marker,
+    is_instant,
+    is_marker_name,
+    markers_directory,
+    parse_marker,
+)
+from workers.storage.base import Storage
+
+_MARKERS_FILE = re.compile(r"MARKERS([0-9]{1,6})\Z")
+_TAIL_BYTES = 4_096  # More than the longest name.
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNames:
+    """What one marker directory holds."""
+
+    by_file: Mapping[int, tuple[str, ...]]
+    """Per number of a MARKERS<i> file, in the order written."""
+    direct: tuple[str, ...]
+    """Names of direct marker files."""
+    has_type: bool
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.direct, *(n for names in self.by_file.values() for n in names)}))
+
+
+def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...]:
+    """Every marker of the instant, sorted, each once, from either layout or both."""
+    return tuple(sorted(parse_marker(name) for name in read_names(storage, instant).all()))
+
+
+def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
+    directory = markers_directory(instant)
+    by_file: dict[int, tuple[str, ...]] = {}
+    direct: list[str] = []
+    has_type = False
+    for info in storage.list_tree(directory):
+        name = info.path.removeprefix(f"{directory}/")
+        if name == MARKERS_TYPE_FILE:
+            has_type = True
+        elif numbered := _MARKERS_FILE.match(name):
+            by_file[int(numbered[1])] = _lines(storage, info.path)
+        elif is_marker_name(name):
+            direct.append(name)
+    return StoredNames(by_file, tuple(direct), has_type)
+
+
+def has_markers_directory(storage: Storage, instant: InstantTime) -> bool:
+    return markers_directory(instant) in storage.list_directories(TEMPORARY_DIRECTORY)
+
+
+def delete_markers(storage: Storage, instant: InstantTime) -> None:
+    """Remove the instant's marker directory; absent is fine."""
+    storage.delete_tree(markers_directory(instant))
+
+
+def pending_marker_instants(storage: Storage) -> tuple[InstantTime, ...]:
+    """Instants that have a marker directory, sorted."""
+    names = (path.rpartition("/")[2] for path in storage.list_directories(TEMPORARY_DIRECTORY))
+    return tuple(sorted(name for name in names if is_instant(name)))
+
+
+def markers_file(instant: InstantTime, index: int) -> str:
+    return f"{markers_directory(instant)}/MARKERS{index}"
+
+
+def type_file(instant: InstantTime) -> str:
+    return f"{markers_directory(instant)}/{MARKERS_TYPE_FILE}"
+
+
+def write_type(storage: Storage, instant: InstantTime) -> None:
+    """Say that this directory holds MARKERS<i> files; owed before the first of them."""
+    storage.put_if_absent(type_file(instant), MARKERS_TYPE.encode())
+
+
+def append_names(
+    storage: Storage,
+    instant: InstantTime,
+    index: int,
+    names: Sequence[str],
+    *,
+    is_behind_half_line: bool,
+) -> int:
+    """Make `names` durable at the end of one file; returns the bytes added."""
+    text = "".join(f"{name}\n" for name in names)
+    content = (f"\n{text}" if is_behind_half_line else text).encode()
+    storage.append(markers_file(instant, index), content)
+    return len(content)
+
+
+def unfinished_tail(storage: Storage, instant: InstantTime, index: int) -> str:
+    """What follows the last newline of one file: half a line that a crash left, or nothing.
+
+    The next append has to end that line first, or the half name and a new one would become one.
+    """
+    try:
+        stream = storage.open_data(markers_file(instant, index))
+    except NotFound:
+        return ""
+    with stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _TAIL_BYTES))
+        return stream.read().rpartition(b"\n")[2].decode(errors="surrogateescape")
+
+
+def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_bytes: int) -> None:
+    """Take back names that nobody was told of, where the directory of a decided instant came back
+    through them.
+
+    Only a file without any other line goes: older lines may be what a rollback still has to read.
+    Whatever is added after the decision is never acknowledged, so nothing that matters can slip
+    in between.
+    """
+    path = markers_file(instant, index)
+    found = storage.info(path)
+    if found is None or found.size != written_bytes:
+        return
+    storage.delete(path)
+    directory = markers_directory(instant)
+    if all(info.name == MARKERS_TYPE_FILE for info in storage.list_tree(directory)):
+        storage.delete_tree(directory)
+
+
+def _lines(storage: Storage, path: str) -> tuple[str, ...]:
+    try:
+        content = storage.read(path)
+    except NotFound:  # Deleted since it was listed, with the whole directory.
+        return ()
+    whole = content.split(b"\n")[
+        :-1
+    ]  # Behind the last newline is a line that was never acknowledged.
+    decoded = (line.decode(errors="surrogateescape") for line in whole)
+    return tuple(line for line in decoded if is_marker_name(line))

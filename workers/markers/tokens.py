@@ -1,0 +1,40 @@
+"""Tokens of the marker server: one per table location and instant, and one for its operators.
+
+HMAC-SHA256 under the secret that only the control plane, drivers and the server hold; executors
+get the token alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from workers.clock import InstantTime
+from workers.markers.marker import normal_location
+
+
+def mint_token(secret: str, location: str, instant: InstantTime) -> str:
+    """Allows marker requests for this instant of this table, and nothing else."""
+    return _digest(secret, "marker", normal_location(location), instant)
+
+
+def check_token(secret: str, token: str, location: str, instant: InstantTime) -> bool:
+    return _same(token, mint_token(secret, location, instant))
+
+
+def mint_admin_token(secret: str) -> str:
+    """Allows `/metrics` and `/drain`."""
+    return _digest(secret, "admin")
+
+
+def check_admin_token(secret: str, token: str) -> bool:
+    return _same(token, mint_admin_token(secret))
+
+
+def _digest(secret: str, *parts: str) -> str:
+    # NUL occurs in no location and no instant, so no two lists of parts make the same message.
+    return hmac.new(secret.encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
+
+
+def _same(given: str, minted: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), minted.encode())
