@@ -1,0 +1,21 @@
+"""Sluice's engine: it writes Apache Hudi tables from many writers at once, in pure Python over Arrow.
+
+Names are loaded on first use, so that importing one part (the marker server, say) loads neither Spark nor the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workers.lakehouse import LakehouseTable, create_table, open_table
+
+__all__ = ["LakehouseTable", "create_table", "open_table"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from workers import lakehouse
+
+        return getattr(lakehouse, name)
+    raise AttributeError(f"module 'workers' has no attribute {name!r}")

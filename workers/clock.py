@@ -1,0 +1,68 @@
+"""Time as a port: the wall clock in milliseconds, a monotonic clock, and instant times.
+
+An instant time is 17 digits, `yyyyMMddHHmmssSSS`, in UTC (format page 2.2). Nothing else in the engine reads a clock.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from workers.errors import MalformedTable
+
+InstantTime = str
+"""17 digits; comparing two as text compares them in time."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS_SECONDS = 14
+_DIGITS_MILLIS = 17
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, UTC; may jump."""
+
+    def monotonic_s(self) -> float:
+        """Seconds on a clock that never goes back; for one's own deadlines."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def format_instant(milliseconds: int) -> InstantTime:
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.strftime("%Y%m%d%H%M%S") + f"{milliseconds % 1000:03d}"
+
+
+def parse_instant(instant: InstantTime) -> int:
+    """Milliseconds since 1970 of a 17-digit instant, or of an old-style one with 14.
+
+    Raises MalformedTable when the text is neither.
+    """
+    if not (instant.isascii() and instant.isdigit()):
+        raise MalformedTable("instant time is not a number", instant=instant)
+    if len(instant) not in (_DIGITS_SECONDS, _DIGITS_MILLIS):
+        raise MalformedTable("instant time has neither 14 nor 17 digits", instant=instant)
+    try:
+        moment = datetime.strptime(instant[:_DIGITS_SECONDS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise MalformedTable("instant time is no date", instant=instant) from error
+    seconds = int((moment - _EPOCH).total_seconds())
+    return seconds * 1000 + int(instant[_DIGITS_SECONDS:] or "0")
+
+
+def next_instant(clock: Clock, last: InstantTime | None) -> InstantTime:
+    """max(clock, last + 1): unique and increasing as long as the caller holds the table lock."""
+    now = clock.now_ms()
+    return format_instant(now if last is None else max(now, parse_instant(last) + 1))

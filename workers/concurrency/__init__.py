@@ -1,0 +1,1 @@
+"""Who may publish what: the table lock, heartbeats, conflicts, and the transaction that runs them in order."""

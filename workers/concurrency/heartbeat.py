@@ -1,0 +1,152 @@
+"""Heartbeat files: `.hoodie/.heartbeat/<instant>`, whose modification time is the beat.
+
+The content names the writer and how it wants to be judged (interval, misses), so that nobody applies a bound of his own
+(bug D5). A foreign heartbeat is empty: Hudi's defaults then hold. An old heartbeat alone never decides anything: it only
+allows the next writer to try the decision object.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.config import WriteOptions
+from workers.errors import NotFound, StorageFailed
+from workers.ports import Ports, Repetition
+from workers.storage.base import FileInfo, Storage
+from workers.timeline import decisions
+
+DIRECTORY = ".hoodie/.heartbeat"
+_INTERVAL_MS = 60_000
+_MISSES = 2
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    instant: InstantTime
+    beat_ms: int
+    interval_ms: int = _INTERVAL_MS
+    tolerable_misses: int = _MISSES
+    writer: str | None = None
+    operation_id: str | None = None
+    stream: str | None = None
+    mode: str | None = None
+    operation: str | None = None
+    host: str | None = None
+    pid: int | None = None
+
+    @property
+    def bound_ms(self) -> int:
+        return self.interval_ms * self.tolerable_misses
+
+    def is_expired(self, now_ms: int) -> bool:
+        return now_ms - self.beat_ms > self.bound_ms
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatContent:
+    """What a writer says of itself in its heartbeat file."""
+
+    options: WriteOptions
+    writer: str
+    operation: str
+    stream: str | None
+
+    def encode(self) -> bytes:
+        body = {
+            "writer": self.writer,
+            "operation_id": self.options.operation_id or None,
+            "stream": self.stream,
+            "mode": self.options.mode.value,
+            "operation": self.operation,
+            "interval_ms": self.options.heartbeat_interval_ms,
+            "tolerable_misses": self.options.heartbeat_misses,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+        }
+        return json.dumps(body).encode()
+
+
+class HeartbeatKeeper:
+    """Beats for one instant until stopped. A beat that fails is tried again at the next interval (bug C1)."""
+
+    def __init__(
+        self, storage: Storage, ports: Ports, instant: InstantTime, content: HeartbeatContent
+    ) -> None:
+        self._storage = storage
+        self._instant = instant
+        self._path = path_of(instant)
+        self._content = content.encode()
+        self._ports = ports
+        self._interval_s = content.options.heartbeat_interval_ms / 1000
+        self._repetition: Repetition | None = None
+        self.is_fenced = False
+        """Somebody decided about the instant: the writer must stop (invariant HB4)."""
+
+    def start(self) -> None:
+        """The first beat is durable when this returns."""
+        self._storage.put(self._path, self._content)
+        self._repetition = self._ports.scheduler.every(
+            self._interval_s, self._beat, name="sluice-heartbeat"
+        )
+
+    def _beat(self) -> None:
+        try:
+            if self.is_fenced or self._storage.info(decisions.path_of(self._instant)) is not None:
+                self.is_fenced = True
+                return
+            self._storage.put(self._path, self._content)
+        except (StorageFailed, OSError) as error:
+            _log.warning("heartbeat failed, trying again: path=%s error=%s", self._path, error)
+
+    def stop(self) -> None:
+        if self._repetition is not None:
+            self._repetition.stop()
+            self._repetition = None
+
+    def remove(self) -> None:
+        self.stop()
+        self._storage.delete(self._path)
+
+
+def path_of(instant: InstantTime) -> str:
+    return f"{DIRECTORY}/{instant}"
+
+
+def read_heartbeats(storage: Storage) -> list[Heartbeat]:
+    found = (_read(storage, file) for file in storage.list_files(DIRECTORY))
+    return [heartbeat for heartbeat in found if heartbeat is not None]
+
+
+def read_heartbeat(storage: Storage, instant: InstantTime) -> Heartbeat | None:
+    file = storage.info(path_of(instant))
+    return _read(storage, file) if file else None
+
+
+def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
+    try:
+        body = json.loads(storage.read(file.path) or b"{}")
+    except NotFound:
+        return None
+    except ValueError:
+        body = {}  # Not ours: Hudi's bounds hold.
+    if not file.name.isdigit():
+        return None
+    return Heartbeat(
+        instant=file.name,
+        beat_ms=file.modified_ms,
+        interval_ms=int(body.get("interval_ms") or _INTERVAL_MS),
+        tolerable_misses=int(body.get("tolerable_misses") or _MISSES),
+        writer=body.get("writer"),
+        operation_id=body.get("operation_id"),
+        stream=body.get("stream"),
+        mode=body.get("mode"),
+        operation=body.get("operation"),
+        host=body.get("host"),
+        pid=body.get("pid"),
+    )

@@ -1,0 +1,310 @@
+"""Begin and commit, each under the table lock; the order of steps is the protocol (design 2).
+
+begin:  finish decided instants -> instant time -> heartbeat -> requested -> inflight.
+commit: finish decided instants -> reload -> schema conflict -> file conflict -> confirm lease -> completion time
+        -> content -> decision -> completed file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+
+from workers import stop_points
+from workers.clock import InstantTime, next_instant
+from workers.concurrency.conflicts import (
+    Conflict,
+    SchemaTriple,
+    WriteSet,
+    overlapping_file_groups,
+    rivals,
+    vanished,
+)
+from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
+from workers.concurrency.lock import Lease, TableLock
+from workers.concurrency.outcome import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    RolledBack,
+    Unknown,
+)
+from workers.config import ConcurrencyMode, WriteOptions
+from workers.errors import InstantRolledBack, LeaseLost, StorageFailed, WriteOutcomeUnknown
+from workers.schema.conflict import SchemaConflict, resolve
+from workers.schema.table_schema import TableSchema
+from workers.table.schema_history import SchemaVersion, read_instant, schema_at
+from workers.table.table import Table
+from workers.timeline import decisions, transitions
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.instant import Instant, State
+from workers.timeline.metadata import (
+    SCHEMA_KEY,
+    SCHEMA_RESOLUTION_KEY,
+    WRITER_KEY,
+    CommitMetadata,
+)
+from workers.timeline.timeline import Timeline
+
+TAKEOVER = "takeover"
+_LEASE_LOST = "the table lock ran out before anything was decided"
+_LEASES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A transaction's view of the table when it began."""
+
+    instant: Instant
+    timeline: Timeline
+    """Without our own instant."""
+    schema: SchemaVersion | None
+    heartbeat: HeartbeatKeeper
+
+
+def table_lock(table: Table, options: WriteOptions) -> TableLock:
+    return TableLock(
+        table.storage,
+        table.ports,
+        on_takeover=partial(fence_sleeper, table),
+        lease_s=options.lease_s,
+        renew_s=options.renew_s,
+        wait_ms=options.lock_wait_ms,
+    )
+
+
+def fence_sleeper(table: Table, instant: InstantTime) -> None:
+    """The former holder let its lease run out while completing `instant`: it must not decide any more."""
+    decision = RollbackDecision(
+        by=TAKEOVER,
+        nonce=table.ports.ids.token(),
+        reason="the writer held the table lock past its lease",
+    )
+    decisions.decide(table.storage, instant, decision)
+
+
+def settled_timeline(table: Table) -> Timeline:
+    """The timeline once every decided commit is published. Under the table lock only."""
+    timeline = table.timeline()
+    if transitions.finish_decided(table.storage, timeline):
+        return table.timeline()
+    return timeline
+
+
+def begin(table: Table, options: WriteOptions, content: HeartbeatContent) -> Started:
+    """Raises LockTimeout, LeaseLost."""
+    with table_lock(table, options).held() as lease:
+        timeline = settled_timeline(table)
+        requested_at = next_instant(table.ports.clock, timeline.last_time)
+        heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
+        heartbeat.start()
+        try:
+            requested = transitions.request(table.storage, requested_at, table.data_action, b"")
+            inflight = transitions.start(table.storage, requested)
+            lease.confirm()
+        except (LeaseLost, StorageFailed):
+            heartbeat.stop()
+            raise
+        started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
+    stop_points.reach("after_start", writer=content.writer)
+    return started
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a writer wants to publish."""
+
+    metadata: CommitMetadata
+    schema: TableSchema
+    writer: str
+    rows: int
+
+
+def commit(
+    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+) -> CommitOutcome:
+    """Validate and decide under the lock; begun anew when the lease ran out before anything was decided.
+
+    Raises LockTimeout.
+    """
+    for _ in range(_LEASES_MAX):
+        outcome = _commit_once(table, options, started, proposal)
+        if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
+            return outcome
+    return outcome
+
+
+def _commit_once(
+    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+) -> CommitOutcome:
+    instant = started.instant
+    try:
+        with table_lock(table, options).held(completing=instant.requested_at) as lease:
+            stop_points.reach("before_validate", writer=proposal.writer)
+            timeline = settled_timeline(table)
+            if (gone := _taken_away(table, instant, timeline)) is not None:
+                return gone
+            verdict = _validated(table, options, started, timeline, proposal)
+            if isinstance(verdict, Conflict):
+                return Conflicted(instant.requested_at, verdict)
+            return _decide(table, instant, timeline, lease, verdict)
+    except InstantRolledBack:
+        return standing_outcome(table, instant.requested_at)
+    except LeaseLost:
+        return _after_failure(table, instant.requested_at, _LEASE_LOST)
+    except (WriteOutcomeUnknown, StorageFailed) as error:
+        return _after_failure(table, instant.requested_at, str(error))
+
+
+def standing_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
+    """What the decision object says now; Unknown while there is none."""
+    match decisions.read(table.storage, instant):
+        case CommitDecision(completed_at=completed_at):
+            return Committed(instant, completed_at)
+        case RollbackDecision(by=by, reason=reason):
+            return RolledBack(instant, by, reason)
+        case None:
+            return Unknown(instant, "no decision was made")
+
+
+def _after_failure(table: Table, instant: InstantTime, reason: str) -> CommitOutcome:
+    try:
+        outcome = standing_outcome(table, instant)
+    except (StorageFailed, WriteOutcomeUnknown) as error:
+        return Unknown(instant, f"{reason}; then {error}")
+    return replace(outcome, reason=reason) if isinstance(outcome, Unknown) else outcome
+
+
+def _taken_away(table: Table, instant: Instant, timeline: Timeline) -> CommitOutcome | None:
+    """Not None when the instant was decided, or a foreign writer removed it, while we worked."""
+    if decisions.read(table.storage, instant.requested_at) is not None:
+        return standing_outcome(table, instant.requested_at)
+    mine = timeline.find(instant.requested_at)
+    if mine is None or mine.state is not State.INFLIGHT:
+        return RolledBack(instant.requested_at, "another engine", "its timeline files are gone")
+    return None
+
+
+def _validated(
+    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+) -> Proposal | Conflict:
+    if (lost := _lost_base(started, timeline, proposal)) is not None:
+        return lost
+    if options.mode is ConcurrencyMode.SINGLE_WRITER:
+        return _with_schema(proposal, proposal.schema, None)
+    resolved = _resolve_schema(table, options, started, timeline, proposal)
+    if isinstance(resolved, Conflict):
+        return resolved
+    if options.mode is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL:
+        conflict = _file_conflict(table, started, timeline, proposal)
+        if conflict is not None:
+            return conflict
+    return resolved
+
+
+def _resolve_schema(
+    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+) -> Proposal | Conflict:
+    now = schema_at(table, timeline)
+    before = started.schema
+    resolution = resolve(
+        before.schema if before else None,
+        now.schema if now else None,
+        proposal.schema,
+        same_instant=before is not None and now is not None and before.instant == now.instant,
+        enabled=options.resolves_schema_conflicts,
+    )
+    if isinstance(resolution, SchemaConflict):
+        assert now is not None, "a schema conflict needs a rival"
+        return _schema_conflict(table, timeline, proposal, resolution, now)
+    return _with_schema(proposal, resolution.schema or proposal.schema, resolution.case)
+
+
+def _schema_conflict(
+    table: Table,
+    timeline: Timeline,
+    proposal: Proposal,
+    conflict: SchemaConflict,
+    now: SchemaVersion,
+) -> Conflict:
+    rival = timeline.find(now.instant)
+    metadata = read_instant(table, rival) if rival else None
+    return Conflict(
+        kind="schema",
+        message=conflict.message,
+        rival=now.instant,
+        rival_writer=metadata.extra_metadata.get(WRITER_KEY) if metadata else None,
+        writer=proposal.writer,
+        schemas=SchemaTriple(
+            _json(conflict.at_start), _json(conflict.at_validation), _json(conflict.writer)
+        ),
+        case=conflict.case,
+    )
+
+
+def _json(schema: TableSchema | None) -> str | None:
+    return schema.avro_json if schema else None
+
+
+def _with_schema(proposal: Proposal, schema: TableSchema, case: str | None) -> Proposal:
+    extra = {SCHEMA_KEY: schema.avro_json}
+    if case is not None:
+        extra[SCHEMA_RESOLUTION_KEY] = json.dumps({"mode": "simple", "case": case})
+    return replace(
+        proposal, metadata=proposal.metadata.with_extra(**extra), schema=TableSchema.from_avro_json(extra[SCHEMA_KEY])
+    )
+
+
+def _file_conflict(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> Conflict | None:
+    ours = WriteSet(
+        started.instant.requested_at, proposal.metadata.file_groups, proposal.writer
+    )
+    for rival in rivals(started.timeline.instants, timeline.instants, ours.instant):
+        metadata = read_instant(table, rival)
+        theirs = WriteSet(
+            rival.requested_at, metadata.file_groups, metadata.extra_metadata.get(WRITER_KEY)
+        )
+        if conflict := overlapping_file_groups(ours, theirs):
+            return conflict
+    return None
+
+
+def _lost_base(started: Started, timeline: Timeline, proposal: Proposal) -> Conflict | None:
+    """A base file that was merged into ours came from a commit that has been taken back since."""
+    for lost in vanished(started.timeline.instants, timeline.instants):
+        built_on_it = tuple(
+            sorted(
+                (stat.partition_path, stat.file_id)
+                for stat in proposal.metadata.stats
+                if stat.prev_commit == lost.requested_at
+            )
+        )
+        if built_on_it:
+            return Conflict(
+                kind="write",
+                message="a commit that this write was built on was rolled back",
+                rival=lost.requested_at,
+                file_groups=built_on_it,
+                writer=proposal.writer,
+            )
+    return None
+
+
+def _decide(
+    table: Table, instant: Instant, timeline: Timeline, lease: Lease, proposal: Proposal
+) -> Committed:
+    lease.confirm()  # It may have run out while we compared.
+    stop_points.reach("before_publish", writer=proposal.writer)
+    completed_at = next_instant(table.ports.clock, timeline.last_time)
+    completion = transitions.Completion(
+        instant=instant.completed(completed_at),
+        content=proposal.metadata.encode(),
+        nonce=table.ports.ids.token(),
+        writer=proposal.writer,
+    )
+    transitions.complete(table.storage, completion)
+    stop_points.reach("after_publish", writer=proposal.writer)
+    return Committed(instant.requested_at, completed_at, proposal.rows)

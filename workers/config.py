@@ -1,0 +1,233 @@
+"""Typed settings under Hudi's own names: what a table is, and how one write behaves.
+
+Every key that Sluice understands stands in one of the two tables below with its default. A key in neither is refused,
+because a misspelt option that is silently ignored loses data hours later.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from workers.errors import InvalidInput, UnsupportedTable
+
+BUCKETS_DEFAULT = 8
+_BUCKETS_MAX = 100_000
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class TableType(StrEnum):
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class MergeMode(StrEnum):
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+
+
+class ConcurrencyMode(StrEnum):
+    SINGLE_WRITER = "SINGLE_WRITER"
+    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
+
+
+class MarkerKind(StrEnum):
+    DIRECT = "direct"
+    TIMELINE_SERVER_BASED = "timeline_server_based"
+
+
+PARTIAL_IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+
+TABLE_OPTIONS: dict[str, str] = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
+    "hoodie.datasource.write.hive_style_partitioning": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
+    "hoodie.record.merge.mode": "",  # Follows the ordering field: event time with one, commit time without.
+    "hoodie.table.partial.update.mode": "",
+}
+
+WRITE_OPTIONS: dict[str, str] = {
+    "hoodie.write.concurrency.mode": ConcurrencyMode.SINGLE_WRITER,
+    "hoodie.write.markers.type": MarkerKind.TIMELINE_SERVER_BASED,
+    "hoodie.client.heartbeat.interval_in_ms": "60000",
+    "hoodie.client.heartbeat.tolerable.misses": "2",
+    "hoodie.write.concurrency.schema.conflict.resolution.enable": "true",
+    "hoodie.write.lock.wait_time_ms": "60000",
+    "hoodie.write.lock.storage.validity.timeout.secs": "30",
+    "hoodie.write.lock.storage.renew.interval.secs": "10",
+    "sluice.schema.evolution.enable": "true",
+    "sluice.writer.name": "",  # A fresh `writer-…` when empty.
+    "sluice.operation.id": "",
+    "sluice.marker.url": "",  # SLUICE_MARKER_URL when empty.
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    name: str
+    table_type: TableType
+    version: int
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    merge_mode: MergeMode
+    buckets: int
+    is_partial_update: bool = False
+    """Null and absent columns keep the stored value (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`)."""
+    hive_style: bool = False
+    url_encode: bool = False
+    timeline_layout: int = 2
+    create_schema_json: str | None = None
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        return self.table_type is TableType.MERGE_ON_READ
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The column that decides which record survives; None when the last commit wins."""
+        if self.merge_mode is MergeMode.COMMIT_TIME_ORDERING or not self.ordering:
+            return None
+        return self.ordering[0]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    mode: ConcurrencyMode
+    marker_kind: MarkerKind
+    marker_url: str
+    heartbeat_interval_ms: int
+    heartbeat_misses: int
+    resolves_schema_conflicts: bool
+    lock_wait_ms: int
+    lease_s: float
+    renew_s: float
+    allows_evolution: bool
+    writer: str
+    operation_id: str
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Raises InvalidInput naming the first key or value that is wrong."""
+    values = _known(given, WRITE_OPTIONS, what="write option")
+    interval = "hoodie.client.heartbeat.interval_in_ms"
+    lease = "hoodie.write.lock.storage.validity.timeout.secs"
+    renew = "hoodie.write.lock.storage.renew.interval.secs"
+    options = WriteOptions(
+        mode=_choice(values, "hoodie.write.concurrency.mode", ConcurrencyMode),
+        marker_kind=_choice(values, "hoodie.write.markers.type", MarkerKind),
+        marker_url=values["sluice.marker.url"],
+        heartbeat_interval_ms=integer(values, interval, least=100, most=3_600_000),
+        heartbeat_misses=integer(
+            values, "hoodie.client.heartbeat.tolerable.misses", least=1, most=1000
+        ),
+        resolves_schema_conflicts=boolean(
+            values, "hoodie.write.concurrency.schema.conflict.resolution.enable"
+        ),
+        lock_wait_ms=integer(values, "hoodie.write.lock.wait_time_ms", least=0, most=3_600_000),
+        lease_s=integer(values, lease, least=1, most=3600),
+        renew_s=integer(values, renew, least=1, most=1200),
+        allows_evolution=boolean(values, "sluice.schema.evolution.enable"),
+        writer=values["sluice.writer.name"],
+        operation_id=values["sluice.operation.id"],
+    )
+    if options.renew_s >= options.lease_s and options.lease_s > 1:
+        raise InvalidInput("a lease must be renewed before it ends", **{renew: options.renew_s})
+    return options
+
+
+def table_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Defaults filled in. Raises InvalidInput."""
+    values = _known(given, TABLE_OPTIONS, what="table option")
+    if values["hoodie.index.type"].upper() not in ("BUCKET", "SIMPLE_BUCKET"):
+        raise InvalidInput("only the simple bucket index is supported", given=given)
+    integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
+    boolean(values, "hoodie.datasource.write.hive_style_partitioning")
+    boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
+    partial = values["hoodie.table.partial.update.mode"]
+    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
+        raise InvalidInput("unsupported partial update mode", given=partial)
+    return values
+
+
+def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
+    """Raises UnsupportedTable for what we would read wrongly, by name (format page 1)."""
+    version = integer(properties, "hoodie.table.version", least=1, most=9)
+    if version not in (6, 8, 9):
+        raise UnsupportedTable("table version is not read", version=version, supported="6, 8, 9")
+    if properties.get("hoodie.populate.meta.fields", "true") != "true":
+        raise UnsupportedTable("tables without meta columns are not read")
+    ordering = _listed(
+        properties.get("hoodie.table.ordering.fields")
+        or properties.get("hoodie.table.precombine.field")
+    )
+    mode = properties.get("hoodie.record.merge.mode") or (
+        MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+    )
+    if mode not in set(MergeMode):
+        raise UnsupportedTable("record merge mode is not supported", mode=mode)
+    partial = properties.get("hoodie.table.partial.update.mode", "")
+    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
+        raise UnsupportedTable("partial update mode is not supported", mode=partial)
+    return TableConfig(
+        name=properties["hoodie.table.name"],
+        table_type=_choice(properties, "hoodie.table.type", TableType),
+        version=version,
+        record_key=_listed(properties.get("hoodie.table.recordkey.fields")),
+        partition_by=_listed(properties.get("hoodie.table.partition.fields")),
+        ordering=ordering,
+        merge_mode=MergeMode(mode),
+        buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
+        is_partial_update=partial == PARTIAL_IGNORE_DEFAULTS,
+        hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
+        url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
+        timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
+        create_schema_json=properties.get("hoodie.table.create.schema"),
+    )
+
+
+def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> int:
+    try:
+        value = int(values[key])
+    except (KeyError, ValueError) as error:
+        raise InvalidInput("not a whole number", key=key, value=values.get(key)) from error
+    if not least <= value <= most:
+        raise InvalidInput("number out of range", key=key, value=value, least=least, most=most)
+    return value
+
+
+def boolean(values: Mapping[str, str], key: str) -> bool:
+    text = str(values[key]).lower()
+    if text not in ("true", "false"):
+        raise InvalidInput("neither true nor false", key=key, value=values[key])
+    return text == "true"
+
+
+def _choice(values: Mapping[str, str], key: str, kind: type[_Choice]) -> _Choice:
+    text = str(values.get(key, ""))
+    for member in kind:
+        if member.value.lower() == text.lower():
+            return member
+    raise InvalidInput(
+        "value is not one of those allowed", key=key, value=text, allowed=[one.value for one in kind]
+    )
+
+
+def _known(given: Mapping[str, str], known: dict[str, str], *, what: str) -> dict[str, str]:
+    for key, value in given.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = {"did_you_mean": near[0]} if near else {"known": sorted(known)}
+            raise InvalidInput(f"unknown {what}", key=key, **hint)
+        if not isinstance(value, str):
+            raise InvalidInput(f"a {what} is text", key=key, value=value)
+    return {**known, **given}
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())

@@ -1,0 +1,112 @@
+"""The engine's exception tree: a class only where a caller would act differently, one sentence each.
+
+A message is a lowercase sentence; the values that it speaks of follow as `key=value`. `code` is stable and
+machine-readable; only the control plane maps it to HTTP.
+"""
+
+from __future__ import annotations
+
+
+class LakehouseError(Exception):
+    """Anything the engine refuses or fails at."""
+
+    code = "lakehouse_error"
+
+    def __init__(self, message: str, **values: object) -> None:
+        self.message = message
+        self.values = values
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        listed = " ".join(f"{name}={value}" for name, value in self.values.items())
+        return f"{self.message}: {listed}" if listed else self.message
+
+
+class NotFound(LakehouseError):
+    """The object is not on storage."""
+
+    code = "not_found"
+
+
+class StorageFailed(LakehouseError):
+    """Storage answered with an error and the effect certainly did not happen. Retry later."""
+
+    code = "storage_failed"
+
+
+class WriteOutcomeUnknown(LakehouseError):
+    """A conditional write may or may not have happened. Delete nothing; read back."""
+
+    code = "write_outcome_unknown"
+
+
+class InvalidInput(LakehouseError):
+    """What was handed in breaks a rule; nothing was changed. Correct it and call again."""
+
+    code = "invalid_input"
+
+
+class TableExists(InvalidInput):
+    """A table already lives at this location."""
+
+    code = "table_exists"
+
+
+class TableNotFound(LakehouseError):
+    """There is no table at this location."""
+
+    code = "table_not_found"
+
+
+class UnsupportedTable(LakehouseError):
+    """The table carries a feature that Sluice does not read or must not write."""
+
+    code = "unsupported_table"
+
+
+class MalformedTable(LakehouseError):
+    """A file of the table does not follow the format."""
+
+    code = "malformed_table"
+
+
+class LockTimeout(LakehouseError):
+    """The table lock stayed with somebody else. Retry."""
+
+    code = "lock_timeout"
+
+
+class LeaseLost(LakehouseError):
+    """The table lock passed to somebody else while it was needed. Nothing was published."""
+
+    code = "lease_lost"
+
+
+class InstantRolledBack(LakehouseError):
+    """Somebody decided to roll this instant back: the writer must stop."""
+
+    code = "instant_rolled_back"
+
+
+class RollbackRefused(LakehouseError):
+    """This instant must not be rolled back as asked."""
+
+    code = "rollback_refused"
+
+
+class PlanChanged(LakehouseError):
+    """The table moved on since the plan was shown. Look at the new plan."""
+
+    code = "plan_changed"
+
+
+class MarkerRefused(LakehouseError):
+    """A marker could not be made durable, so its data file must not be written."""
+
+    code = "marker_refused"
+
+
+class StopPointRaised(LakehouseError):
+    """A test asked this process to fail here."""
+
+    code = "stop_point"

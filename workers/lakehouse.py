@@ -1,0 +1,190 @@
+"""The table handle that users hold: a thin top layer over the engine (design 7).
+
+`create_table` and `open_table` take a path. Data is an Arrow table, batch or reader, or a Spark DataFrame; Spark is
+loaded only when a DataFrame or a session comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from workers.clock import InstantTime
+from workers.concurrency.outcome import CommitOutcome
+from workers.config import TableType, write_options
+from workers.errors import InvalidInput
+from workers.ports import Ports, system_ports
+from workers.read.snapshot import read_snapshot
+from workers.recovery.plan import RollbackPlan, plan_rollback
+from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
+from workers.table import table as tables
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema, schema_at
+from workers.table.table import Table, TableDefinition
+from workers.table.view import FileSystemView
+from workers.timeline.instant import Instant
+from workers.write.client import WriteClient, WriteRequest
+from workers.write.handles import write_file_groups
+from workers.write.prepare import prepare
+from workers.write.status import TaskIds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+
+class LakehouseTable:
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @property
+    def location(self) -> str:
+        return self.table.storage.location
+
+    def write(
+        self,
+        data: ArrowData | DataFrame,
+        operation: str = "upsert",
+        stream: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitOutcome:
+        """Write and commit one batch.
+
+        Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with everything rolled back.
+        """
+        request = WriteRequest(operation, stream)  # type: ignore[arg-type]
+        if isinstance(data, ArrowData):
+            return write_arrow(self.table, data, request, options or {})
+        if not hasattr(data, "mapInArrow"):
+            raise InvalidInput("data is neither Arrow nor a Spark DataFrame", type=type(data))
+        from workers.spark.write import write_dataframe
+
+        return write_dataframe(
+            self.table, data, operation=operation, stream=stream, options=options or {}
+        )
+
+    def read(self, spark: SparkSession | None = None, *, as_of: InstantTime | None = None) -> Any:
+        """The snapshot (as of a completion time): an Arrow table, or with a session a Spark DataFrame."""
+        if spark is None:
+            return read_snapshot(self.table, as_of=as_of)
+        from workers.spark.read import read_dataframe
+
+        return read_dataframe(self.table, spark, as_of=as_of)
+
+    def timeline(self) -> tuple[Instant, ...]:
+        return self.table.timeline().instants
+
+    def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
+        timeline = self.table.timeline()
+        if as_of is None:
+            found = current_schema(self.table, timeline)
+            return found.arrow if found else None
+        version = schema_at(self.table, timeline, as_of=as_of)
+        return version.schema.arrow if version else None
+
+    def file_groups(self) -> tuple[FileSlice, ...]:
+        return FileSystemView.load(self.table).slices
+
+    def rollback(
+        self,
+        instant: InstantTime,
+        dry_run: bool = True,
+        *,
+        reason: str = "",
+        by: str = "python",
+        expected_plan_hash: str | None = None,
+    ) -> RollbackPlan | RollbackOutcome:
+        """The plan; with `dry_run=False` carry it out. Raises RollbackRefused, PlanChanged."""
+        if dry_run:
+            return plan_rollback(self.table, instant)
+        request = RollbackRequest(
+            instant, by=by, reason=reason, expected_plan_hash=expected_plan_hash
+        )
+        return rollback(self.table, request, write_options({}))
+
+
+def create_table(
+    location: str | Path,
+    *,
+    name: str,
+    schema: Any,
+    record_key: Sequence[str],
+    partition_by: Sequence[str] = (),
+    ordering: Sequence[str] = (),
+    table_type: str = TableType.COPY_ON_WRITE,
+    options: Mapping[str, str] | None = None,
+    ports: Ports | None = None,
+    storage: Storage | None = None,
+) -> LakehouseTable:
+    """A new, empty table of version 9. `schema` is an Arrow or Spark schema, or None to let the first write decide.
+
+    Raises TableExists, InvalidInput.
+    """
+    definition = TableDefinition(
+        name=name,
+        table_type=_table_type(table_type),
+        record_key=_names(record_key, "record_key"),
+        partition_by=_names(partition_by, "partition_by"),
+        ordering=_names(ordering, "ordering"),
+        schema=_table_schema(schema, name),
+    )
+    where = storage or LocalStorage(location)
+    return LakehouseTable(tables.create(where, definition, options or {}, ports or system_ports()))
+
+
+def open_table(
+    location: str | Path, *, ports: Ports | None = None, storage: Storage | None = None
+) -> LakehouseTable:
+    """Raises TableNotFound, UnsupportedTable, MalformedTable."""
+    return LakehouseTable(tables.open_(storage or LocalStorage(location), ports or system_ports()))
+
+
+def write_arrow(
+    table: Table, data: ArrowData, request: WriteRequest, options: Mapping[str, str]
+) -> CommitOutcome:
+    """One process, no Spark: the same begin, files and commit as every other writer's."""
+    rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+    batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    transaction = WriteClient(table, write_options(options)).begin(batch.schema, request)
+    try:
+        prepared = prepare(transaction.context, batch)
+        statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+    except Exception as error:
+        transaction.abort(f"{type(error).__name__}: {error}")
+        raise
+    return transaction.commit(statuses)
+
+
+def _table_type(text: str) -> TableType:
+    try:
+        return TableType(str(text).upper())
+    except ValueError as error:
+        raise InvalidInput(
+            "unknown table type", given=text, known=[one.value for one in TableType]
+        ) from error
+
+
+def _names(given: Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidInput(f"{what} is a list of column names", given=given)
+    return tuple(given)
+
+
+def _table_schema(schema: Any, name: str) -> TableSchema | None:
+    if schema is None:
+        return None
+    if not isinstance(schema, pa.Schema):
+        from workers.spark.types import to_arrow
+
+        schema = to_arrow(schema)
+    found = TableSchema.from_arrow(schema, table_name=name)
+    if not found.field_names:
+        raise InvalidInput("a table needs at least one column", table=name)
+    return found

@@ -1,0 +1,1 @@
+"""Reading a table as of an instant: which files, and one file slice merged."""

@@ -1,0 +1,101 @@
+"""What every writer does before it begins: roll dead writers back and sweep what a crash left behind.
+
+Dead means: the heartbeat is older than its own bound, or there is none. Under the lock the target is looked at again, so
+a writer that completed in between is left alone (bug B2, RB6), and the decision object lets only one side win (HB3).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from workers.clock import InstantTime
+from workers.concurrency import heartbeat as heartbeats
+from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.config import WriteOptions
+from workers.errors import RollbackRefused
+from workers.markers.store import delete_markers, pending_marker_instants
+from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
+from workers.storage.base import FileInfo
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision
+from workers.timeline.instant import Action, Instant
+
+BY = "failed-writes"
+_log = logging.getLogger(__name__)
+
+
+def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
+    """Raises LockTimeout. Idempotent; any number of writers may do it at once (bug B1)."""
+    for instant in list(table.timeline().pending()):
+        if instant.action is Action.ROLLBACK:
+            resume(table, instant.requested_at, options)
+    outcomes = []
+    for instant, reason in _dead(table):
+        request = RollbackRequest(
+            instant.requested_at, by=BY, reason=reason, is_only_pending=True
+        )
+        try:
+            outcome = rollback(table, request, options)
+        except RollbackRefused as refused:
+            # Its heart beat again, or it was decided, between looking and locking.
+            _log.info("left alone: instant=%s reason=%s", instant.requested_at, refused)
+            continue
+        _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
+        outcomes.append(outcome)
+    _sweep(table)
+    return outcomes
+
+
+def _dead(table: Table) -> list[tuple[Instant, str]]:
+    beats = {beat.instant: beat for beat in read_heartbeats(table.storage)}
+    now_ms = table.ports.clock.now_ms()
+    found = []
+    # Heartbeats are read before the timeline: an instant that begins in between shows neither.
+    for instant in table.timeline().pending():
+        if not instant.action.writes_data:
+            continue
+        reason = _reason(table, instant.requested_at, beats.get(instant.requested_at), now_ms)
+        if reason is not None:
+            found.append((instant, reason))
+    return found
+
+
+def _reason(
+    table: Table, instant: InstantTime, beat: Heartbeat | None, now_ms: int
+) -> str | None:
+    decision = decisions.read(table.storage, instant)
+    if isinstance(decision, CommitDecision):
+        return "undone" if decisions.is_undone(table.storage, instant) else None
+    if decision is not None:
+        return decision.reason
+    if beat is None:
+        fresh = heartbeats.read_heartbeat(table.storage, instant)
+        return "no heartbeat" if fresh is None else None
+    if beat.is_expired(now_ms):
+        age_s = (now_ms - beat.beat_ms) / 1000
+        return f"heartbeat is {age_s:.0f} s old, bound {beat.bound_ms / 1000:.0f} s"
+    return None
+
+
+def _sweep(table: Table) -> None:
+    """Remove heartbeats, markers and waiting metadata whose instants are not pending any more."""
+    storage, now_ms = table.storage, table.ports.clock.now_ms()
+    beats = {beat.instant: beat for beat in read_heartbeats(storage)}
+    marked = pending_marker_instants(storage)
+    waiting = decisions.waiting_metadata(storage)
+    pending = {instant.requested_at for instant in table.timeline().pending()}
+    for instant, beat in beats.items():
+        if instant not in pending and beat.is_expired(now_ms):
+            storage.delete(heartbeats.path_of(instant))
+    for instant in marked:
+        beat_of = beats.get(instant)
+        if instant not in pending and (beat_of is None or beat_of.is_expired(now_ms)):
+            delete_markers(storage, instant)
+    for file in waiting:
+        if _instant_of(file) not in pending:
+            storage.delete(file.path)
+
+
+def _instant_of(file: FileInfo) -> InstantTime:
+    return file.name.partition(".")[0]

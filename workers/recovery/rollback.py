@@ -1,0 +1,278 @@
+"""Roll one instant back: a plan first, durable before the first effect, restartable at every step.
+
+Order: requested file with the plan -> decision (or undo) -> inflight -> [completed target: take its file away] ->
+delete data -> list once more -> completed rollback -> the target's own files -> markers -> heartbeat (RB5).
+A target that was decided `commit` meanwhile is finished forward instead, and the rollback instant is discarded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from workers import stop_points
+from workers.clock import InstantTime, next_instant
+from workers.concurrency import heartbeat as heartbeats
+from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.config import WriteOptions
+from workers.errors import InstantRolledBack, NotFound, PlanChanged, RollbackRefused
+from workers.markers.store import delete_markers
+from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
+from workers.table.table import Table
+from workers.timeline import decisions, transitions
+from workers.timeline.decisions import RollbackDecision
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.layout import TimelineLayout
+from workers.timeline.metadata import (
+    RollbackPlanFile,
+    encode_rollback_metadata,
+    read_rollback_plan,
+)
+
+Progress = Callable[[int, int], None]
+"""(files done, files in all)."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRequest:
+    target: InstantTime
+    by: str
+    reason: str
+    expected_plan_hash: str | None = None
+    """Refuse when the plan is not the one that a person confirmed."""
+    is_forced: bool = False
+    """Also a pending instant whose writer is alive: one's own, or on a person's word."""
+    is_only_pending: bool = False
+    """Leave a target alone that turns out to be complete (RB6)."""
+    conflict: dict[str, Any] | None = None
+    writer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOutcome:
+    target: InstantTime
+    rollback_instant: InstantTime | None
+    """None when the target turned out to be committed, or was gone already."""
+    files_deleted: int = 0
+    is_committed: bool = False
+
+
+def rollback(
+    table: Table,
+    request: RollbackRequest,
+    options: WriteOptions,
+    *,
+    on_progress: Progress | None = None,
+) -> RollbackOutcome:
+    """Raises RollbackRefused, PlanChanged, LockTimeout. Running it again ends in the same state (RB1)."""
+    table.check_writable()
+    prepared = _prepare(table, request, options)
+    if isinstance(prepared, RollbackOutcome):
+        return prepared
+    return execute(table, prepared, options, on_progress=on_progress)
+
+
+def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -> None:
+    """Take a pending rollback instant up again, or discard it when nothing was decided in its name."""
+    plan = _stored_plan(table, rollback_instant)
+    with table_lock(table, options).held():
+        timeline = settled_timeline(table)
+        standing = timeline.find(rollback_instant)
+        if standing is None or standing.is_completed:
+            return
+        is_void = decisions.read(table.storage, rollback_instant) is not None
+        by = _decided_by(table, plan.target) if plan else None
+        is_named = by is not None and (by == rollback_instant or timeline.find(by) is None)
+        if plan is None or is_void or not is_named:
+            transitions.discard(table.storage, rollback_instant, Action.ROLLBACK)
+            return
+        asked = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
+        transitions.start(table.storage, asked)
+    execute(table, _Prepared(rollback_instant, plan), options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    rollback_instant: InstantTime
+    plan: RollbackPlanFile
+
+
+def _prepare(
+    table: Table, request: RollbackRequest, options: WriteOptions
+) -> _Prepared | RollbackOutcome:
+    with table_lock(table, options).held() as lease:
+        timeline = settled_timeline(table)
+        target = timeline.find(request.target)
+        if target is None:
+            return _already_gone(table, request)
+        if target.is_completed and request.is_only_pending:
+            return RollbackOutcome(request.target, None, is_committed=True)
+        by = _decided_by(table, request.target)
+        if by is not None and timeline.find(by) is not None:
+            plan_file = _stored_plan(table, by) or _plan_file(table, target)
+            return _Prepared(by, plan_file)
+        if by is None:
+            _check(plan_rollback(table, request.target), request)
+        requested_at = next_instant(table.ports.clock, timeline.last_time)
+        plan_file = _plan_file(table, target)
+        content = plan_file.encode(table.storage.location)
+        asked = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
+        lease.confirm()
+        if by is None and not _decide(table, target, requested_at, request):
+            transitions.discard(table.storage, requested_at, Action.ROLLBACK)
+            return RollbackOutcome(request.target, None, is_committed=True)
+        stop_points.reach("rollback_after_decision", writer=request.by)
+        transitions.start(table.storage, asked)
+    return _Prepared(requested_at, plan_file)
+
+
+def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
+    """The rollback instant (or `takeover`) in whose name the target was decided to go."""
+    standing = decisions.read(table.storage, target)
+    if isinstance(standing, RollbackDecision):
+        return standing.by
+    return decisions.undone_by(table.storage, target)
+
+
+def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
+    """A rollback that ran to its end removes the target's files; running it again is a success."""
+    by = _decided_by(table, request.target)
+    if by is not None:
+        return RollbackOutcome(request.target, by)
+    raise RollbackRefused("instant is not on the active timeline", instant=request.target)
+
+
+def _check(plan: RollbackPlan, request: RollbackRequest) -> None:
+    if request.expected_plan_hash not in (None, plan.plan_hash):
+        raise PlanChanged(
+            "the table changed since the plan was shown",
+            instant=request.target,
+            shown=request.expected_plan_hash,
+            now=plan.plan_hash,
+        )
+    if plan.blockers:
+        raise RollbackRefused("; ".join(plan.blockers), instant=request.target)
+    if plan.is_live and not request.is_forced:
+        raise RollbackRefused("its writer is alive", instant=request.target)
+
+
+def _decide(
+    table: Table, target: Instant, by: InstantTime, request: RollbackRequest
+) -> bool:
+    """False when the target's commit was decided first, which the lock makes impossible for a live lease."""
+    if target.is_completed:
+        return decisions.undo(table.storage, target.requested_at, by=by, reason=request.reason)
+    decision = RollbackDecision(
+        by=by,
+        nonce=table.ports.ids.token(),
+        reason=request.reason,
+        writer=request.writer,
+        conflict=request.conflict,
+    )
+    return decisions.decide(table.storage, target.requested_at, decision)
+
+
+def _plan_file(table: Table, target: Instant) -> RollbackPlanFile:
+    by_partition: dict[str, list[str]] = {}
+    for file in files_of(table, target.requested_at):
+        by_partition.setdefault(file.path.rpartition("/")[0], []).append(file.path)
+    return RollbackPlanFile(
+        target.requested_at,
+        target.action.value,
+        {partition: tuple(paths) for partition, paths in by_partition.items()},
+    )
+
+
+def _stored_plan(table: Table, rollback_instant: InstantTime) -> RollbackPlanFile | None:
+    return read_rollback_plan(_read_or_empty(table, rollback_instant), table.storage.location)
+
+
+def _read_or_empty(table: Table, rollback_instant: InstantTime) -> bytes:
+    path = f"{TimelineLayout().directory}/{rollback_instant}.rollback.requested"
+    with suppress(NotFound):
+        return table.storage.read(path)
+    return b""
+
+
+def execute(
+    table: Table,
+    prepared: _Prepared,
+    options: WriteOptions,
+    *,
+    on_progress: Progress | None = None,
+) -> RollbackOutcome:
+    """From the durable plan to the end. Every step may be repeated."""
+    started_ms = table.ports.clock.now_ms()
+    plan = prepared.plan
+    _unpublish_if_completed(table, plan)
+    deleted = _delete_data(table, plan, on_progress)
+    stop_points.reach("rollback_after_delete")
+    _complete(table, prepared, deleted, started_ms, options)
+    transitions.discard(table.storage, plan.target, Action(plan.target_action))
+    delete_markers(table.storage, plan.target)
+    table.storage.delete(heartbeats.path_of(plan.target))
+    return RollbackOutcome(
+        plan.target, prepared.rollback_instant, sum(len(paths) for paths in deleted.values())
+    )
+
+
+def _unpublish_if_completed(table: Table, plan: RollbackPlanFile) -> None:
+    target = table.timeline().find(plan.target)
+    if target is not None and target.is_completed:
+        # First, so that no reader sees the instant while its files go.
+        transitions.unpublish(table.storage, target)
+
+
+def _delete_data(
+    table: Table, plan: RollbackPlanFile, on_progress: Progress | None
+) -> dict[str, list[str]]:
+    """Delete what the plan names and carries the target's instant; then list again for late tasks."""
+    planned = {path for paths in plan.files_by_partition.values() for path in paths}
+    late = {file.path for file in files_of(table, plan.target)}
+    paths = sorted(path for path in planned | late if f"_{plan.target}" in path)
+    for done, path in enumerate(paths, start=1):
+        table.storage.delete(path)
+        if on_progress is not None:
+            on_progress(done, len(paths))
+    for file in files_of(table, plan.target):
+        table.storage.delete(file.path)
+        paths.append(file.path)
+    deleted: dict[str, list[str]] = {}
+    for path in paths:
+        deleted.setdefault(path.rpartition("/")[0], []).append(path)
+    return deleted
+
+
+def _complete(
+    table: Table,
+    prepared: _Prepared,
+    deleted: dict[str, list[str]],
+    started_ms: int,
+    options: WriteOptions,
+) -> None:
+    mine = prepared.rollback_instant
+    with table_lock(table, options).held(completing=mine) as lease:
+        timeline = settled_timeline(table)
+        standing = timeline.find(mine)
+        if standing is None or standing.is_completed:
+            return  # Somebody else carried the same rollback to its end.
+        completed_at = next_instant(table.ports.clock, timeline.last_time)
+        content = encode_rollback_metadata(
+            prepared.plan,
+            rollback_instant=mine,
+            deleted_by_partition=deleted,
+            took_ms=max(0, table.ports.clock.now_ms() - started_ms),
+            location=table.storage.location,
+        )
+        lease.confirm()
+        done = standing.completed(completed_at)
+        try:
+            transitions.complete(
+                table.storage, transitions.Completion(done, content, table.ports.ids.token())
+            )
+        except InstantRolledBack:
+            _log.info("rollback was completed by another: instant=%s", mine)

@@ -1,0 +1,1 @@
+"""Where a table's bytes live: one port, one directory implementation."""

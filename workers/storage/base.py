@@ -1,0 +1,96 @@
+"""The storage port: every effect on a table's files goes through it, so a simulator can crash each call.
+
+Paths are relative to the table, use `/`, and never contain `..` or an empty part; the root itself is `""`.
+What an implementation owes: `put`, `put_if_absent`, `replace_if_match` and `append` are durable when they return;
+`put` and `put_if_absent` are all or nothing for readers; a conditional write has exactly one winner; deleting what is
+absent succeeds. Where it cannot tell whether a write happened it raises WriteOutcomeUnknown.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO, Protocol, runtime_checkable
+
+from workers.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    path: str
+    """Relative to the table."""
+    size: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    content: bytes
+    tag: str
+    """Changes with every replacement; hand it to `replace_if_match`."""
+
+
+@runtime_checkable
+class Storage(Protocol):
+    @property
+    def location(self) -> str:
+        """The table's absolute path or URL, without a trailing slash."""
+
+    def read(self, path: str) -> bytes:
+        """Raises NotFound."""
+
+    def read_tagged(self, path: str) -> Tagged:
+        """Raises NotFound."""
+
+    def info(self, path: str) -> FileInfo | None: ...
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        """Files directly inside, sorted by name; an absent directory is an empty one."""
+
+    def list_directories(self, directory: str) -> list[str]:
+        """Paths of the directories directly inside, sorted; an absent directory is an empty one."""
+
+    def list_tree(self, directory: str) -> list[FileInfo]:
+        """Files at any depth below, sorted by path."""
+
+    def put(self, path: str, content: bytes) -> None:
+        """Create or replace atomically."""
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        """True when this call created it; of any number of concurrent callers exactly one is told True."""
+
+    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        """Replace what still carries `tag`: the new tag, or None when somebody else changed it."""
+
+    def append(self, path: str, content: bytes) -> None:
+        """Add at the end, creating the file; a crash may leave a prefix of `content`."""
+
+    def create_data(self, path: str) -> AbstractContextManager[IO[bytes]]:
+        """A new data file, written sequentially, durable when the block ends without an error.
+
+        Raises InvalidInput when the path exists: data files are written once.
+        """
+
+    def open_data(self, path: str) -> IO[bytes]:
+        """Seekable input. Raises NotFound."""
+
+    def delete(self, path: str) -> None: ...
+
+    def delete_tree(self, directory: str) -> None: ...
+
+
+def checked_path(path: str) -> str:
+    """`path` itself. Raises InvalidInput when it could leave the table (threat T1)."""
+    if path and (path.startswith("/") or "\x00" in path or "\\" in path):
+        raise InvalidInput("path is not relative to the table", path=path)
+    if any(part in ("", ".", "..") for part in path.split("/")) and path:
+        raise InvalidInput("path has an empty or a dotted part", path=path)
+    return path
+
+
+def join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name

@@ -1,0 +1,210 @@
+"""A table in a directory. Survives SIGKILL at any moment, and power loss for what was acknowledged.
+
+put-if-absent is temporary file, fsync, link, fsync of the directory. replace-if-match holds an advisory lock on a
+sidecar while it compares and renames. Temporary names start with `.sluice-tmp-` and are never listed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from workers.errors import InvalidInput, NotFound
+from workers.storage.base import FileInfo, Tagged, checked_path, join
+
+_TEMPORARY = ".sluice-tmp-"
+_SIDECAR = ".sluice-cas"
+
+
+class LocalStorage:
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).absolute()
+
+    @property
+    def location(self) -> str:
+        return str(self._root)
+
+    def _path(self, path: str) -> Path:
+        return self._root / checked_path(path) if path else self._root
+
+    def read(self, path: str) -> bytes:
+        try:
+            return self._path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound("no such file", path=path) from error
+
+    def read_tagged(self, path: str) -> Tagged:
+        content = self.read(path)
+        return Tagged(content, _tag(content))
+
+    def info(self, path: str) -> FileInfo | None:
+        try:
+            found = self._path(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        return [
+            info
+            for entry in self._entries(directory)
+            if entry.is_file() and (info := _entry_info(directory, entry))
+        ]
+
+    def list_directories(self, directory: str) -> list[str]:
+        return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
+
+    def list_tree(self, directory: str) -> list[FileInfo]:
+        found = self.list_files(directory)
+        for child in self.list_directories(directory):
+            found.extend(self.list_tree(child))
+        return sorted(found, key=lambda info: info.path)
+
+    def _entries(self, directory: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self._path(directory)) as entries:
+                kept = [entry for entry in entries if not _is_ours(entry.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(kept, key=lambda entry: entry.name)
+
+    def put(self, path: str, content: bytes) -> None:
+        target = self._prepared(path)
+        temporary = _write_temporary(target, content)
+        os.replace(temporary, target)
+        _sync_directory(target.parent)
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        target = self._prepared(path)
+        if target.exists():
+            return False
+        temporary = _write_temporary(target, content)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        _sync_directory(target.parent)
+        return True
+
+    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        target = self._prepared(path)
+        with _held(target.parent / f"{_SIDECAR}-{target.name}"):
+            try:
+                if _tag(target.read_bytes()) != tag:
+                    return None
+            except FileNotFoundError:
+                return None
+            os.replace(_write_temporary(target, content), target)
+            _sync_directory(target.parent)
+        return _tag(content)
+
+    def append(self, path: str, content: bytes) -> None:
+        target = self._prepared(path)
+        is_new = not target.exists()
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            _write_all(descriptor, content)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            _sync_directory(target.parent)
+
+    @contextmanager
+    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+        target = self._prepared(path)
+        try:
+            stream = target.open("xb")
+        except FileExistsError as error:
+            raise InvalidInput("data file exists already", path=path) from error
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        _sync_directory(target.parent)
+
+    def open_data(self, path: str) -> IO[bytes]:
+        try:
+            return self._path(path).open("rb")
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound("no such file", path=path) from error
+
+    def delete(self, path: str) -> None:
+        target = self._path(path)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.unlink()
+            _sync_directory(target.parent)
+
+    def delete_tree(self, directory: str) -> None:
+        if not directory:
+            raise InvalidInput("refusing to delete the whole table", location=self.location)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._path(directory))
+
+    def _prepared(self, path: str) -> Path:
+        target = self._path(path)
+        missing = target.parent
+        if not missing.is_dir():
+            missing.mkdir(parents=True, exist_ok=True)
+            _sync_directory(missing.parent)
+        return target
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith((_TEMPORARY, _SIDECAR))
+
+
+def _entry_info(directory: str, entry: os.DirEntry[str]) -> FileInfo | None:
+    try:
+        found = entry.stat()
+    except FileNotFoundError:  # Deleted between listing and looking: it is simply not there.
+        return None
+    return FileInfo(join(directory, entry.name), found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def _tag(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write_temporary(target: Path, content: bytes) -> Path:
+    temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        _write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return temporary
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _held(sidecar: Path) -> Iterator[None]:
+    descriptor = os.open(sidecar, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,39 @@
+"""The only place that decides whether a conditional write happened: done, not done, or unknown.
+
+An answer may be lost although the write took effect. What we write carries a nonce, so reading back tells whose it is.
+"""
+
+from __future__ import annotations
+
+from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.storage.base import Storage
+
+_ATTEMPTS_MAX = 3
+
+
+def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
+    """True when `content` (which must be unique to this caller) is what the path holds now.
+
+    Raises WriteOutcomeUnknown when neither the write nor the reading back can be made to answer.
+    """
+    for attempt in range(1, _ATTEMPTS_MAX + 1):
+        try:
+            created = storage.put_if_absent(path, content)
+        except (WriteOutcomeUnknown, StorageFailed):
+            standing = _standing(storage, path)
+            if standing is not None:
+                return standing == content
+            if attempt == _ATTEMPTS_MAX:
+                raise
+        else:
+            return created or storage.read(path) == content
+    raise AssertionError("unreachable")
+
+
+def _standing(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except NotFound:
+        return None
+    except StorageFailed as error:
+        raise WriteOutcomeUnknown("cannot read back a write", path=path) from error

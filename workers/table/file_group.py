@@ -1,0 +1,23 @@
+"""A file slice: one base file, or none, and the log files to merge into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    partition: str
+    file_id: str
+    base_instant: InstantTime | None
+    """Requested time of the base file's commit; None for a slice of logs alone."""
+    base_file: str | None
+    """Relative to the table."""
+    log_files: tuple[str, ...] = ()
+    """In the order in which they became visible, which is the order of merging."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ((self.base_file,) if self.base_file else ()) + self.log_files

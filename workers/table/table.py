@@ -1,0 +1,199 @@
+"""Table: configuration plus storage plus ports. It reads and describes; it never writes data.
+
+`create` lays down the properties and one empty completed commit that carries the schema. Without that first instant a
+foreign reader takes the files of a still pending first writer for committed ones, because they would be older than
+everything on the timeline (format page 2.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workers.clock import InstantTime, next_instant
+from workers.config import (
+    PARTIAL_IGNORE_DEFAULTS,
+    MergeMode,
+    TableConfig,
+    TableType,
+    config_from_properties,
+    table_options,
+)
+from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
+from workers.files.names import check_table_name
+from workers.files.properties import load_properties, store_properties, table_checksum
+from workers.ports import Ports
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.timeline import transitions
+from workers.timeline.instant import Action
+from workers.timeline.layout import TimelineLayout
+from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
+from workers.timeline.timeline import Timeline
+
+CREATION_OPERATION = "ALTER_SCHEMA"
+_VERSION = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    storage: Storage
+    config: TableConfig
+    ports: Ports
+    write_refusal: str | None = None
+    """Why this table may be read but not written; None when it may be written."""
+
+    @property
+    def layout(self) -> TimelineLayout:
+        return TimelineLayout(self.config.timeline_layout)
+
+    def timeline(self) -> Timeline:
+        return Timeline.load(self.storage, self.layout)
+
+    @property
+    def data_action(self) -> Action:
+        return Action.DELTACOMMIT if self.config.is_merge_on_read else Action.COMMIT
+
+    def check_writable(self) -> None:
+        if self.write_refusal:
+            raise UnsupportedTable(self.write_refusal, table=self.storage.location)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    name: str
+    table_type: TableType
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...] = ()
+    ordering: tuple[str, ...] = ()
+    schema: TableSchema | None = None
+
+
+def create(
+    storage: Storage, definition: TableDefinition, options: Mapping[str, str], ports: Ports
+) -> Table:
+    """Raises TableExists, and InvalidInput before anything is written."""
+    values = table_options(options)
+    _check_definition(definition, values)
+    if _exists(storage):
+        raise TableExists("a table lives here already", location=storage.location)
+    properties = _new_properties(definition, values)
+    store_properties(storage, properties)
+    table = Table(storage, config_from_properties(properties), ports)
+    if definition.schema is not None:
+        _commit_schema(table, definition.schema)
+    return table
+
+
+def open_(storage: Storage, ports: Ports) -> Table:
+    """Raises TableNotFound, UnsupportedTable, MalformedTable."""
+    properties = load_properties(storage)
+    config = config_from_properties(properties)
+    refusal = _write_refusal(properties, config)
+    if config.buckets == 0 and refusal is None:
+        refusal = "the properties lack hoodie.bucket.index.num.buckets, so keys cannot be placed"
+    return Table(storage, config, ports, refusal)
+
+
+def _exists(storage: Storage) -> bool:
+    try:
+        load_properties(storage)
+    except TableNotFound:
+        return False
+    return True
+
+
+def _check_definition(definition: TableDefinition, values: Mapping[str, str]) -> None:
+    check_table_name(definition.name)
+    if len(definition.record_key) != 1:
+        raise InvalidInput("exactly one record key field for now", given=definition.record_key)
+    if len(definition.ordering) > 1:
+        raise InvalidInput("at most one ordering field for now", given=definition.ordering)
+    if definition.schema is not None:
+        names = set(definition.schema.field_names)
+        named = (*definition.record_key, *definition.partition_by, *definition.ordering)
+        missing = [column for column in named if column not in names]
+        if missing:
+            raise InvalidInput("columns are not in the schema", missing=missing)
+    if values["hoodie.table.partial.update.mode"] == PARTIAL_IGNORE_DEFAULTS:
+        if definition.table_type is not TableType.MERGE_ON_READ:
+            raise InvalidInput("partial updates need a MERGE_ON_READ table")
+        if not definition.ordering:
+            raise InvalidInput("partial updates need an ordering field")
+
+
+def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> dict[str, str]:
+    merge_mode = values["hoodie.record.merge.mode"] or (
+        MergeMode.EVENT_TIME_ORDERING if definition.ordering else MergeMode.COMMIT_TIME_ORDERING
+    )
+    if merge_mode not in set(MergeMode):
+        raise InvalidInput("unsupported merge mode", given=merge_mode)
+    if merge_mode == MergeMode.EVENT_TIME_ORDERING and not definition.ordering:
+        raise InvalidInput("event time ordering needs an ordering field")
+    partitioned = len(definition.partition_by)
+    key_generator = {0: "NON_PARTITION", 1: "SIMPLE"}.get(partitioned, "COMPLEX")
+    if partitioned > 1:
+        raise InvalidInput("at most one partition field for now", given=definition.partition_by)
+    properties = {
+        "hoodie.table.name": definition.name,
+        "hoodie.table.type": definition.table_type.value,
+        "hoodie.table.version": str(_VERSION),
+        "hoodie.table.initial.version": str(_VERSION),
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.checksum": str(table_checksum("", definition.name)),
+        "hoodie.table.recordkey.fields": ",".join(definition.record_key),
+        "hoodie.table.partition.fields": ",".join(definition.partition_by),
+        "hoodie.table.keygenerator.type": key_generator,
+        "hoodie.table.ordering.fields": ",".join(definition.ordering),
+        "hoodie.record.merge.mode": str(merge_mode),
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.table.multiple.base.file.formats.enable": "false",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.format": "native",
+        "hoodie.bucket.index.hash.field": ",".join(definition.record_key),
+        **{key: value for key, value in values.items() if value},
+    }
+    if definition.schema is not None:
+        properties["hoodie.table.create.schema"] = definition.schema.avro_json
+    if not definition.ordering:
+        del properties["hoodie.table.ordering.fields"]
+    return properties | {"hoodie.record.merge.mode": str(merge_mode), "hoodie.index.type": "BUCKET"}
+
+
+def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
+    """Nobody knows of the table yet, so no lock is needed; a crash before this leaves a table that works."""
+    storage, ports = table.storage, table.ports
+    requested_at = next_instant(ports.clock, None)
+    requested = transitions.request(storage, requested_at, table.data_action, b"")
+    inflight = transitions.start(storage, requested)
+    extra = {SCHEMA_KEY: schema.avro_json}
+    content = commit_metadata([], extra=extra, operation_type=CREATION_OPERATION).encode()
+    done = inflight.completed(next_instant(ports.clock, requested_at))
+    transitions.complete(storage, transitions.Completion(done, content, ports.ids.token()))
+    return requested_at
+
+
+def _write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+    if config.version != _VERSION:
+        return f"tables of version {config.version} are read only"
+    if properties.get("hoodie.table.metadata.partitions"):
+        return "the table has an active metadata table, which Sluice does not maintain"
+    if properties.get("hoodie.table.cdc.enabled") == "true":
+        return "the table logs changes (CDC), which Sluice does not maintain"
+    if len(config.record_key) != 1 or len(config.partition_by) > 1 or len(config.ordering) > 1:
+        return "composite keys, partitions and orderings are read only for now"
+    if properties.get("hoodie.datasource.write.drop.partition.columns") == "true":
+        return "tables that drop their partition columns are read only"
+    if properties.get("hoodie.table.timeline.timezone", "UTC") != "UTC":
+        return "the timeline is kept in a local time zone; Sluice writes UTC only"
+    if properties.get("hoodie.index.type", "BUCKET") != "BUCKET":
+        return "only tables with the simple bucket index are written"
+    return None
+

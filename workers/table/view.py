@@ -1,0 +1,126 @@
+"""The file slices visible at an instant, by the rules of format page 6.
+
+Directories are listed, because that is what every reader does; uncommitted files are left out here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from workers.clock import InstantTime
+from workers.errors import NotFound
+from workers.files.names import LogFileName, parse_base_file, parse_log_file
+from workers.files.partition import list_partitions
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import read_commit_metadata
+from workers.timeline.timeline import Timeline
+
+_GroupKey = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _GroupFiles:
+    bases: dict[InstantTime, str] = field(default_factory=dict)
+    logs: list[tuple[InstantTime, LogFileName, str]] = field(default_factory=list)
+    """(completion time, parsed name, path)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemView:
+    table: Table
+    timeline: Timeline
+    slices: tuple[FileSlice, ...]
+    """The latest slice of each file group, sorted by partition and file id."""
+
+    @classmethod
+    def load(
+        cls, table: Table, *, timeline: Timeline | None = None, as_of: InstantTime | None = None
+    ) -> FileSystemView:
+        """`as_of` selects by completion time: what a snapshot taken then saw."""
+        timeline = timeline or table.timeline()
+        visible = _Visible(table, timeline, as_of)
+        groups: dict[_GroupKey, _GroupFiles] = {}
+        for partition in list_partitions(table.storage):
+            for file in table.storage.list_files(partition):
+                visible.collect(groups, partition, file.path, file.name)
+        replaced = visible.replaced_groups()
+        slices = [
+            _latest_slice(partition, file_id, files)
+            for (partition, file_id), files in sorted(groups.items())
+            if (partition, file_id) not in replaced
+        ]
+        return cls(table, timeline, tuple(slices))
+
+
+class _Visible:
+    """Which instants' files count, and when each became visible."""
+
+    def __init__(self, table: Table, timeline: Timeline, as_of: InstantTime | None) -> None:
+        self._table = table
+        self._first = timeline.first_time
+        self._as_of = as_of
+        self._completed: dict[InstantTime, Instant] = {
+            one.requested_at: one for one in timeline.completed() if self._is_in_time(one)
+        }
+        self._log_by_base = table.config.timeline_layout == 1
+
+    def _is_in_time(self, instant: Instant) -> bool:
+        return self._as_of is None or (instant.completed_at or "") <= self._as_of
+
+    def _completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+        if done := self._completed.get(requested_at):
+            return done.completed_at
+        if self._first is None or requested_at < self._first:
+            return requested_at  # Archived: committed long ago.
+        return None
+
+    def collect(
+        self, groups: dict[_GroupKey, _GroupFiles], partition: str, path: str, name: str
+    ) -> None:
+        if base := parse_base_file(name):
+            if self._completed_at(base.instant) is not None:
+                groups.setdefault((partition, base.file_id), _GroupFiles()).bases[
+                    base.instant
+                ] = path
+        elif (log := parse_log_file(name)) and not log.is_cdc:
+            # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on reading.
+            completed_at = log.instant if self._log_by_base else self._completed_at(log.instant)
+            if completed_at is not None:
+                groups.setdefault((partition, log.file_id), _GroupFiles()).logs.append(
+                    (completed_at, log, path)
+                )
+
+    def replaced_groups(self) -> set[_GroupKey]:
+        replaced: set[_GroupKey] = set()
+        for instant in self._completed.values():
+            if instant.action is not Action.REPLACECOMMIT:
+                continue
+            try:
+                content = self._table.storage.read(self._table.layout.path(instant))
+            except NotFound:  # Archived between listing and reading; its files are cleaned by then.
+                continue
+            metadata = read_commit_metadata(content)
+            replaced.update(
+                (partition, file_id)
+                for partition, file_ids in metadata.partition_to_replace_file_ids.items()
+                for file_id in file_ids
+            )
+        return replaced
+
+
+def _latest_slice(partition: str, file_id: str, files: _GroupFiles) -> FileSlice:
+    base_instant = max(files.bases, default=None)
+    mine = [
+        (completed_at, log.version, log.write_token, path)
+        for completed_at, log, path in files.logs
+        if base_instant is None or completed_at >= base_instant
+    ]
+    return FileSlice(
+        partition=partition,
+        file_id=file_id,
+        base_instant=base_instant,
+        base_file=files.bases[base_instant] if base_instant else None,
+        log_files=tuple(path for *_, path in sorted(mine)),
+    )

@@ -1,0 +1,61 @@
+"""One action on the table at one time. File names belong to `timeline.layout`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from workers.clock import InstantTime
+
+
+class Action(StrEnum):
+    COMMIT = "commit"
+    DELTACOMMIT = "deltacommit"
+    REPLACECOMMIT = "replacecommit"
+    COMPACTION = "compaction"
+    LOGCOMPACTION = "logcompaction"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    INDEXING = "indexing"
+    SCHEMACOMMIT = "schemacommit"
+
+    @property
+    def writes_data(self) -> bool:
+        return self in _WRITING
+
+
+_WRITING = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+
+
+class State(StrEnum):
+    REQUESTED = "requested"
+    INFLIGHT = "inflight"
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    requested_at: InstantTime
+    action: Action
+    state: State
+    completed_at: InstantTime | None = None
+    """None while pending."""
+
+    def __post_init__(self) -> None:
+        assert (self.state is State.COMPLETED) == (self.completed_at is not None), self
+
+    @property
+    def is_completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    def inflight(self) -> Instant:
+        assert self.state is State.REQUESTED, self
+        return replace(self, state=State.INFLIGHT)
+
+    def completed(self, at: InstantTime) -> Instant:
+        assert self.state is not State.COMPLETED, self
+        assert at > self.requested_at, (at, self)
+        return replace(self, state=State.COMPLETED, completed_at=at)

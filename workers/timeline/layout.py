@@ -1,0 +1,69 @@
+"""Instant <-> file name, for timeline layout 2 (table versions 8, 9) and, for reading only, layout 1 (version 6).
+
+Source: format page 2.1 to 2.3. A pending compaction or clustering completes under another action's name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from workers.timeline.instant import Action, Instant, State
+
+_DIRECTORY_V2 = ".hoodie/timeline"
+_DIRECTORY_V1 = ".hoodie"
+_PENDING = re.compile(r"(\d{14}|\d{17})\.(?:([a-z]+)\.)?(requested|inflight)")
+_COMPLETED_V2 = re.compile(r"(\d{14}|\d{17})_(\d{14}|\d{17})\.([a-z]+)")
+_COMPLETED_V1 = re.compile(r"(\d{14}|\d{17})\.([a-z]+)")
+_ACTIONS = {action.value: action for action in Action}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLayout:
+    version: int = 2
+
+    @property
+    def directory(self) -> str:
+        return _DIRECTORY_V2 if self.version == 2 else _DIRECTORY_V1
+
+    def path(self, instant: Instant) -> str:
+        return f"{self.directory}/{self._name(instant)}"
+
+    def _name(self, instant: Instant) -> str:
+        if instant.state is State.COMPLETED:
+            if self.version == 1:
+                return f"{instant.requested_at}.{instant.action}"
+            return f"{instant.requested_at}_{instant.completed_at}.{instant.action}"
+        if instant.action is Action.COMMIT and instant.state is State.INFLIGHT:
+            return f"{instant.requested_at}.inflight"
+        return f"{instant.requested_at}.{instant.action}.{instant.state}"
+
+    def parse(self, name: str) -> Instant | None:
+        """The instant that a file of the timeline directory stands for; None for any other file."""
+        if found := _PENDING.fullmatch(name):
+            requested_at, action_text, state = found.groups()
+            action = _ACTIONS.get(action_text or "commit")
+            return action and Instant(requested_at, action, State(state))
+        if self.version == 2 and (found := _COMPLETED_V2.fullmatch(name)):
+            requested_at, completed_at, action_text = found.groups()
+            action = _ACTIONS.get(action_text)
+            return action and Instant(requested_at, action, State.COMPLETED, completed_at)
+        if self.version == 1 and (found := _COMPLETED_V1.fullmatch(name)):
+            requested_at, action_text = found.groups()
+            action = _ACTIONS.get(action_text)
+            # Layout 1 does not record completion times; request order is all there is.
+            return action and Instant(requested_at, action, State.COMPLETED, requested_at)
+        return None
+
+
+def pending_action(action: Action) -> tuple[Action, ...]:
+    """The names under which an instant that completed as `action` was pending."""
+    match action:
+        case Action.COMMIT:
+            return (Action.COMMIT, Action.COMPACTION)
+        case Action.DELTACOMMIT:
+            return (Action.DELTACOMMIT, Action.LOGCOMPACTION)
+        case Action.REPLACECOMMIT:
+            return (Action.REPLACECOMMIT, Action.CLUSTERING)
+        case _:
+            return (action,)

@@ -1,0 +1,237 @@
+"""What the timeline's files contain, as values: commit metadata, rollback plan, rollback result.
+
+Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; writing is Avro (format page 3).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable
+from workers.files.avro_container import decode_record, encode_record
+from workers.timeline.avro_schemas import COMMIT_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
+
+SCHEMA_KEY = "schema"
+WRITER_KEY = "sluice.writer.name"
+OPERATION_KEY = "sluice.operation.id"
+STREAM_KEY = "sluice.stream"
+STREAM_COLUMNS_KEY = "sluice.stream.columns"
+STREAM_MAX_ORDERING_KEY = "sluice.stream.max_ordering"
+ROWS_KEY = "sluice.rows"
+SCHEMA_RESOLUTION_KEY = "hoodie.schema.resolution"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStat:
+    """What one task wrote into one file group."""
+
+    file_id: str
+    path: str
+    """Relative to the table."""
+    partition_path: str
+    prev_commit: str = "null"
+    num_writes: int = 0
+    num_inserts: int = 0
+    num_updates: int = 0
+    num_deletes: int = 0
+    bytes: int = 0
+    prev_base_file: str | None = None
+    is_log: bool = False
+
+    @property
+    def file_name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def to_avro(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "fileId": self.file_id,
+            "path": self.path,
+            "partitionPath": self.partition_path,
+            "prevCommit": self.prev_commit,
+            "numWrites": self.num_writes,
+            "numInserts": self.num_inserts,
+            "numUpdateWrites": self.num_updates,
+            "numDeletes": self.num_deletes,
+            "totalWriteBytes": self.bytes,
+            "fileSizeInBytes": self.bytes,
+            "totalWriteErrors": 0,
+            "prevBaseFile": self.prev_base_file,
+        }
+        if self.is_log:
+            log = {"baseFile": "", "logFiles": [self.file_name], "logVersion": 1, "logOffset": 0}
+            record |= log
+        return record
+
+    @classmethod
+    def from_avro(cls, record: dict[str, Any]) -> WriteStat:
+        return cls(
+            file_id=record["fileId"],
+            path=record.get("path") or "",
+            partition_path=record.get("partitionPath") or "",
+            prev_commit=record.get("prevCommit") or "null",
+            num_writes=record.get("numWrites") or 0,
+            num_inserts=record.get("numInserts") or 0,
+            num_updates=record.get("numUpdateWrites") or 0,
+            num_deletes=record.get("numDeletes") or 0,
+            bytes=record.get("fileSizeInBytes") or record.get("totalWriteBytes") or 0,
+            prev_base_file=record.get("prevBaseFile"),
+            is_log=record.get("logFiles") is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    partition_to_write_stats: dict[str, list[WriteStat]] = field(default_factory=dict)
+    extra_metadata: dict[str, str] = field(default_factory=dict)
+    operation_type: str = "UPSERT"
+    compacted: bool = False
+    partition_to_replace_file_ids: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def stats(self) -> list[WriteStat]:
+        return [stat for stats in self.partition_to_write_stats.values() for stat in stats]
+
+    @property
+    def file_groups(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of everything written or replaced: what conflicts are found on."""
+        written = {(stat.partition_path, stat.file_id) for stat in self.stats}
+        replaced = {
+            (partition, file_id)
+            for partition, file_ids in self.partition_to_replace_file_ids.items()
+            for file_id in file_ids
+        }
+        return frozenset(written | replaced)
+
+    @property
+    def schema_json(self) -> str | None:
+        return self.extra_metadata.get(SCHEMA_KEY) or None
+
+    def with_extra(self, **extra: str) -> CommitMetadata:
+        return replace(self, extra_metadata=self.extra_metadata | extra)
+
+    def encode(self) -> bytes:
+        record = {
+            "partitionToWriteStats": {
+                partition: [stat.to_avro() for stat in stats]
+                for partition, stats in self.partition_to_write_stats.items()
+            },
+            "compacted": self.compacted,
+            "extraMetadata": self.extra_metadata,
+            "operationType": self.operation_type,
+        }
+        return encode_record(COMMIT_METADATA, record)
+
+
+def commit_metadata(
+    stats: list[WriteStat], *, extra: dict[str, str], operation_type: str
+) -> CommitMetadata:
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path, []).append(stat)
+    return CommitMetadata(by_partition, extra, operation_type)
+
+
+def read_commit_metadata(content: bytes) -> CommitMetadata:
+    """Raises MalformedTable."""
+    record = _decode(content)
+    try:
+        return CommitMetadata(
+            partition_to_write_stats={
+                partition: [WriteStat.from_avro(stat) for stat in stats]
+                for partition, stats in (record.get("partitionToWriteStats") or {}).items()
+            },
+            extra_metadata=dict(record.get("extraMetadata") or {}),
+            operation_type=record.get("operationType") or "UNKNOWN",
+            compacted=bool(record.get("compacted")),
+            partition_to_replace_file_ids=dict(record.get("partitionToReplaceFileIds") or {}),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MalformedTable("commit metadata lacks a field", fields=sorted(record)) from error
+
+
+def _decode(content: bytes) -> dict[str, Any]:
+    if content[:1] != b"{":
+        return decode_record(content)
+    try:
+        return dict(json.loads(content))
+    except ValueError as error:
+        raise MalformedTable("commit metadata is neither Avro nor JSON") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlanFile:
+    """The durable plan: what a rollback will undo. Files are relative to the table."""
+
+    target: InstantTime
+    target_action: str
+    files_by_partition: dict[str, tuple[str, ...]]
+
+    def encode(self, location: str) -> bytes:
+        requests = [
+            {
+                "partitionPath": partition,
+                "filesToBeDeleted": [f"{location}/{path}" for path in paths],
+            }
+            for partition, paths in sorted(self.files_by_partition.items())
+        ]
+        target = {"commitTime": self.target, "action": self.target_action}
+        return encode_record(
+            ROLLBACK_PLAN, {"instantToRollback": target, "RollbackRequests": requests}
+        )
+
+
+def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None:
+    """None for an empty or foreign-shaped plan: the caller makes a new one (bug A8).
+
+    Paths outside `location` are dropped: a planted plan must not reach other tables (threat T3).
+    """
+    try:
+        record = decode_record(content)
+        target = record["instantToRollback"]
+        requests = record.get("RollbackRequests") or []
+        files = {
+            str(request["partitionPath"]): tuple(
+                path.removeprefix(location + "/")
+                for path in request.get("filesToBeDeleted") or []
+                if path.startswith(location + "/")
+            )
+            for request in requests
+        }
+        return RollbackPlanFile(str(target["commitTime"]), str(target["action"]), files)
+    except (MalformedTable, KeyError, TypeError):
+        return None
+
+
+def encode_rollback_metadata(
+    plan: RollbackPlanFile,
+    *,
+    rollback_instant: InstantTime,
+    deleted_by_partition: dict[str, list[str]],
+    took_ms: int,
+    location: str,
+) -> bytes:
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "successDeleteFiles": [f"{location}/{path}" for path in paths],
+            "failedDeleteFiles": [],
+        }
+        for partition, paths in deleted_by_partition.items()
+    }
+    record = {
+        "startRollbackTime": rollback_instant,
+        "timeTakenInMillis": took_ms,
+        "totalFilesDeleted": sum(len(paths) for paths in deleted_by_partition.values()),
+        "commitsRollback": [plan.target],
+        "partitionMetadata": partitions,
+        "instantsRollback": [{"commitTime": plan.target, "action": plan.target_action}],
+    }
+    return encode_record(ROLLBACK_METADATA, record)
+
+
+def read_rollback_targets(content: bytes) -> list[InstantTime]:
+    """The instants that a completed rollback undid."""
+    return [str(one) for one in decode_record(content).get("commitsRollback") or []]

@@ -1,0 +1,123 @@
+"""The only writer of timeline files: request, start, complete, discard.
+
+All are called under the table lock, except that discarding a decided instant needs none. Completing follows design 2:
+content durable beside the decision, then the decision, then the completed file; whoever comes after a crash finishes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from workers import stop_points
+from workers.clock import InstantTime
+from workers.errors import InstantRolledBack, LeaseLost, MalformedTable, NotFound
+from workers.storage.base import Storage
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.layout import TimelineLayout, pending_action
+from workers.timeline.timeline import Timeline
+
+_LAYOUT = TimelineLayout()
+
+
+def request(storage: Storage, requested_at: InstantTime, action: Action, plan: bytes) -> Instant:
+    """Create the requested file. Raises LeaseLost when somebody else took the same time."""
+    instant = Instant(requested_at, action, State.REQUESTED)
+    if not storage.put_if_absent(_LAYOUT.path(instant), plan):
+        raise LeaseLost("instant time was taken by another writer", instant=requested_at)
+    return instant
+
+
+def start(storage: Storage, instant: Instant) -> Instant:
+    inflight = instant.inflight()
+    storage.put_if_absent(_LAYOUT.path(inflight), b"")
+    return inflight
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    instant: Instant
+    content: bytes
+    nonce: str
+    writer: str | None = None
+
+
+def complete(storage: Storage, completion: Completion) -> Instant:
+    """Decide and publish. `completion.instant` carries the completion time.
+
+    Raises InstantRolledBack when a rollback was decided first, WriteOutcomeUnknown when storage does not tell.
+    """
+    done = completion.instant
+    assert done.completed_at is not None, done
+    waiting = decisions.metadata_path(done.requested_at, completion.nonce)
+    storage.put(waiting, completion.content)
+    decision = CommitDecision(
+        completed_at=done.completed_at,
+        nonce=completion.nonce,
+        action=done.action,
+        metadata_sha256=hashlib.sha256(completion.content).hexdigest(),
+        writer=completion.writer,
+    )
+    if not decisions.decide(storage, done.requested_at, decision):
+        storage.delete(waiting)
+        raise InstantRolledBack("the instant was decided by somebody else", instant=done.requested_at)
+    stop_points.reach("after_decision", writer=completion.writer)
+    return _publish(storage, done.requested_at, decision, completion.content)
+
+
+def finish_decided(storage: Storage, timeline: Timeline) -> bool:
+    """Publish every pending instant whose commit was decided; True when the timeline changed."""
+    changed = False
+    for instant in timeline.pending():
+        decision = decisions.read(storage, instant.requested_at)
+        if isinstance(decision, CommitDecision) and not decisions.is_undone(
+            storage, instant.requested_at
+        ):
+            finish(storage, instant.requested_at, decision)
+            changed = True
+    return changed
+
+
+def finish(storage: Storage, requested_at: InstantTime, decision: CommitDecision) -> Instant:
+    """Publish a decided commit from the content that waits beside the decision."""
+    waiting = decisions.metadata_path(requested_at, decision.nonce)
+    try:
+        content = storage.read(waiting)
+    except NotFound:
+        # It is removed only after publishing, so the other finisher was faster; the caller reloads.
+        done = Instant(requested_at, Action(decision.action), State.COMPLETED, decision.completed_at)
+        if storage.info(_LAYOUT.path(done)) is None:
+            raise MalformedTable(
+                "a decided commit lost its content", instant=requested_at
+            ) from None
+        return done
+    return _publish(storage, requested_at, decision, content)
+
+
+def _publish(
+    storage: Storage, requested_at: InstantTime, decision: CommitDecision, content: bytes
+) -> Instant:
+    if hashlib.sha256(content).hexdigest() != decision.metadata_sha256:
+        raise MalformedTable("a decided commit's content is damaged", instant=requested_at)
+    done = Instant(requested_at, Action(decision.action), State.COMPLETED, decision.completed_at)
+    if decisions.is_undone(storage, requested_at):  # Taken back while this writer was asleep.
+        raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
+    storage.put_if_absent(_LAYOUT.path(done), content)
+    storage.delete(decisions.metadata_path(requested_at, decision.nonce))
+    return done
+
+
+def unpublish(storage: Storage, instant: Instant) -> None:
+    """Take the completed file away, so that no reader sees the instant any more."""
+    assert instant.is_completed, instant
+    storage.delete(_LAYOUT.path(instant))
+
+
+def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None:
+    """Remove the pending files of an instant; the requested file last, so that a crash leaves it findable."""
+    for name in pending_action(action):
+        requested = Instant(requested_at, name, State.REQUESTED)
+        storage.delete(_LAYOUT.path(requested.inflight()))
+        storage.delete(_LAYOUT.path(requested))

@@ -1,0 +1,1 @@
+"""From a batch to a commit: prepare rows, place them, write files behind markers, finalise, publish."""

@@ -1,0 +1,262 @@
+"""WriteClient: begin, hand a context to whoever writes the files, commit their statuses or abort.
+
+Spark, Arrow and later the Kafka sink all come through here: there is no second commit path.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from workers import stop_points
+from workers.concurrency import transaction
+from workers.concurrency.heartbeat import HeartbeatContent
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
+from workers.concurrency.transaction import Proposal, Started
+from workers.config import ConcurrencyMode, MarkerKind, WriteOptions
+from workers.errors import InvalidInput, LakehouseError
+from workers.files.names import bucket_of
+from workers.markers.base import MarkerSettings
+from workers.markers.store import delete_markers
+from workers.markers.tokens import mint_token
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.schema.reconcile import reconcile
+from workers.schema.table_schema import TableSchema
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline import metadata
+from workers.write.context import OPERATIONS, Operation, WriteContext
+from workers.write.finalize import drop_strays
+from workers.write.status import WriteStatus
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    operation: Operation = "upsert"
+    stream: str | None = None
+    """The stream whose columns this write holds; only for tables with partial updates."""
+    extra: tuple[tuple[str, str], ...] = ()
+    """Further commit metadata of the caller."""
+
+
+class WriteClient:
+    def __init__(self, table: Table, options: WriteOptions) -> None:
+        self._table = table
+        self._options = options
+        self._writer = options.writer or f"writer-{table.ports.ids.token()[:8]}"
+
+    def begin(self, batch_schema: pa.Schema, request: WriteRequest | None = None) -> Transaction:
+        """Roll dead writers back, then start an instant.
+
+        Raises InvalidInput or UnsupportedTable before anything is written, LockTimeout.
+        """
+        request = request or WriteRequest()
+        table = self._table
+        table.check_writable()
+        _check_request(table, self._options, request)
+        # Refused here, before the first effect; done again on what the transaction then starts from.
+        _writer_schema(table, self._options, batch_schema, current_schema(table))
+        roll_back_dead_writers(table, self._options)
+        content = HeartbeatContent(self._options, self._writer, request.operation, request.stream)
+        started = transaction.begin(table, self._options, content)
+        attempt = Transaction(table, self._options, self._writer, request, started)
+        try:
+            attempt.prepare(batch_schema)
+        except LakehouseError as error:
+            attempt.abort(str(error))
+            raise
+        return attempt
+
+
+class Transaction:
+    """One instant from start to outcome. `commit` or `abort` ends it, exactly once."""
+
+    context: WriteContext
+
+    def __init__(
+        self,
+        table: Table,
+        options: WriteOptions,
+        writer: str,
+        request: WriteRequest,
+        started: Started,
+    ) -> None:
+        self._table = table
+        self._options = options
+        self._writer = writer
+        self._request = request
+        self._started = started
+        self._instant = started.instant.requested_at
+
+    @property
+    def instant(self) -> str:
+        return self._instant
+
+    @property
+    def is_fenced(self) -> bool:
+        """Somebody decided to roll this instant back: whatever is still being written is in vain."""
+        return self._started.heartbeat.is_fenced
+
+    def prepare(self, batch_schema: pa.Schema) -> None:
+        table, options = self._table, self._options
+        standing = self._started.schema
+        known = standing.schema if standing else current_schema(table, self._started.timeline)
+        schema = _writer_schema(table, options, batch_schema, known)
+        present = set(batch_schema.names)
+        is_narrow = table.config.is_partial_update
+        columns = [name for name in schema.field_names if not is_narrow or name in present]
+        self.context = WriteContext(
+            location=table.storage.location,
+            instant=self._instant,
+            operation=self._request.operation,
+            config=table.config,
+            schema_json=schema.avro_json,
+            columns=tuple(columns),
+            slices=_slices(table, self._started),
+            markers=self._marker_settings(),
+            writer=self._writer,
+            appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
+        )
+
+    def _marker_settings(self) -> MarkerSettings:
+        options = self._options
+        if options.marker_kind is MarkerKind.DIRECT:
+            return MarkerSettings(MarkerKind.DIRECT)
+        url = options.marker_url or os.environ.get("SLUICE_MARKER_URL") or None
+        secret = os.environ.get("SLUICE_MARKER_SECRET")
+        location = self._table.storage.location
+        token = mint_token(secret, location, self._instant) if secret else None
+        return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token)
+
+    def commit(self, statuses: Iterable[WriteStatus]) -> CommitOutcome:
+        """Drop strays, validate, publish, tidy up. Raises LockTimeout, with the instant rolled back."""
+        written = list(statuses)
+        stop_points.reach("after_data", writer=self._writer)
+        drop_strays(self._table.storage, self._instant, written)
+        proposal = self._proposal(written)
+        try:
+            outcome = transaction.commit(self._table, self._options, self._started, proposal)
+        except LakehouseError as error:
+            self.abort(str(error))
+            raise
+        self._tidy(outcome, written)
+        return outcome
+
+    def abort(self, reason: str) -> None:
+        """Roll this instant back; its tasks are refused their next marker."""
+        self._started.heartbeat.stop()
+        self._roll_back(RollbackRequest(
+            self._instant, by=self._writer, reason=reason, is_forced=True, is_only_pending=True,
+            writer=self._writer,
+        ))
+
+    def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
+        heartbeat = self._started.heartbeat
+        heartbeat.stop()
+        match outcome:
+            case Committed():
+                delete_markers(self._table.storage, self._instant)
+                heartbeat.remove()
+            case Conflicted(conflict=conflict):
+                self._roll_back(RollbackRequest(
+                    self._instant, by=self._writer, reason=conflict.message, is_forced=True,
+                    is_only_pending=True, conflict=conflict.to_json(), writer=self._writer,
+                ))
+            case RolledBack():
+                # Decided by another, so these are nobody's any more; it may have listed before we wrote.
+                for status in written:
+                    self._table.storage.delete(status.stat.path)
+                delete_markers(self._table.storage, self._instant)
+            case _:  # Unknown: nothing is deleted, the next writer settles it.
+                _log.warning("outcome unknown: instant=%s", self._instant)
+
+    def _roll_back(self, request: RollbackRequest) -> None:
+        rollback(self._table, request, self._options)
+
+    def _proposal(self, written: list[WriteStatus]) -> Proposal:
+        rows = sum(status.rows for status in written)
+        extra = {
+            metadata.WRITER_KEY: self._writer,
+            metadata.ROWS_KEY: str(rows),
+            **dict(self._request.extra),
+        }
+        if self._options.operation_id:
+            extra[metadata.OPERATION_KEY] = self._options.operation_id
+        if self._request.stream:
+            extra[metadata.STREAM_KEY] = self._request.stream
+            extra[metadata.STREAM_COLUMNS_KEY] = ",".join(_own_columns(self.context))
+            orderings = [one.max_ordering for one in written if one.max_ordering is not None]
+            if orderings:
+                extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))  # type: ignore[type-var]
+        content = metadata.commit_metadata(
+            [status.stat for status in written],
+            extra=extra,
+            operation_type=self._request.operation.upper(),
+        )
+        return Proposal(content, self.context.schema, self._writer, rows)
+
+
+def _check_request(table: Table, options: WriteOptions, request: WriteRequest) -> None:
+    if request.operation not in OPERATIONS:
+        raise InvalidInput("unknown operation", operation=request.operation, known=OPERATIONS)
+    is_non_blocking = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+    if is_non_blocking and not table.config.is_merge_on_read:
+        raise InvalidInput("non-blocking concurrency control needs a MERGE_ON_READ table")
+    if is_non_blocking and request.operation != "upsert":
+        raise InvalidInput("non-blocking writers upsert only", operation=request.operation)
+    if request.stream is not None and not table.config.is_partial_update:
+        raise InvalidInput(
+            "a stream writes only its own columns, which this table would erase in others",
+            stream=request.stream,
+            needs="hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
+        )
+
+
+def _writer_schema(
+    table: Table, options: WriteOptions, batch: pa.Schema, known: TableSchema | None
+) -> TableSchema:
+    config = table.config
+    pinned = (*config.record_key, *config.partition_by, *config.ordering)
+    missing = [name for name in pinned if name not in batch.names]
+    if missing:
+        raise InvalidInput("the batch lacks key, partition or ordering columns", missing=missing)
+    return reconcile(
+        known,
+        TableSchema.from_arrow(batch, table_name=config.name),
+        evolution=options.allows_evolution,
+        pinned=pinned,
+    )
+
+
+def _slices(table: Table, started: Started) -> dict[tuple[str, int], FileSlice]:
+    view = FileSystemView.load(table, timeline=started.timeline)
+    found: dict[tuple[str, int], FileSlice] = {}
+    for one in view.slices:
+        bucket = bucket_of(one.file_id)
+        if bucket is None or bucket >= table.config.buckets:
+            raise InvalidInput(
+                "a file group is outside the table's buckets",
+                file_id=one.file_id,
+                buckets=table.config.buckets,
+            )
+        if (one.partition, bucket) in found:
+            raise InvalidInput(
+                "two file groups share one bucket", partition=one.partition, bucket=bucket
+            )
+        found[one.partition, bucket] = one
+    return found
+
+
+def _own_columns(context: WriteContext) -> list[str]:
+    config = context.config
+    shared = {*config.record_key, *config.partition_by, *config.ordering}
+    return [name for name in context.columns if name not in shared]

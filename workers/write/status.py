@@ -1,0 +1,39 @@
+"""What one task reports of one file it wrote; travels from executors as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from workers.errors import MalformedTable
+from workers.timeline.metadata import WriteStat
+
+OrderingText = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    stat: WriteStat
+    rows: int
+    """Rows of the batch that went into this file, after equal keys were merged."""
+    max_ordering: OrderingText | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> WriteStatus:
+        try:
+            body = json.loads(text)
+            return cls(WriteStat(**body.pop("stat")), **body)
+        except (ValueError, TypeError, KeyError) as error:
+            raise MalformedTable("a task's write status is damaged", text=text[:200]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIds:
+    """Which attempt of which task writes; makes file names of attempts differ."""
+
+    partition: int = 0
+    stage: int = 0
+    attempt: int = 0
