@@ -22,20 +22,19 @@ from controlplane.node.secrets_file import NodeSecrets
 def prepare(places: Places, secrets: NodeSecrets, say: Callable[[str], None]) -> None:
     call_command("migrate", interactive=False, verbosity=0)
     say("  database migrated")
-    if collect_static(places):
-        say("  static files collected")
+    collect_static(places, say)
     users(secrets)
     say("  users admin and viewer are there")
 
 
-def collect_static(places: Places) -> bool:
-    """Copy and compress, unless nothing changed since the last time; whether it did."""
+def collect_static(places: Places, say: Callable[[str], None]) -> None:
+    """Copy and compress, unless nothing changed since the last time."""
     stamp, fresh = places.static / ".collected", static_fingerprint()
     if stamp.is_file() and stamp.read_text() == fresh:
-        return False
+        return
+    say("  collecting static files (up to half a minute, once)")
     call_command("collectstatic", interactive=False, verbosity=0)
     stamp.write_text(fresh)
-    return True
 
 
 def static_fingerprint() -> str:

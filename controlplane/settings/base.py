@@ -158,6 +158,11 @@ STORAGES = {
 }
 # Some packaged stylesheets name source maps that they do not ship.
 WHITENOISE_MANIFEST_STRICT = False
+# Source maps are two thirds of the bytes, and hardly anybody asks for one.
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = (
+    *("jpg", "jpeg", "png", "gif", "webp", "zip", "gz", "br", "woff", "woff2"),
+    "map",
+)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
