@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,7 +38,7 @@ def with_meta_columns(
     """
     rows = table.num_rows
     assert len(keys) == rows, (len(keys), rows)
-    counters = pa.array(range(first_row, first_row + rows), pa.int64()).cast(pa.string())
+    counters = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string())
     prefix: Any = pa.scalar(f"{instant}_{task_partition}")
     separator: Any = "_"
     values = {

@@ -127,19 +127,25 @@ def load_properties(storage: Storage) -> dict[str, str]:
     Raises TableNotFound, or MalformedTable when neither file is whole.
     """
     problem: LakehouseError | None = None
+    unproven: dict[str, str] | None = None
     for path in (PROPERTIES_PATH, BACKUP_PATH):
         try:
-            return _whole(parse_properties(storage.read(path)), path=path)
+            found = _checked(parse_properties(storage.read(path)), path=path)
         except NotFound:
             continue
         except MalformedTable as error:
             problem = problem or error
-    if problem is not None:
-        raise problem
-    raise TableNotFound("no table here", location=storage.location)
+            continue
+        if CHECKSUM_KEY in found:
+            return found
+        # It may be torn before that line: good enough only when there is nothing better.
+        unproven = unproven or found
+    if unproven is not None:
+        return unproven
+    raise problem or TableNotFound("no table here", location=storage.location)
 
 
-def _whole(properties: dict[str, str], *, path: str) -> dict[str, str]:
+def _checked(properties: dict[str, str], *, path: str) -> dict[str, str]:
     name = properties.get(_NAME_KEY)
     if not name:
         raise MalformedTable("properties file names no table", path=path)

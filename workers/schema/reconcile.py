@@ -7,6 +7,7 @@ narrows a table.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -130,9 +131,7 @@ def conform(
 def _conformed(batch: pa.Table, field: Field, target: pa.DataType) -> pa.ChunkedArray[Any]:
     name, is_required = field.name, not field.place.is_nullable
     if name not in batch.column_names:
-        if is_required:
-            raise InvalidInput("required column is missing", column=name)
-        return _nulls(batch.num_rows, target)
+        return _filled(batch.num_rows, field, target)
     column = batch.column(name)
     if is_required and column.null_count:
         raise InvalidInput("required column holds null", column=name)
@@ -150,6 +149,16 @@ def _conformed(batch: pa.Table, field: Field, target: pa.DataType) -> pa.Chunked
             batch=column.type,
             table=target,
         ) from error
+
+
+def _filled(rows: int, field: Field, target: Any) -> pa.ChunkedArray[Any]:
+    """An absent column: null, or what the schema says of rows written before it was required."""
+    if field.place.is_nullable:
+        return _nulls(rows, target)
+    if field.default is None:
+        raise InvalidInput("required column is missing", column=field.name)
+    value = pa.array([json.loads(field.default)], target)[0]
+    return pa.chunked_array([pa.repeat(value, rows)])
 
 
 def _nulls(rows: int, target: Any) -> pa.ChunkedArray[Any]:
