@@ -1,6 +1,7 @@
 """Time as a port: the wall clock in milliseconds, a monotonic clock, and instant times.
 
-An instant time is 17 digits, `yyyyMMddHHmmssSSS`, in UTC (format page 2.2). Nothing else in the engine reads a clock.
+An instant time is 17 digits, `yyyyMMddHHmmssSSS`, in UTC (format page 2.2). Nothing else in the
+engine reads a clock.
 """
 
 from __future__ import annotations

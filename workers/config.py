@@ -1,7 +1,7 @@
 """Typed settings under Hudi's own names: what a table is, and how one write behaves.
 
-Every key that Sluice understands stands in one of the two tables below with its default. A key in neither is refused,
-because a misspelt option that is silently ignored loses data hours later.
+Every key that Sluice understands stands in one of the two tables below with its default. A key in
+neither is refused, because a misspelt option that is silently ignored loses data hours later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ TABLE_OPTIONS: dict[str, str] = {
     "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
-    "hoodie.record.merge.mode": "",  # Follows the ordering field: event time with one, commit time without.
+    # Follows the ordering field: event time with one, commit time without.
+    "hoodie.record.merge.mode": "",
     "hoodie.table.partial.update.mode": "",
 }
 
@@ -78,7 +79,9 @@ class TableConfig:
     merge_mode: MergeMode
     buckets: int
     is_partial_update: bool = False
-    """Null and absent columns keep the stored value (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`)."""
+    """Null and absent columns keep the stored value
+    (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
+    """
     hive_style: bool = False
     url_encode: bool = False
     timeline_layout: int = 2
@@ -213,9 +216,8 @@ def _choice(values: Mapping[str, str], key: str, kind: type[_Choice]) -> _Choice
     for member in kind:
         if member.value.lower() == text.lower():
             return member
-    raise InvalidInput(
-        "value is not one of those allowed", key=key, value=text, allowed=[one.value for one in kind]
-    )
+    allowed = [one.value for one in kind]
+    raise InvalidInput("value is not one of those allowed", key=key, value=text, allowed=allowed)
 
 
 def _known(given: Mapping[str, str], known: dict[str, str], *, what: str) -> dict[str, str]:

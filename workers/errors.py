@@ -1,7 +1,8 @@
-"""The engine's exception tree: a class only where a caller would act differently, one sentence each.
+"""The engine's exception tree: a class only where a caller would act differently, one sentence
+each.
 
-A message is a lowercase sentence; the values that it speaks of follow as `key=value`. `code` is stable and
-machine-readable; only the control plane maps it to HTTP.
+A message is a lowercase sentence; the values that it speaks of follow as `key=value`. `code` is
+stable and machine-readable; only the control plane maps it to HTTP.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table handle that users hold: a thin top layer over the engine (design 7).
 
-`create_table` and `open_table` take a path. Data is an Arrow table, batch or reader, or a Spark DataFrame; Spark is
-loaded only when a DataFrame or a session comes in.
+`create_table` and `open_table` take a path. Data is an Arrow table, batch or reader, or a Spark
+DataFrame; Spark is loaded only when a DataFrame or a session comes in.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class LakehouseTable:
     ) -> CommitOutcome:
         """Write and commit one batch.
 
-        Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with everything rolled back.
+        Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with
+        everything rolled back.
         """
         request = WriteRequest(operation, stream)  # type: ignore[arg-type]
         if isinstance(data, ArrowData):
@@ -71,7 +72,9 @@ class LakehouseTable:
         )
 
     def read(self, spark: SparkSession | None = None, *, as_of: InstantTime | None = None) -> Any:
-        """The snapshot (as of a completion time): an Arrow table, or with a session a Spark DataFrame."""
+        """The snapshot (as of a completion time): an Arrow table, or with a session a Spark
+        DataFrame.
+        """
         if spark is None:
             return read_snapshot(self.table, as_of=as_of)
         from workers.spark.read import read_dataframe
@@ -123,7 +126,8 @@ def create_table(
     ports: Ports | None = None,
     storage: Storage | None = None,
 ) -> LakehouseTable:
-    """A new, empty table of version 9. `schema` is an Arrow or Spark schema, or None to let the first write decide.
+    """A new, empty table of version 9. `schema` is an Arrow or Spark schema, or None to let the
+    first write decide.
 
     Raises TableExists, InvalidInput.
     """

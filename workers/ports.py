@@ -1,4 +1,5 @@
-"""The ports through which the engine touches the world, bundled so that a simulator can replace all of them.
+"""The ports through which the engine touches the world, bundled so that a simulator can replace all
+of them.
 
 Storage is the fifth port and belongs to each table; these three belong to the process.
 """
@@ -31,11 +32,15 @@ class Repetition(Protocol):
 
 class Scheduler(Protocol):
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
-        """Call `action` about every `interval_s` seconds, first after one interval, until stopped."""
+        """Call `action` about every `interval_s` seconds, first after one interval, until
+        stopped.
+        """
 
 
 class ThreadScheduler:
-    """One daemon thread per repetition. An action that raises stops its own repetition and is reported."""
+    """One daemon thread per repetition. An action that raises stops its own repetition and is
+    reported.
+    """
 
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
         return _ThreadRepetition(interval_s, action, name)

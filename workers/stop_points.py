@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
+from workers.clock import SystemClock
 from workers.errors import InvalidInput, StopPointRaised
 
 POINTS = frozenset(
@@ -34,7 +34,8 @@ _PAUSE_MAX_S = 600.0
 def reach(point: str, *, writer: str | None = None) -> None:
     """Do what SLUICE_STOP_POINTS says for this point and writer; almost always nothing.
 
-    Raises InvalidInput on a malformed instruction, StopPointRaised where the instruction is `raise`.
+    Raises InvalidInput on a malformed instruction, StopPointRaised where the instruction is
+    `raise`.
     """
     assert point in POINTS, point
     if os.environ.get("SLUICE_ALLOW_STOP_POINTS") != "1":
@@ -72,8 +73,9 @@ def _obey(order: dict[str, str], point: str, writer: str | None) -> None:
 def _pause(release: Path, point: str) -> None:
     """Wait for the release file; `<release>.reached` tells the test that we are here."""
     release.with_name(release.name + ".reached").write_text(point)
-    deadline = time.monotonic() + _PAUSE_MAX_S
+    clock = SystemClock()
+    deadline = clock.monotonic_s() + _PAUSE_MAX_S
     while not release.exists():
-        if time.monotonic() > deadline:
+        if clock.monotonic_s() > deadline:
             raise StopPointRaised("nobody released the pause", point=point, release=str(release))
-        time.sleep(_POLL_S)
+        clock.sleep(_POLL_S)

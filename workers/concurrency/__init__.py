@@ -1,1 +1,3 @@
-"""Who may publish what: the table lock, heartbeats, conflicts, and the transaction that runs them in order."""
+"""Who may publish what: the table lock, heartbeats, conflicts, and the transaction that runs them
+in order.
+"""

@@ -1,8 +1,8 @@
 """Heartbeat files: `.hoodie/.heartbeat/<instant>`, whose modification time is the beat.
 
-The content names the writer and how it wants to be judged (interval, misses), so that nobody applies a bound of his own
-(bug D5). A foreign heartbeat is empty: Hudi's defaults then hold. An old heartbeat alone never decides anything: it only
-allows the next writer to try the decision object.
+The content names the writer and how it wants to be judged (interval, misses), so that nobody
+applies a bound of his own (bug D5). A foreign heartbeat is empty: Hudi's defaults then hold. An old
+heartbeat alone never decides anything: it only allows the next writer to try the decision object.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class HeartbeatContent:
 
 
 class HeartbeatKeeper:
-    """Beats for one instant until stopped. A beat that fails is tried again at the next interval (bug C1)."""
+    """Beats for one instant until stopped. A beat that fails is tried again at the next interval
+    (bug C1).
+    """
 
     def __init__(
         self, storage: Storage, ports: Ports, instant: InstantTime, content: HeartbeatContent

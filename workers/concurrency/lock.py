@@ -1,10 +1,13 @@
-"""The table lock: a lease kept by conditional writes on the table's own storage, as Hudi's storage-based lock.
+"""The table lock: a lease kept by conditional writes on the table's own storage, as Hudi's
+storage-based lock.
 
-File `.hoodie/.locks/table_lock.json` with exactly Hudi's fields `expired`, `validUntil` (epoch ms) and `owner`. The
-owner text of ours is `sluice/<epoch>/<token>/<instant being completed or ->`. The epoch grows with every acquisition.
+File `.hoodie/.locks/table_lock.json` with exactly Hudi's fields `expired`, `validUntil` (epoch ms)
+and `owner`. The owner text of ours is `sluice/<epoch>/<token>/<instant being completed or ->`. The
+epoch grows with every acquisition.
 
-A lease alone stops nobody who sleeps past it. What does is the decision object: whoever takes over a lease that ran out
-first decides `rollback` for the instant that the sleeper was completing, unless it was decided already.
+A lease alone stops nobody who sleeps past it. What does is the decision object: whoever takes over
+a lease that ran out first decides `rollback` for the instant that the sleeper was completing,
+unless it was decided already.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ class LockState:
 
     @property
     def epoch(self) -> int:
-        """Of a foreign owner: its end of validity, which is greater than any epoch counted so far."""
+        """Of a foreign owner: its end of validity, which is greater than any epoch counted so
+        far.
+        """
         parts = self.owner.split("/")
         return int(parts[1]) if len(parts) == 4 and parts[0] == _PREFIX else self.valid_until_ms
 
@@ -120,7 +125,8 @@ class TableLock:
         if not held.is_free(now_ms):
             return None, held.owner
         if not held.is_expired and held.completing is not None:
-            # Before we take the lock: were we to die in between, the next one would not know of him.
+            # Before we take the lock: were we to die in between, the next one would not know of
+            # him.
             self._on_takeover(held.completing)
         state = self._state(held.epoch + 1, token, completing, now_ms)
         if self._storage.replace_if_match(LOCK_PATH, state.encode(), standing.tag) is None:

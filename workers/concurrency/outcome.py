@@ -1,4 +1,6 @@
-"""How a transaction ends. Callers match on all four; a conflict is an expected result, not an exception."""
+"""How a transaction ends. Callers match on all four; a conflict is an expected result, not an
+exception.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Storage does not tell whether the decision stands. Nothing was deleted; the next writer settles it."""
+    """Storage does not tell whether the decision stands. Nothing was deleted; the next writer
+    settles it.
+    """
 
     instant: InstantTime
     reason: str = ""

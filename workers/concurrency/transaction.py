@@ -1,7 +1,8 @@
 """Begin and commit, each under the table lock; the order of steps is the protocol (design 2).
 
 begin:  finish decided instants -> instant time -> heartbeat -> requested -> inflight.
-commit: finish decided instants -> reload -> schema conflict -> file conflict -> confirm lease -> completion time
+commit: finish decided instants -> reload -> schema conflict -> file conflict -> confirm lease ->
+completion time
         -> content -> decision -> completed file.
 """
 
@@ -75,7 +76,9 @@ def table_lock(table: Table, options: WriteOptions) -> TableLock:
 
 
 def fence_sleeper(table: Table, instant: InstantTime) -> None:
-    """The former holder let its lease run out while completing `instant`: it must not decide any more."""
+    """The former holder let its lease run out while completing `instant`: it must not decide any
+    more.
+    """
     decision = RollbackDecision(
         by=TAKEOVER,
         nonce=table.ports.ids.token(),
@@ -124,14 +127,16 @@ class Proposal:
 def commit(
     table: Table, options: WriteOptions, started: Started, proposal: Proposal
 ) -> CommitOutcome:
-    """Validate and decide under the lock; begun anew when the lease ran out before anything was decided.
+    """Validate and decide under the lock; begun anew when the lease ran out before anything was
+    decided.
 
     Raises LockTimeout.
     """
-    for _ in range(_LEASES_MAX):
-        outcome = _commit_once(table, options, started, proposal)
+    outcome = _commit_once(table, options, started, proposal)
+    for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
-            return outcome
+            break
+        outcome = _commit_once(table, options, started, proposal)
     return outcome
 
 
@@ -252,16 +257,16 @@ def _with_schema(proposal: Proposal, schema: TableSchema, case: str | None) -> P
     if case is not None:
         extra[SCHEMA_RESOLUTION_KEY] = json.dumps({"mode": "simple", "case": case})
     return replace(
-        proposal, metadata=proposal.metadata.with_extra(**extra), schema=TableSchema.from_avro_json(extra[SCHEMA_KEY])
+        proposal,
+        metadata=proposal.metadata.with_extra(**extra),
+        schema=TableSchema.from_avro_json(extra[SCHEMA_KEY]),
     )
 
 
 def _file_conflict(
     table: Table, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Conflict | None:
-    ours = WriteSet(
-        started.instant.requested_at, proposal.metadata.file_groups, proposal.writer
-    )
+    ours = WriteSet(started.instant.requested_at, proposal.metadata.file_groups, proposal.writer)
     for rival in rivals(started.timeline.instants, timeline.instants, ours.instant):
         metadata = read_instant(table, rival)
         theirs = WriteSet(

@@ -1,17 +1,20 @@
 """The one merge function, vectorised over Arrow.
 
-Input is every version of some keys, in the order in which they became visible. Per key, versions are ordered by
-(ordering value, visibility); a null ordering value is the smallest, and between equal values the later one wins.
+Input is every version of some keys, in the order in which they became visible. Per key, versions
+are ordered by (ordering value, visibility); a null ordering value is the smallest, and between
+equal values the later one wins.
 
 - Whole rows: the greatest version is the row.
-- Partial updates: each column takes its greatest version that is not null, so an absent column never erases. Because every
-  column is a maximum over versions, any order of arrival, any batching and any replay give the same row.
-  Apache Hudi folds rows instead, which differs only where the ordering values of one key differ between streams.
+- Partial updates: each column takes its greatest version that is not null, so an absent column
+  never erases. Because every column is a maximum over versions, any order of arrival, any batching
+  and any replay give the same row. Apache Hudi folds rows instead, which differs only where the
+  ordering values of one key differ between streams.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +35,9 @@ class MergeRule:
 def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """One row per `_hoodie_record_key`, sorted by the key's first appearance.
 
-    `versions` holds the record key column, the ordering column where the rule names one, and any others; rows that
-    became visible later stand later. The schema of the answer is that of `versions`.
+    `versions` holds the record key column, the ordering column where the rule names one, and any
+    others; rows that became visible later stand later. The schema of the answer is that of
+    `versions`.
     """
     if versions.num_rows == 0:
         return versions
@@ -44,12 +48,12 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     ends = _group_ends(codes[order])
     winners = order[ends]
     if not rule.is_partial:
-        return versions.take(pa.array(winners))
+        return versions.take(winners)
     starts = np.concatenate(([0], ends[:-1] + 1))
     columns = [
         _newest_present(versions.column(name), order, starts, ends)
         if not name.startswith("_hoodie_")
-        else versions.column(name).take(pa.array(winners))
+        else versions.column(name).take(winners)
         for name in versions.column_names
     ]
     return pa.Table.from_arrays(columns, schema=versions.schema)
@@ -58,8 +62,8 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
 def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
     """`base` (one row per key) with `newer` (any number of later versions per key) merged in.
 
-    Only the keys that `newer` holds go through `merge`; the rest of `base` is passed on as it is, in its order.
-    Both have the same schema.
+    Only the keys that `newer` holds go through `merge`; the rest of `base` is passed on as it is,
+    in its order. Both have the same schema.
     """
     if newer.num_rows == 0:
         return base
@@ -93,15 +97,19 @@ def _group_ends(sorted_codes: _Positions) -> _Positions:
 
 
 def _newest_present(
-    column: pa.ChunkedArray, order: _Positions, starts: _Positions, ends: _Positions
-) -> pa.Array:
+    column: pa.ChunkedArray[Any], order: _Positions, starts: _Positions, ends: _Positions
+) -> pa.Array[Any]:
     """Per group of `order`, the last value that is not null; null where the group has none."""
     present = np.asarray(column.is_valid().to_numpy())[order]
     last_present = np.maximum.accumulate(np.where(present, np.arange(len(order)), -1))[ends]
     has_any = last_present >= starts
-    positions = pa.array(order[np.where(has_any, last_present, 0)], mask=~has_any)
+    positions: pa.Array[Any] = pa.array(
+        order[np.where(has_any, last_present, 0)], pa.int64(), mask=~has_any
+    )
     return _single(column).take(positions)
 
 
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    single = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    assert isinstance(single, pa.Array), "more text than one Arrow array holds"
+    return single

@@ -96,6 +96,4 @@ def _with_meta(rows: pa.Table, schema: TableSchema, wanted: Collection[str] | No
     conformed = conform(data, schema, columns=names)
     meta = [rows.column(name).cast(pa.string()) for name in META_COLUMNS]
     fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
-    return pa.table(
-        [*meta, *conformed.columns], schema=pa.schema([*fields, *conformed.schema])
-    )
+    return pa.table([*meta, *conformed.columns], schema=pa.schema([*fields, *conformed.schema]))

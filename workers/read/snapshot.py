@@ -1,4 +1,6 @@
-"""A snapshot: the schema, and the slices split into those that need merging and those that do not."""
+"""A snapshot: the schema, and the slices split into those that need merging and those that do
+not.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from workers.table.view import FileSystemView
 class SnapshotPlan:
     schema: TableSchema
     base_only: tuple[str, ...]
-    """Base files that no log touches, relative to the table: any Parquet reader reads them as they are."""
+    """Base files that no log touches, relative to the table: any Parquet reader reads them as they
+    are.
+    """
     merged: tuple[FileSlice, ...]
     """Slices with logs."""
 
@@ -57,10 +61,7 @@ def read_snapshot(
 ) -> pa.Table:
     """All rows in this process, by partition and file group."""
     plan = plan_snapshot(table, as_of=as_of)
-    parts = [
-        read_slice(table.storage, table.config, plan.schema, one)
-        for one in plan.slices
-    ]
+    parts = [read_slice(table.storage, table.config, plan.schema, one) for one in plan.slices]
     if not parts:
         names = [] if not with_meta_columns else list(META_COLUMNS)
         meta = [pa.field(name, pa.string()) for name in names]

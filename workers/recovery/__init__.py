@@ -1,1 +1,3 @@
-"""Undoing what must not stay: dead writers' instants, and completed instants that an admin takes back."""
+"""Undoing what must not stay: dead writers' instants, and completed instants that an admin takes
+back.
+"""

@@ -1,7 +1,9 @@
-"""What every writer does before it begins: roll dead writers back and sweep what a crash left behind.
+"""What every writer does before it begins: roll dead writers back and sweep what a crash left
+behind.
 
-Dead means: the heartbeat is older than its own bound, or there is none. Under the lock the target is looked at again, so
-a writer that completed in between is left alone (bug B2, RB6), and the decision object lets only one side win (HB3).
+Dead means: the heartbeat is older than its own bound, or there is none. Under the lock the target
+is looked at again, so a writer that completed in between is left alone (bug B2, RB6), and the
+decision object lets only one side win (HB3).
 """
 
 from __future__ import annotations
@@ -32,9 +34,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
             resume(table, instant.requested_at, options)
     outcomes = []
     for instant, reason in _dead(table):
-        request = RollbackRequest(
-            instant.requested_at, by=BY, reason=reason, is_only_pending=True
-        )
+        request = RollbackRequest(instant.requested_at, by=BY, reason=reason, is_only_pending=True)
         try:
             outcome = rollback(table, request, options)
         except RollbackRefused as refused:
@@ -61,9 +61,7 @@ def _dead(table: Table) -> list[tuple[Instant, str]]:
     return found
 
 
-def _reason(
-    table: Table, instant: InstantTime, beat: Heartbeat | None, now_ms: int
-) -> str | None:
+def _reason(table: Table, instant: InstantTime, beat: Heartbeat | None, now_ms: int) -> str | None:
     decision = decisions.read(table.storage, instant)
     if isinstance(decision, CommitDecision):
         return "undone" if decisions.is_undone(table.storage, instant) else None

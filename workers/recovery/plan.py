@@ -1,7 +1,8 @@
 """What a rollback would do, computed without doing it: files, bytes, what stands in the way.
 
-Files are found by the instant in their names, in the partitions that markers name, else in all partitions; a marker whose
-file was never written adds nothing. So the marker way and the listing way agree in every state (invariant RB4).
+Files are found by the instant in their names, in the partitions that markers name, else in all
+partitions; a marker whose file was never written adds nothing. So the marker way and the listing
+way agree in every state (invariant RB4).
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def files_of(table: Table, requested_at: InstantTime) -> list[FileInfo]:
 def _touched_partitions(table: Table, requested_at: InstantTime) -> list[str]:
     """All partitions, those of markers included, which may have no metadata file yet.
 
-    Markers only name what this writer announced; a late task of a killed job may have written elsewhere, and a
-    damaged marker directory names too little. Listing is the safe superset while tables are small.
+    Markers only name what this writer announced; a late task of a killed job may have written
+    elsewhere, and a damaged marker directory names too little. Listing is the safe superset while
+    tables are small.
     """
     marked = {marker.partition for marker in read_markers(table.storage, requested_at)}
     return sorted(marked | set(list_partitions(table.storage)))

@@ -1,8 +1,9 @@
 """Roll one instant back: a plan first, durable before the first effect, restartable at every step.
 
-Order: requested file with the plan -> decision (or undo) -> inflight -> [completed target: take its file away] ->
-delete data -> list once more -> completed rollback -> the target's own files -> markers -> heartbeat (RB5).
-A target that was decided `commit` meanwhile is finished forward instead, and the rollback instant is discarded.
+Order: requested file with the plan -> decision (or undo) -> inflight -> [completed target: take its
+file away] -> delete data -> list once more -> completed rollback -> the target's own files ->
+markers -> heartbeat (RB5). A target that was decided `commit` meanwhile is finished forward
+instead, and the rollback instant is discarded.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def rollback(
     *,
     on_progress: Progress | None = None,
 ) -> RollbackOutcome:
-    """Raises RollbackRefused, PlanChanged, LockTimeout. Running it again ends in the same state (RB1)."""
+    """Raises RollbackRefused, PlanChanged, LockTimeout. Running it again ends in the same state
+    (RB1).
+    """
     table.check_writable()
     prepared = _prepare(table, request, options)
     if isinstance(prepared, RollbackOutcome):
@@ -77,7 +80,9 @@ def rollback(
 
 
 def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -> None:
-    """Take a pending rollback instant up again, or discard it when nothing was decided in its name."""
+    """Take a pending rollback instant up again, or discard it when nothing was decided in its
+    name.
+    """
     plan = _stored_plan(table, rollback_instant)
     with table_lock(table, options).held():
         timeline = settled_timeline(table)
@@ -160,10 +165,10 @@ def _check(plan: RollbackPlan, request: RollbackRequest) -> None:
         raise RollbackRefused("its writer is alive", instant=request.target)
 
 
-def _decide(
-    table: Table, target: Instant, by: InstantTime, request: RollbackRequest
-) -> bool:
-    """False when the target's commit was decided first, which the lock makes impossible for a live lease."""
+def _decide(table: Table, target: Instant, by: InstantTime, request: RollbackRequest) -> bool:
+    """False when the target's commit was decided first, which the lock makes impossible for a live
+    lease.
+    """
     if target.is_completed:
         return decisions.undo(table.storage, target.requested_at, by=by, reason=request.reason)
     decision = RollbackDecision(
@@ -230,7 +235,9 @@ def _unpublish_if_completed(table: Table, plan: RollbackPlanFile) -> None:
 def _delete_data(
     table: Table, plan: RollbackPlanFile, on_progress: Progress | None
 ) -> dict[str, list[str]]:
-    """Delete what the plan names and carries the target's instant; then list again for late tasks."""
+    """Delete what the plan names and carries the target's instant; then list again for late
+    tasks.
+    """
     planned = {path for paths in plan.files_by_partition.values() for path in paths}
     late = {file.path for file in files_of(table, plan.target)}
     paths = sorted(path for path in planned | late if f"_{plan.target}" in path)

@@ -1,9 +1,11 @@
-"""The storage port: every effect on a table's files goes through it, so a simulator can crash each call.
+"""The storage port: every effect on a table's files goes through it, so a simulator can crash each
+call.
 
-Paths are relative to the table, use `/`, and never contain `..` or an empty part; the root itself is `""`.
-What an implementation owes: `put`, `put_if_absent`, `replace_if_match` and `append` are durable when they return;
-`put` and `put_if_absent` are all or nothing for readers; a conditional write has exactly one winner; deleting what is
-absent succeeds. Where it cannot tell whether a write happened it raises WriteOutcomeUnknown.
+Paths are relative to the table, use `/`, and never contain `..` or an empty part; the root itself
+is `""`. What an implementation owes: `put`, `put_if_absent`, `replace_if_match` and `append` are
+durable when they return; `put` and `put_if_absent` are all or nothing for readers; a conditional
+write has exactly one winner; deleting what is absent succeeds. Where it cannot tell whether a write
+happened it raises WriteOutcomeUnknown.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class Storage(Protocol):
         """Create or replace atomically."""
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """True when this call created it; of any number of concurrent callers exactly one is told True."""
+        """True when this call created it; of any number of concurrent callers exactly one is told
+        True.
+        """
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
         """Replace what still carries `tag`: the new tag, or None when somebody else changed it."""

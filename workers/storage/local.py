@@ -1,7 +1,8 @@
 """A table in a directory. Survives SIGKILL at any moment, and power loss for what was acknowledged.
 
-put-if-absent is temporary file, fsync, link, fsync of the directory. replace-if-match holds an advisory lock on a
-sidecar while it compares and renames. Temporary names start with `.sluice-tmp-` and are never listed.
+put-if-absent is temporary file, fsync, link, fsync of the directory. replace-if-match holds an
+advisory lock on a sidecar while it compares and renames. Temporary names start with `.sluice-tmp-`
+and are never listed.
 """
 
 from __future__ import annotations

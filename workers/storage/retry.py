@@ -1,6 +1,7 @@
 """The only place that decides whether a conditional write happened: done, not done, or unknown.
 
-An answer may be lost although the write took effect. What we write carries a nonce, so reading back tells whose it is.
+An answer may be lost although the write took effect. What we write carries a nonce, so reading back
+tells whose it is.
 """
 
 from __future__ import annotations

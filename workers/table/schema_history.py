@@ -1,6 +1,7 @@
 """The table's schema as of an instant: that of the newest completed instant that carries one.
 
-Source: requirements 2.1 (which instants can carry a schema, in which order they are walked) and E-15, E-16.
+Source: requirements 2.1 (which instants can carry a schema, in which order they are walked) and
+E-15, E-16.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def schema_at(
         if metadata.operation_type == _CLUSTER_OPERATION or metadata.compacted:
             continue  # A table service repeats a schema, it never sets one.
         if metadata.schema_json:
-            return SchemaVersion(instant.requested_at, TableSchema.from_avro_json(metadata.schema_json))
+            return SchemaVersion(
+                instant.requested_at, TableSchema.from_avro_json(metadata.schema_json)
+            )
     return None
 
 
@@ -53,4 +56,6 @@ def read_instant(table: Table, instant: Instant) -> CommitMetadata:
     try:
         return read_commit_metadata(table.storage.read(table.layout.path(instant)))
     except (MalformedTable, NotFound) as error:
-        raise MalformedTable("commit metadata cannot be read", instant=instant.requested_at) from error
+        raise MalformedTable(
+            "commit metadata cannot be read", instant=instant.requested_at
+        ) from error

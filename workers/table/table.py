@@ -1,8 +1,8 @@
 """Table: configuration plus storage plus ports. It reads and describes; it never writes data.
 
-`create` lays down the properties and one empty completed commit that carries the schema. Without that first instant a
-foreign reader takes the files of a still pending first writer for committed ones, because they would be older than
-everything on the timeline (format page 2.4).
+`create` lays down the properties and one empty completed commit that carries the schema. Without
+that first instant a foreign reader takes the files of a still pending first writer for committed
+ones, because they would be older than everything on the timeline (format page 2.4).
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
 
 
 def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
-    """Nobody knows of the table yet, so no lock is needed; a crash before this leaves a table that works."""
+    """Nobody knows of the table yet, so no lock is needed; a crash before this leaves a table that
+    works.
+    """
     storage, ports = table.storage, table.ports
     requested_at = next_instant(ports.clock, None)
     requested = transitions.request(storage, requested_at, table.data_action, b"")
@@ -196,4 +198,3 @@ def _write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | 
     if properties.get("hoodie.index.type", "BUCKET") != "BUCKET":
         return "only tables with the simple bucket index are written"
     return None
-

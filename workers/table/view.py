@@ -1,6 +1,7 @@
 """The file slices visible at an instant, by the rules of format page 6.
 
-Directories are listed, because that is what every reader does; uncommitted files are left out here and nowhere else.
+Directories are listed, because that is what every reader does; uncommitted files are left out here
+and nowhere else.
 """
 
 from __future__ import annotations
@@ -81,11 +82,12 @@ class _Visible:
     ) -> None:
         if base := parse_base_file(name):
             if self._completed_at(base.instant) is not None:
-                groups.setdefault((partition, base.file_id), _GroupFiles()).bases[
-                    base.instant
-                ] = path
+                groups.setdefault((partition, base.file_id), _GroupFiles()).bases[base.instant] = (
+                    path
+                )
         elif (log := parse_log_file(name)) and not log.is_cdc:
-            # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on reading.
+            # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on
+            # reading.
             completed_at = log.instant if self._log_by_base else self._completed_at(log.instant)
             if completed_at is not None:
                 groups.setdefault((partition, log.file_id), _GroupFiles()).logs.append(

@@ -1,1 +1,3 @@
-"""The table's history: instants, their files, their contents, and the decision that makes one final."""
+"""The table's history: instants, their files, their contents, and the decision that makes one
+final.
+"""

@@ -76,7 +76,9 @@ _WRITE_STAT = _record(
                 _optionals("long", "totalScanTime", "totalCreateTime", "totalUpsertTime"),
             ),
         ),
-        *_optionals("long", "totalLogFilesCompacted", "totalLogReadTimeMs", "totalLogSizeCompacted"),
+        *_optionals(
+            "long", "totalLogFilesCompacted", "totalLogReadTimeMs", "totalLogSizeCompacted"
+        ),
         _optional("tempPath", "string"),
         _optional("numUpdates", "long"),
     ],

@@ -1,13 +1,14 @@
 """The decision object: one per instant, put-if-absent, `commit` or `rollback`, never both.
 
-The completed file's name holds the completion time, so creating it excludes nobody; this object does (design 2).
-`<instant>.undo` beside it records that an instant which had been committed was taken back by an admin.
+The completed file's name holds the completion time, so creating it excludes nobody; this object
+does (design 2). `<instant>.undo` beside it records that an instant which had been committed was
+taken back by an admin.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from workers.clock import InstantTime
@@ -31,7 +32,9 @@ class CommitDecision:
 @dataclass(frozen=True, slots=True)
 class RollbackDecision:
     by: str
-    """The rollback instant, or `takeover` when the next lock holder fenced a writer that let its lease run out."""
+    """The rollback instant, or `takeover` when the next lock holder fenced a writer that let its
+    lease run out.
+    """
     nonce: str
     reason: str
     writer: str | None = None
@@ -89,26 +92,8 @@ def waiting_metadata(storage: Storage) -> list[FileInfo]:
 
 
 def _encode(decision: Decision) -> bytes:
-    match decision:
-        case CommitDecision():
-            body: dict[str, Any] = {
-                "outcome": "commit",
-                "completed_at": decision.completed_at,
-                "nonce": decision.nonce,
-                "action": decision.action,
-                "metadata_sha256": decision.metadata_sha256,
-                "writer": decision.writer,
-            }
-        case RollbackDecision():
-            body = {
-                "outcome": "rollback",
-                "by": decision.by,
-                "nonce": decision.nonce,
-                "reason": decision.reason,
-                "writer": decision.writer,
-                "conflict": decision.conflict,
-            }
-    return json.dumps(body, sort_keys=True).encode()
+    outcome = "commit" if isinstance(decision, CommitDecision) else "rollback"
+    return json.dumps({"outcome": outcome, **asdict(decision)}, sort_keys=True).encode()
 
 
 def _decode(content: bytes, instant: InstantTime) -> Decision:

@@ -1,6 +1,8 @@
-"""Instant <-> file name, for timeline layout 2 (table versions 8, 9) and, for reading only, layout 1 (version 6).
+"""Instant <-> file name, for timeline layout 2 (table versions 8, 9) and, for reading only, layout
+1 (version 6).
 
-Source: format page 2.1 to 2.3. A pending compaction or clustering completes under another action's name.
+Source: format page 2.1 to 2.3. A pending compaction or clustering completes under another action's
+name.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from workers.clock import InstantTime
 from workers.timeline.instant import Action, Instant, State
 
 _DIRECTORY_V2 = ".hoodie/timeline"
@@ -43,17 +46,23 @@ class TimelineLayout:
         if found := _PENDING.fullmatch(name):
             requested_at, action_text, state = found.groups()
             action = _ACTIONS.get(action_text or "commit")
-            return action and Instant(requested_at, action, State(state))
+            return Instant(requested_at, action, State(state)) if action else None
         if self.version == 2 and (found := _COMPLETED_V2.fullmatch(name)):
             requested_at, completed_at, action_text = found.groups()
             action = _ACTIONS.get(action_text)
-            return action and Instant(requested_at, action, State.COMPLETED, completed_at)
+            return _completed(requested_at, action, completed_at)
         if self.version == 1 and (found := _COMPLETED_V1.fullmatch(name)):
             requested_at, action_text = found.groups()
             action = _ACTIONS.get(action_text)
             # Layout 1 does not record completion times; request order is all there is.
-            return action and Instant(requested_at, action, State.COMPLETED, requested_at)
+            return _completed(requested_at, action, requested_at)
         return None
+
+
+def _completed(
+    requested_at: InstantTime, action: Action | None, completed_at: InstantTime
+) -> Instant | None:
+    return Instant(requested_at, action, State.COMPLETED, completed_at) if action else None
 
 
 def pending_action(action: Action) -> tuple[Action, ...]:

@@ -1,6 +1,7 @@
 """What the timeline's files contain, as values: commit metadata, rollback plan, rollback result.
 
-Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; writing is Avro (format page 3).
+Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; writing is Avro
+(format page 3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """An immutable snapshot of the active timeline and its selectors.
 
-Each instant appears once, in its highest state. A completed file of zero bytes counts as not completed (bug A7).
+Each instant appears once, in its highest state. A completed file of zero bytes counts as not
+completed (bug A7).
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Timeline:
     def completed_writes(self) -> list[Instant]:
         """Completed instants that wrote data, in the order in which they became visible."""
         writes = [instant for instant in self.completed() if instant.action.writes_data]
-        return sorted(writes, key=lambda instant: (instant.completed_at or "", instant.requested_at))
+        return sorted(
+            writes, key=lambda instant: (instant.completed_at or "", instant.requested_at)
+        )
 
     @property
     def last_time(self) -> InstantTime | None:

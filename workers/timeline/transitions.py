@@ -1,7 +1,8 @@
 """The only writer of timeline files: request, start, complete, discard.
 
-All are called under the table lock, except that discarding a decided instant needs none. Completing follows design 2:
-content durable beside the decision, then the decision, then the completed file; whoever comes after a crash finishes.
+All are called under the table lock, except that discarding a decided instant needs none. Completing
+follows design 2: content durable beside the decision, then the decision, then the completed file;
+whoever comes after a crash finishes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Completion:
 def complete(storage: Storage, completion: Completion) -> Instant:
     """Decide and publish. `completion.instant` carries the completion time.
 
-    Raises InstantRolledBack when a rollback was decided first, WriteOutcomeUnknown when storage does not tell.
+    Raises InstantRolledBack when a rollback was decided first, WriteOutcomeUnknown when storage
+    does not tell.
     """
     done = completion.instant
     assert done.completed_at is not None, done
@@ -62,7 +64,9 @@ def complete(storage: Storage, completion: Completion) -> Instant:
     )
     if not decisions.decide(storage, done.requested_at, decision):
         storage.delete(waiting)
-        raise InstantRolledBack("the instant was decided by somebody else", instant=done.requested_at)
+        raise InstantRolledBack(
+            "the instant was decided by somebody else", instant=done.requested_at
+        )
     stop_points.reach("after_decision", writer=completion.writer)
     return _publish(storage, done.requested_at, decision, completion.content)
 
@@ -87,7 +91,9 @@ def finish(storage: Storage, requested_at: InstantTime, decision: CommitDecision
         content = storage.read(waiting)
     except NotFound:
         # It is removed only after publishing, so the other finisher was faster; the caller reloads.
-        done = Instant(requested_at, Action(decision.action), State.COMPLETED, decision.completed_at)
+        done = Instant(
+            requested_at, Action(decision.action), State.COMPLETED, decision.completed_at
+        )
         if storage.info(_LAYOUT.path(done)) is None:
             raise MalformedTable(
                 "a decided commit lost its content", instant=requested_at
@@ -116,7 +122,9 @@ def unpublish(storage: Storage, instant: Instant) -> None:
 
 
 def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None:
-    """Remove the pending files of an instant; the requested file last, so that a crash leaves it findable."""
+    """Remove the pending files of an instant; the requested file last, so that a crash leaves it
+    findable.
+    """
     for name in pending_action(action):
         requested = Instant(requested_at, name, State.REQUESTED)
         storage.delete(_LAYOUT.path(requested.inflight()))

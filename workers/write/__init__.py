@@ -1,1 +1,3 @@
-"""From a batch to a commit: prepare rows, place them, write files behind markers, finalise, publish."""
+"""From a batch to a commit: prepare rows, place them, write files behind markers, finalise,
+publish.
+"""

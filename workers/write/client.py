@@ -63,7 +63,8 @@ class WriteClient:
         table = self._table
         table.check_writable()
         _check_request(table, self._options, request)
-        # Refused here, before the first effect; done again on what the transaction then starts from.
+        # Refused here, before the first effect; done again on what the transaction then starts
+        # from.
         _writer_schema(table, self._options, batch_schema, current_schema(table))
         roll_back_dead_writers(table, self._options)
         content = HeartbeatContent(self._options, self._writer, request.operation, request.stream)
@@ -103,7 +104,9 @@ class Transaction:
 
     @property
     def is_fenced(self) -> bool:
-        """Somebody decided to roll this instant back: whatever is still being written is in vain."""
+        """Somebody decided to roll this instant back: whatever is still being written is in
+        vain.
+        """
         return self._started.heartbeat.is_fenced
 
     def prepare(self, batch_schema: pa.Schema) -> None:
@@ -138,7 +141,9 @@ class Transaction:
         return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token)
 
     def commit(self, statuses: Iterable[WriteStatus]) -> CommitOutcome:
-        """Drop strays, validate, publish, tidy up. Raises LockTimeout, with the instant rolled back."""
+        """Drop strays, validate, publish, tidy up. Raises LockTimeout, with the instant rolled
+        back.
+        """
         written = list(statuses)
         stop_points.reach("after_data", writer=self._writer)
         drop_strays(self._table.storage, self._instant, written)
@@ -154,10 +159,16 @@ class Transaction:
     def abort(self, reason: str) -> None:
         """Roll this instant back; its tasks are refused their next marker."""
         self._started.heartbeat.stop()
-        self._roll_back(RollbackRequest(
-            self._instant, by=self._writer, reason=reason, is_forced=True, is_only_pending=True,
-            writer=self._writer,
-        ))
+        self._roll_back(
+            RollbackRequest(
+                self._instant,
+                by=self._writer,
+                reason=reason,
+                is_forced=True,
+                is_only_pending=True,
+                writer=self._writer,
+            )
+        )
 
     def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
         heartbeat = self._started.heartbeat
@@ -167,12 +178,20 @@ class Transaction:
                 delete_markers(self._table.storage, self._instant)
                 heartbeat.remove()
             case Conflicted(conflict=conflict):
-                self._roll_back(RollbackRequest(
-                    self._instant, by=self._writer, reason=conflict.message, is_forced=True,
-                    is_only_pending=True, conflict=conflict.to_json(), writer=self._writer,
-                ))
+                self._roll_back(
+                    RollbackRequest(
+                        self._instant,
+                        by=self._writer,
+                        reason=conflict.message,
+                        is_forced=True,
+                        is_only_pending=True,
+                        conflict=conflict.to_json(),
+                        writer=self._writer,
+                    )
+                )
             case RolledBack():
-                # Decided by another, so these are nobody's any more; it may have listed before we wrote.
+                # Decided by another, so these are nobody's any more; it may have listed before we
+                # wrote.
                 for status in written:
                     self._table.storage.delete(status.stat.path)
                 delete_markers(self._table.storage, self._instant)
@@ -196,7 +215,7 @@ class Transaction:
             extra[metadata.STREAM_COLUMNS_KEY] = ",".join(_own_columns(self.context))
             orderings = [one.max_ordering for one in written if one.max_ordering is not None]
             if orderings:
-                extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))  # type: ignore[type-var]
+                extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))
         content = metadata.commit_metadata(
             [status.stat for status in written],
             extra=extra,

@@ -29,7 +29,9 @@ class WriteContext:
     schema_json: str
     """The writer schema: the table's at start plus the batch's new columns."""
     columns: tuple[str, ...]
-    """What the files of this write hold, in the schema's order: all of it, or a stream's own columns."""
+    """What the files of this write hold, in the schema's order: all of it, or a stream's own
+    columns.
+    """
     slices: Mapping[tuple[str, int], FileSlice]
     """(partition, bucket) -> what was visible at the start."""
     markers: MarkerSettings

@@ -1,7 +1,8 @@
-"""Before a commit is decided: delete what attempts wrote that no status names (task retries, speculation).
+"""Before a commit is decided: delete what attempts wrote that no status names (task retries,
+speculation).
 
-Contract: runs while nobody else may be writing for this instant; what a late attempt writes afterwards is refused by its
-marker, because a decision exists by then.
+Contract: runs while nobody else may be writing for this instant; what a late attempt writes
+afterwards is refused by its marker, because a decision exists by then.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from workers.storage.base import Storage
 from workers.write.status import WriteStatus
 
 
-def drop_strays(storage: Storage, instant: InstantTime, statuses: Iterable[WriteStatus]) -> list[str]:
+def drop_strays(
+    storage: Storage, instant: InstantTime, statuses: Iterable[WriteStatus]
+) -> list[str]:
     """The paths that were deleted (or never written), relative to the table."""
     kept = {status.stat.path for status in statuses}
-    strays = sorted(
-        {marker.data_path for marker in read_markers(storage, instant)} - kept
-    )
+    strays = sorted({marker.data_path for marker in read_markers(storage, instant)} - kept)
     for path in strays:
         storage.delete(path)
     return strays

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -70,8 +71,8 @@ def _groups(prepared: pa.Table) -> Iterator[_Group]:
     codes = paths.indices.to_numpy().astype(np.int64) * (buckets.max() + 1) + buckets
     order = np.argsort(codes, kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
-        rows = prepared.take(pa.array(order[start:end]))
+    for start, end in pairwise(starts):
+        rows = prepared.take(order[start:end])
         partition = rows.column(PARTITION_PATH)[0].as_py()
         yield _Group(partition, int(rows.column(BUCKET)[0].as_py()), rows)
 
@@ -144,8 +145,10 @@ class _BaseWrite:
         updates, merged = 0, newer
         if self.standing is not None:
             base = base_rows(storage, self.standing, context)
-            keys = pc.is_in(newer.column(RECORD_KEY), value_set=base.column(RECORD_KEY).combine_chunks())
-            updates = int(pc.sum(keys).as_py() or 0)
+            keys = pc.is_in(
+                newer.column(RECORD_KEY), value_set=base.column(RECORD_KEY).combine_chunks()
+            )
+            updates = int(np.count_nonzero(keys.to_numpy()))
             merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
         ensure_partition(storage, self.group.partition, context.instant)
         path = join(self.group.partition, self.file_name)
@@ -167,7 +170,8 @@ class _BaseWrite:
 
 def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> pa.Table:
     """The rows of the standing base file under the writer schema, meta columns first."""
-    assert standing.base_file is not None and not standing.log_files, standing
+    assert standing.base_file is not None, standing
+    assert not standing.log_files, standing
     return conform_with_meta(read_base_file(storage, standing.base_file), context)
 
 
@@ -203,5 +207,7 @@ def _max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
         return greatest
     if hasattr(greatest, "isoformat"):
         is_moment = hasattr(greatest, "hour")
-        return str(greatest.isoformat(timespec="microseconds") if is_moment else greatest.isoformat())
+        return str(
+            greatest.isoformat(timespec="microseconds") if is_moment else greatest.isoformat()
+        )
     return str(greatest)

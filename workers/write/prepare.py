@@ -1,6 +1,8 @@
-"""A batch made ready for placement: conformed to the writer schema, with record key, partition path and bucket.
+"""A batch made ready for placement: conformed to the writer schema, with record key, partition path
+and bucket.
 
-Whatever breaks the table's rules is refused here, before a file is written, with the rows or columns named.
+Whatever breaks the table's rules is refused here, before a file is written, with the rows or
+columns named.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _ROWS_NAMED_MAX = 5
 
 
 def prepare(context: WriteContext, batch: pa.Table | pa.RecordBatch) -> pa.Table:
-    """The context's columns plus record key, partition path and bucket number. Raises InvalidInput."""
+    """The context's columns plus record key, partition path and bucket number. Raises
+    InvalidInput.
+    """
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     rows = conform(table, context.schema, columns=list(context.columns))
     _check_ordering(context, rows)
@@ -49,14 +53,14 @@ def prepared_schema(context: WriteContext) -> pa.Schema:
     )
 
 
-def _record_keys(context: WriteContext, rows: pa.Table) -> pa.Array:
+def _record_keys(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
     [field] = context.config.record_key
     column = _combined(rows.column(field))
     if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
         raise InvalidInput("a record key is text or a whole number", column=field, type=column.type)
     _refuse_rows(pc.is_null(column), "record key is null", field)
     keys = column.cast(pa.string())
-    _refuse_rows(pc.equal(keys, ""), "record key is empty", field)
+    _refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
     return keys
 
 
@@ -66,7 +70,7 @@ def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
         _refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
 
 
-def _partition_paths(context: WriteContext, rows: pa.Table) -> pa.Array:
+def _partition_paths(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
     config = context.config
     if not config.partition_by:
         return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
@@ -83,12 +87,14 @@ def _path(context: WriteContext, field: str, value: Any) -> str:
     )
 
 
-def _refuse_rows(is_bad: pa.Array, message: str, column: str) -> None:
+def _refuse_rows(is_bad: Any, message: str, column: str) -> None:
     rows = pc.indices_nonzero(pc.fill_null(is_bad, False))
     if len(rows):
         named = rows.slice(0, _ROWS_NAMED_MAX).to_pylist()
         raise InvalidInput(message, column=column, rows=len(rows), first_rows=named)
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _combined(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    assert isinstance(combined, pa.Array), "more text than one Arrow array holds"
+    return combined
