@@ -58,7 +58,7 @@ def write_parquet(
 
 
 def read_base_file(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:
-    """The rows as they were written; of `columns` those that the file has, in the file's order.
+    """The rows as they were written; of `columns` those that the file has, in the order asked for.
 
     Raises NotFound, MalformedTable.
     """

@@ -129,8 +129,12 @@ def test_several_partition_columns_nest() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["..", "a/../b", "/a", "a/", "a//b", "a\\b", 'a"b', "a'b", "a*", "50%", "a\x00b", "a\nb"]
-    + [".hoodie", "a/.hidden", "é" * 128, "x/" * 600 + "x", "\ud800", 1.5, b"a", dt.datetime.min],
+    [
+        *("..", "a/../b", "/a", "a/", "a//b", ".hoodie", "a/.hidden"),
+        *("a\\b", 'a"b', "a'b", "a*", "50%", "a\x00b", "a\nb", "\ud800"),
+        *("é" * 128, "x/" * 600 + "x"),
+        *(1.5, b"a", dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+    ],
 )
 def test_a_partition_value_without_a_safe_spelling_is_refused(value: object) -> None:
     with pytest.raises(InvalidInput):
