@@ -1,1 +1,3 @@
-"""The control plane: Django models that mirror table storage, operations, and the REST API. Never imports `web`."""
+"""The control plane: Django models that mirror table storage, operations, and the REST API. Never
+imports `web`.
+"""

@@ -1,7 +1,8 @@
 """Live events: `publish` hands a small JSON value to whoever watches one table.
 
-A hint to look again, never a fact: it may be lost, and no code may depend on its arrival. Events go out only after the
-transaction that caused them has committed, so that whoever looks again sees the change.
+A hint to look again, never a fact: it may be lost, and no code may depend on its arrival. Events go
+out only after the transaction that caused them has committed, so that whoever looks again sees the
+change.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def channel(topic: str) -> str:
 
 
 def publish(topic: str, payload: Mapping[str, object]) -> None:
-    """Send `payload` on the channel of `topic` (a table's slug) once the current transaction has committed."""
+    """Send `payload` on the channel of `topic` (a table's slug) once the current transaction has
+    committed.
+    """
     text = json.dumps(payload, default=str)
     transaction.on_commit(lambda: _send(topic, text))
 

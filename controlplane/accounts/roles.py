@@ -1,4 +1,6 @@
-"""The two roles, as Django groups: a viewer reads everything, an admin also acts. A superuser is an admin."""
+"""The two roles, as Django groups: a viewer reads everything, an admin also acts. A superuser is an
+admin.
+"""
 
 from __future__ import annotations
 

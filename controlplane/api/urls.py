@@ -2,6 +2,64 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path, re_path, register_converter
+from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 
-urlpatterns: list[URLPattern] = []
+from controlplane.api import openapi  # noqa: F401 - imported for what it registers
+from controlplane.api.reports.operations import OperationReportApi
+from controlplane.api.v1 import operations, tables, timeline, tokens, writers
+
+
+class InstantTimeConverter:
+    regex = r"[0-9]{14}(?:[0-9]{3})?"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(InstantTimeConverter, "instant")
+
+_TABLE = "tables/<slug:slug>/"
+
+app_name = "api"
+urlpatterns = [
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("docs/", SpectacularSwaggerView.as_view(url_name="api:schema"), name="docs"),
+    path("docs/redoc/", SpectacularRedocView.as_view(url_name="api:schema"), name="redoc"),
+    path("tables/", tables.TableListApi.as_view(), name="tables"),
+    path(_TABLE, tables.TableApi.as_view(), name="table"),
+    path(f"{_TABLE}instants/", timeline.InstantListApi.as_view(), name="instants"),
+    path(
+        f"{_TABLE}instants/<instant:requested_at>/", timeline.InstantApi.as_view(), name="instant"
+    ),
+    path(f"{_TABLE}schemas/", timeline.SchemaListApi.as_view(), name="schemas"),
+    path(f"{_TABLE}markers/", timeline.MarkerListApi.as_view(), name="markers"),
+    path(f"{_TABLE}streams/", timeline.StreamsApi.as_view(), name="streams"),
+    path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),
+    path(f"{_TABLE}conflicts/", writers.ConflictListApi.as_view(), name="conflicts"),
+    path(
+        f"{_TABLE}operations/", operations.TableOperationListApi.as_view(), name="table_operations"
+    ),
+    path(f"{_TABLE}rollbacks/plan/", operations.RollbackPlanApi.as_view(), name="rollback_plan"),
+    path(f"{_TABLE}rollbacks/", operations.RollbackCreateApi.as_view(), name="rollbacks"),
+    path("operations/", operations.OperationListApi.as_view(), name="operations"),
+    path("operations/<uuid:operation_id>/", operations.OperationApi.as_view(), name="operation"),
+    path(
+        "operations/<uuid:operation_id>/cancel/",
+        operations.OperationCancelApi.as_view(),
+        name="operation_cancel",
+    ),
+    path("marker-server/", writers.MarkerServerApi.as_view(), name="marker_server"),
+    path(
+        "marker-server/restart/",
+        writers.MarkerServerRestartApi.as_view(),
+        name="marker_server_restart",
+    ),
+    path("tokens/", tokens.TokenListApi.as_view(), name="tokens"),
+    path("tokens/<slug:token_key>/", tokens.TokenApi.as_view(), name="token"),
+    # Workers post without following redirects, so both spellings are answered.
+    re_path(r"^reports/operations/?$", OperationReportApi.as_view(), name="report_operation"),
+]

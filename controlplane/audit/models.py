@@ -1,4 +1,6 @@
-"""AuditEvent: one row per destructive or privileged action, written before it starts and closed after it ends."""
+"""AuditEvent: one row per destructive or privileged action, written before it starts and closed
+after it ends.
+"""
 
 from __future__ import annotations
 

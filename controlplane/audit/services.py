@@ -12,7 +12,7 @@ def record(
     *,
     who: str,
     what: str,
-    object: str,
+    subject: str,
     result: str,
     reason: str = "",
     plan_hash: str = "",
@@ -22,7 +22,7 @@ def record(
     return AuditEvent.objects.create(
         who=who,
         what=what,
-        object=object,
+        object=subject,
         result=result,
         reason=reason,
         plan_hash=plan_hash,

@@ -1,6 +1,7 @@
 """What the last sync saw. Storage is the truth: empty these tables and sync again.
 
-StreamStatus and ServerSample are measurements, not projections; they come back with the next measurement.
+StreamStatus and ServerSample are measurements, not projections; they come back with the next
+measurement.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Literal
 
 from django.db import models
 
-from controlplane.fields import InstantTimeField
+from controlplane.fields import InstantTimeField, OptionalInstantTimeField
 from controlplane.tables.models import Table
 
 Liveness = Literal["alive", "suspect", "expired", "gone"]
@@ -22,7 +23,7 @@ class InstantRecord(models.Model):
     requested_at = InstantTimeField()
     action = models.CharField(max_length=16)
     state = models.CharField(max_length=16)
-    completed_at = InstantTimeField(null=True)
+    completed_at = OptionalInstantTimeField(null=True)
     operation_type = models.CharField(max_length=32, blank=True)
     writer_name = models.CharField(max_length=200, blank=True)
     stream = models.CharField(max_length=100, blank=True)
@@ -143,7 +144,7 @@ class SyncMark(models.Model):
 
 
 class StreamStatus(models.Model):
-    """How complete the joined rows are for one stream, measured by reading the table now and then."""
+    """How complete the joined rows are for one stream, measured by reading the table at times."""
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="streams")
     stream = models.CharField(max_length=100)
@@ -151,7 +152,7 @@ class StreamStatus(models.Model):
     rows_with = models.BigIntegerField(default=0)
     rows_without = models.BigIntegerField(default=0)
     last_event_time = models.CharField(max_length=64, null=True)
-    last_commit_at = InstantTimeField(null=True)
+    last_commit_at = OptionalInstantTimeField(null=True)
     lag_s = models.FloatField(null=True)
     sampled_at = models.DateTimeField()
     sampled_instant = InstantTimeField(blank=True)

@@ -1,4 +1,6 @@
-"""Reads of the mirror, as plain rows: timeline, one instant, schemas, markers, join status. Never touches storage."""
+"""Reads of the mirror, as plain rows: timeline, one instant, schemas, markers, join status. Never
+touches storage.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +185,9 @@ def schema_history(table: Table) -> list[SchemaRow]:
 
 
 def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
-    """Top-level fields that differ between two Avro records, in the order of `after`, removed ones last."""
+    """Top-level fields that differ between two Avro records, in the order of `after`, removed ones
+    last.
+    """
     old, new = _field_types(before), _field_types(after)
     changes = [
         FieldChange(
@@ -207,7 +211,9 @@ def pending_markers(table: Table) -> list[MarkerRow]:
 
 
 def join_status(table: Table) -> JoinStatus:
-    """How many rows have each stream's columns, as last measured. `total_rows` counts the joined rows."""
+    """How many rows have each stream's columns, as last measured. `total_rows` counts the joined
+    rows.
+    """
     records = list(StreamStatus.objects.filter(table=table).order_by("stream"))
     return JoinStatus(
         streams=[_stream_row(record) for record in records],
@@ -286,7 +292,9 @@ def _field_types(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def type_text(kind: object) -> str:
-    """An Avro type in a few words: `string?` for a nullable string, the logical name where there is one."""
+    """An Avro type in a few words: `string?` for a nullable string, the logical name where there is
+    one.
+    """
     if isinstance(kind, list):
         members = [type_text(member) for member in kind if member != "null"]
         return "|".join(members) + ("?" if "null" in kind else "")

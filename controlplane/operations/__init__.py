@@ -1,1 +1,1 @@
-"""What people asked for: writes, rollbacks, and the marker server; each a row with a state machine."""
+"""What people asked for: writes, rollbacks, the marker server; each a row with a state machine."""

@@ -1,4 +1,6 @@
-"""Operation: one thing somebody asked for, in the database before it is in any queue. MarkerServer: the one we run."""
+"""Operation: one thing somebody asked for, in the database before it is in any queue. MarkerServer:
+the one we run.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +83,8 @@ class MarkerServer(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.DOWN)
     started_at = models.DateTimeField(null=True)
     restarts = models.PositiveIntegerField(default=0)
+    is_wanted = models.BooleanField(default=True)
+    """False once somebody shut it down: supervision then leaves it down."""
     running_until = models.DateTimeField(null=True)
     """While in the future, another process supervises."""
 

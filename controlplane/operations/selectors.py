@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import QuerySet
+from django.http import Http404
 from django.utils import timezone
 
 from controlplane.mirror.models import ServerSample
 from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.states import FINAL, OperationState
+from controlplane.paging import PAGE_ROWS, Page, newest_first
+from controlplane.tables.access import Permission, access_table
 from controlplane.tables.models import Table
 
 SAMPLES_SHOWN_FOR = timedelta(minutes=5)
@@ -75,9 +79,9 @@ class MarkerServerStatus:
     """Of the last five minutes, oldest first."""
 
 
-def operation_detail(id: UUID | str) -> OperationDetail | None:
-    """One operation; None when there is none. Ask `access_table` with its slug before showing it."""
-    found = _operations().filter(pk=id).first()
+def operation_detail(operation_id: UUID | str) -> OperationDetail | None:
+    """One operation; None when there is none. Ask `access_table` before showing it."""
+    found = _operations().filter(pk=operation_id).first()
     if found is None:
         return None
     return OperationDetail(
@@ -88,6 +92,38 @@ def operation_detail(id: UUID | str) -> OperationDetail | None:
         pid=found.pid,
         session_id=found.session_id,
     )
+
+
+def operation_for_cancel(user: AbstractBaseUser | AnonymousUser, operation_id: UUID) -> Operation:
+    """The operation itself, for whoever may operate its table.
+
+    Raises Http404, PermissionDenied.
+    """
+    found = _operations().filter(pk=operation_id).first()
+    if found is None:
+        raise Http404(str(operation_id))
+    access_table(user, found.table.slug, Permission.OPERATE)
+    return found
+
+
+def operations_page(
+    *,
+    table: Table | None = None,
+    states: Iterable[str] | None = None,
+    kinds: Iterable[str] | None = None,
+    cursor: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[OperationRow]:
+    """Operations of one table, or of all, newest first."""
+    found = _operations()
+    if table is not None:
+        found = found.filter(table=table)
+    if states is not None:
+        found = found.filter(state__in=list(states))
+    if kinds is not None:
+        found = found.filter(kind__in=list(kinds))
+    page = newest_first(found, by="requested_at", cursor=cursor, limit=limit)
+    return Page([operation_row(operation) for operation in page.rows], page.next_cursor)
 
 
 def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:

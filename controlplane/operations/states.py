@@ -1,7 +1,8 @@
 """The states of an operation and the moves between them, as one table. Pure.
 
-A report is a hint and may come late, twice or never; the mirror's proof may arrive first. So a state that a hint set
-may still be corrected by proof: `unknown` ends in whatever the decision object says.
+A report is a hint and may come late, twice or never; the mirror's proof may arrive first. So a
+state that a hint set may still be corrected by proof: `unknown` ends in whatever the decision
+object says.
 """
 
 from __future__ import annotations

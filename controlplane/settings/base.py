@@ -1,4 +1,6 @@
-"""Settings that every way of running shares. Values come from SLUICE_* variables; each has a safe default."""
+"""Settings that every way of running shares. Values come from SLUICE_* variables; each has a safe
+default.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +94,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "web.shell.shell",
             ]
         },
     }
@@ -152,6 +155,10 @@ TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 STATIC_ROOT = SLUICE_HOME / "static"
 STATICFILES_DIRS: list[Path] = []
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "web.finders.PlotlyFinder",
+]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

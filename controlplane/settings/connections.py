@@ -1,4 +1,4 @@
-"""Addresses given as one text: the database and Redis, in the spellings that each library expects."""
+"""Addresses given as one text: the database and Redis, in the spellings that libraries expect."""
 
 from __future__ import annotations
 

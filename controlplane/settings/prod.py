@@ -11,7 +11,7 @@ from controlplane.settings.base import SECRET_KEY, SLUICE_HOME
 
 if not SECRET_KEY:
     raise ImproperlyConfigured(
-        f"no secret key: run `make up`, or set SLUICE_SECRET_KEY, or write {SLUICE_HOME}/secrets.json"
+        f"no secret key: run `make up`, set SLUICE_SECRET_KEY, or write {SLUICE_HOME}/secrets.json"
     )
 
 _HTTPS = os.environ.get("SLUICE_HTTPS") == "1"

@@ -1,6 +1,7 @@
 """Secrets of one node: from the environment, else from `<home>/secrets.json`, else absent.
 
-`make up` writes the file with mode 0600. Nothing here ever logs or returns a secret inside an error.
+`make up` writes the file with mode 0600. Nothing here ever logs or returns a secret inside an
+error.
 """
 
 from __future__ import annotations

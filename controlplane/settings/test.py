@@ -1,4 +1,6 @@
-"""What pytest uses: a file of its own for the database, no Redis, tasks that run where they are called."""
+"""What pytest uses: a file of its own for the database, no Redis, tasks that run where they are
+called.
+"""
 
 from __future__ import annotations
 

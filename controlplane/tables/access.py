@@ -26,7 +26,8 @@ def access_table(
 ) -> Table:
     """The table, if `user` may do this to it.
 
-    Raises PermissionDenied before it looks for the table, so nobody learns what exists; then Http404.
+    Raises PermissionDenied before it looks for the table, so nobody learns what exists; then
+    Http404.
     """
     if not may(user, permission):
         needed = "admin" if permission is Permission.OPERATE else "viewer"

@@ -1,4 +1,4 @@
-"""Table: a location somebody registered. What the table itself says is mirrored here by the sync."""
+"""Table: a location somebody registered. What it says of itself is mirrored by the sync."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ class Table(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
     location = models.CharField(max_length=700, unique=True)
-    """Absolute, resolved, without a trailing slash, inside a configured root; no two tables overlap."""
+    """Absolute, resolved, without a trailing slash, inside a configured root; no two tables
+    overlap.
+    """
     table_type = models.CharField(max_length=16, blank=True)
     table_version = models.PositiveSmallIntegerField(default=0)
     record_key = models.CharField(max_length=500, blank=True)

@@ -34,7 +34,9 @@ class TableRow:
 def tables_overview(
     user: AbstractBaseUser | AnonymousUser, *, now: datetime | None = None
 ) -> list[TableRow]:
-    """Every table that `user` may see, by slug; empty for who may see none. Four queries, however many tables."""
+    """Every table that `user` may see, by slug; empty for who may see none. Four queries, however
+    many tables.
+    """
     if not may(user, Permission.VIEW):
         return []
     at = now or timezone.now()

@@ -9,7 +9,9 @@ from controlplane.tables.models import Table
 
 
 class Conflict(models.Model):
-    """Why one instant lost, to whom, over what. Storage is the truth: empty this table and sync again."""
+    """Why one instant lost, to whom, over what. Storage is the truth: empty this table and sync
+    again.
+    """
 
     class Kind(models.TextChoices):
         WRITE = "write"

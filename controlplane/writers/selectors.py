@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Q, Sum
 
 from controlplane.mirror.models import HeartbeatRecord, Liveness, MarkerCount
+from controlplane.paging import PAGE_ROWS, Page, newest_first
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from workers.clock import InstantTime
@@ -68,6 +69,21 @@ def recent_conflicts(table: Table, limit: int = 20) -> list[ConflictRow]:
     """The newest decisions first."""
     found = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
     return [conflict_row(conflict) for conflict in found[:limit]]
+
+
+def conflicts_page(
+    table: Table,
+    *,
+    kind: str | None = None,
+    cursor: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[ConflictRow]:
+    """All conflicts of a table, newest first."""
+    found = Conflict.objects.filter(table=table)
+    if kind is not None:
+        found = found.filter(kind=kind)
+    page = newest_first(found, by="decided_at", cursor=cursor, limit=limit)
+    return Page([conflict_row(conflict) for conflict in page.rows], page.next_cursor)
 
 
 def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:

@@ -1,0 +1,73 @@
+"""Who calls: a session, a personal token, or a worker; and what each may."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from knox.auth import TokenAuthentication as KnoxTokenAuthentication
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from controlplane.accounts.roles import is_admin, is_viewer
+
+if TYPE_CHECKING:
+    # REST framework imports this module while its own views are being imported.
+    from rest_framework.views import APIView
+
+
+class TokenAuthentication(KnoxTokenAuthentication):
+    """`Authorization: Token <token>`: hashed in the database, revoked by deleting it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Whoever knows the worker token. No user, so no role and no table opens for it."""
+
+    is_authenticated: bool = True
+    is_active: bool = True
+    pk: None = None
+
+
+class WorkerAuthentication(BaseAuthentication):
+    """`Authorization: Worker <token>`, compared in constant time. Without a configured token nobody
+    passes.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Worker, None] | None:
+        words = get_authorization_header(request).split()
+        if not words or words[0].lower() != b"worker":
+            return None
+        expected = settings.SLUICE_WORKER_TOKEN.encode()
+        given = words[1] if len(words) == 2 else b""
+        if not expected or not secrets.compare_digest(given, expected):
+            raise AuthenticationFailed("the worker token is wrong")
+        return Worker(), None
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Worker"
+
+
+class IsViewer(BasePermission):
+    message = "this needs the role viewer"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return is_viewer(request.user)
+
+
+class IsAdmin(BasePermission):
+    message = "this needs the role admin"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return is_admin(request.user)
+
+
+class IsWorker(BasePermission):
+    message = "only workers report"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return isinstance(request.user, Worker)

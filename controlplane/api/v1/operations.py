@@ -1,0 +1,174 @@
+"""Operations: list, one, start a write, cancel; rollbacks: plan, then request."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsAdmin
+from controlplane.api.outputs import output, page_of, shown, shown_page
+from controlplane.api.parsing import CommaList, Strict, validated, validated_query
+from controlplane.api.requests import actor
+from controlplane.errors import InvalidRequest
+from controlplane.fields import InstantTimeSerializerField
+from controlplane.operations.rollbacks import PlanView
+from controlplane.operations.selectors import (
+    OperationDetail,
+    OperationRow,
+    operation_detail,
+    operation_for_cancel,
+    operations_page,
+)
+from controlplane.operations.services import (
+    plan_rollback,
+    request_cancel,
+    request_rollback,
+    request_write,
+)
+from controlplane.operations.states import OperationKind, OperationState
+from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from controlplane.tables.access import Permission, access_table
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+KEY_CHARS_MAX = 100
+
+
+class OperationQuery(Strict):
+    states = CommaList(choices=[one.value for one in OperationState], required=False, default=None)
+    kinds = CommaList(choices=[one.value for one in OperationKind], required=False, default=None)
+    limit = serializers.IntegerField(
+        min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
+    )
+    cursor = serializers.CharField(max_length=120, required=False, default=None)
+
+
+class OperationListApi(APIView):
+    @extend_schema(
+        operation_id="operations_list", parameters=[OperationQuery], responses=page_of(OperationRow)
+    )
+    def get(self, request: Request) -> Response:
+        page = operations_page(**validated_query(OperationQuery, request))
+        return Response(shown_page(page.rows, page.next_cursor))
+
+
+class TableOperationListApi(APIView):
+    class WriteRequest(Strict):
+        source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
+        operation = serializers.ChoiceField(choices=["upsert", "bulk_insert"], default="upsert")
+        stream = serializers.CharField(max_length=100, required=False, default=None)
+        options = serializers.DictField(child=serializers.CharField(), required=False)
+        spark_conf = serializers.DictField(child=serializers.CharField(), required=False)
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(
+        operation_id="table_operations_list",
+        parameters=[OperationQuery],
+        responses=page_of(OperationRow),
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(OperationQuery, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        page = operations_page(table=table, **asked)
+        return Response(shown_page(page.rows, page.next_cursor))
+
+    @extend_schema(
+        operation_id="writes_request",
+        request=WriteRequest,
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        asked = validated(self.WriteRequest, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        reason = asked.pop("reason")
+        operation = request_write(table=table, parameters=asked, by=actor(request), reason=reason)
+        return Response(_shown_operation(operation.pk), status=202)
+
+
+class OperationApi(APIView):
+    @extend_schema(operation_id="operations_read", responses=output(OperationDetail))
+    def get(self, request: Request, operation_id: UUID) -> Response:
+        detail = operation_detail(operation_id)
+        if detail is None:
+            raise Http404(str(operation_id))
+        access_table(request.user, detail.row.table_slug, Permission.VIEW)
+        return Response(shown(detail))
+
+
+class OperationCancelApi(APIView):
+    permission_classes = [IsAdmin]
+
+    class CancelRequest(Strict):
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(
+        operation_id="operations_cancel",
+        request=CancelRequest,
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, operation_id: UUID) -> Response:
+        asked = validated(self.CancelRequest, request)
+        operation = operation_for_cancel(request.user, operation_id)
+        request_cancel(operation=operation, by=actor(request), **asked)
+        return Response(_shown_operation(operation_id), status=202)
+
+
+class RollbackPlanApi(APIView):
+    permission_classes = [IsAdmin]
+
+    class PlanRequest(Strict):
+        instant = InstantTimeSerializerField()
+
+    @extend_schema(operation_id="rollbacks_plan", request=PlanRequest, responses=output(PlanView))
+    def post(self, request: Request, slug: str) -> Response:
+        asked = validated(self.PlanRequest, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        return Response(shown(plan_rollback(table, asked["instant"], actor(request))))
+
+
+class RollbackCreateApi(APIView):
+    permission_classes = [IsAdmin]
+    throttle_scope = "rollback"
+
+    class RollbackRequest(Strict):
+        instant = InstantTimeSerializerField()
+        plan_hash = serializers.CharField(max_length=64)
+        reason = serializers.CharField(max_length=500)
+        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
+
+    @extend_schema(
+        operation_id="rollbacks_request",
+        request=RollbackRequest,
+        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        asked = validated(self.RollbackRequest, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        operation = request_rollback(
+            table,
+            asked["instant"],
+            asked["plan_hash"],
+            asked["reason"],
+            asked["table_name"],
+            actor(request),
+            idempotency_key=_idempotency_key(request),
+        )
+        return Response(_shown_operation(operation.pk), status=202)
+
+
+def _shown_operation(operation_id: UUID) -> Any:
+    return shown(operation_detail(operation_id))
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get(IDEMPOTENCY_KEY)
+    if key is not None and not (0 < len(key) <= KEY_CHARS_MAX and key.isprintable()):
+        raise InvalidRequest("the idempotency key is too long or not printable")
+    return key

@@ -1,0 +1,48 @@
+"""Tables: list, register, one."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.accounts.roles import is_admin
+from controlplane.api.auth import IsAdmin, IsViewer
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated
+from controlplane.api.requests import actor
+from controlplane.tables.access import Permission, access_table
+from controlplane.tables.selectors import TableRow, table_row, tables_overview
+from controlplane.tables.services import register_table
+
+
+class TableListApi(APIView):
+    class Registration(Strict):
+        location = serializers.CharField(max_length=700)
+        slug = serializers.CharField(max_length=64)
+        name = serializers.CharField(max_length=200, required=False, default="")
+
+    def get_permissions(self) -> list[IsViewer | IsAdmin]:
+        return [IsAdmin() if self.request.method == "POST" else IsViewer()]
+
+    @extend_schema(operation_id="tables_list", responses=output(TableRow)(many=True))
+    def get(self, request: Request) -> Response:
+        return Response(shown_list(tables_overview(request.user)))
+
+    @extend_schema(
+        operation_id="tables_register", request=Registration, responses={201: output(TableRow)}
+    )
+    def post(self, request: Request) -> Response:
+        asked = validated(self.Registration, request)
+        assert is_admin(request.user)
+        table = register_table(**asked, by=actor(request))
+        return Response(shown(table_row(table)), status=201)
+
+
+class TableApi(APIView):
+    @extend_schema(operation_id="tables_read", responses=output(TableRow))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(table_row(table)))

@@ -1,0 +1,94 @@
+"""Instants, schemas and markers of one table, from the mirror."""
+
+from __future__ import annotations
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
+from controlplane.api.parsing import CommaList, Strict, validated_query
+from controlplane.fields import InstantTimeSerializerField
+from controlplane.mirror.selectors import (
+    InstantDetail,
+    InstantRow,
+    JoinStatus,
+    MarkerRow,
+    SchemaRow,
+    instant_detail,
+    join_status,
+    pending_markers,
+    schema_history,
+    timeline_window,
+)
+from controlplane.tables.access import Permission, access_table
+
+ACTIONS = [
+    "commit",
+    "deltacommit",
+    "replacecommit",
+    "compaction",
+    "logcompaction",
+    "clustering",
+    "clean",
+    "rollback",
+    "savepoint",
+    "restore",
+    "indexing",
+    "schemacommit",
+]
+STATES = ["requested", "inflight", "completed"]
+PAGE_ROWS = 100
+
+
+class InstantListApi(APIView):
+    class Query(Strict):
+        since = InstantTimeSerializerField(required=False, default=None)
+        until = InstantTimeSerializerField(required=False, default=None)
+        actions = CommaList(choices=ACTIONS, required=False, default=None)
+        states = CommaList(choices=STATES, required=False, default=None)
+        limit = serializers.IntegerField(
+            min_value=1, max_value=3000, required=False, default=PAGE_ROWS
+        )
+        cursor = serializers.CharField(max_length=64, required=False, default=None)
+
+    @extend_schema(operation_id="instants_list", parameters=[Query], responses=page_of(InstantRow))
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(self.Query, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        window = timeline_window(table, **asked)
+        return Response(shown_page(window.rows, window.next_cursor))
+
+
+class InstantApi(APIView):
+    @extend_schema(operation_id="instants_read", responses=output(InstantDetail))
+    def get(self, request: Request, slug: str, requested_at: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        detail = instant_detail(table, requested_at)
+        if detail is None:
+            raise Http404(requested_at)
+        return Response(shown(detail))
+
+
+class SchemaListApi(APIView):
+    @extend_schema(operation_id="schemas_list", responses=output(SchemaRow)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(schema_history(table)))
+
+
+class MarkerListApi(APIView):
+    @extend_schema(operation_id="markers_list", responses=output(MarkerRow)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(pending_markers(table)))
+
+
+class StreamsApi(APIView):
+    @extend_schema(operation_id="streams_read", responses=output(JoinStatus))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(join_status(table)))

@@ -1,0 +1,65 @@
+"""One's own tokens: create (the only moment it is shown), list, revoke."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.accounts.tokens import create_token, revoke_token, tokens_of
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated
+from controlplane.api.requests import actor
+
+DAYS_MAX = 365
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    id: str
+    """The token's first characters."""
+    created: datetime
+    expiry: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    id: str
+    token: str
+    expiry: datetime | None
+
+
+class TokenListApi(APIView):
+    class TokenRequest(Strict):
+        days = serializers.IntegerField(min_value=1, max_value=DAYS_MAX, default=90)
+
+    @extend_schema(operation_id="tokens_list", responses=output(TokenRow)(many=True))
+    def get(self, request: Request) -> Response:
+        rows = [
+            TokenRow(id=token.token_key, created=token.created, expiry=token.expiry)
+            for token in tokens_of(actor(request))
+        ]
+        return Response(shown_list(rows))
+
+    @extend_schema(
+        operation_id="tokens_create", request=TokenRequest, responses={201: output(NewToken)}
+    )
+    def post(self, request: Request) -> Response:
+        asked = validated(self.TokenRequest, request)
+        row, token = create_token(actor(request), lifetime=timedelta(days=asked["days"]))
+        new = NewToken(id=row.token_key, token=token, expiry=row.expiry)
+        return Response(shown(new), status=201)
+
+
+class TokenApi(APIView):
+    @extend_schema(operation_id="tokens_revoke", responses={204: None})
+    def delete(self, request: Request, token_key: str) -> Response:
+        if not revoke_token(actor(request), token_key):
+            raise Http404(token_key)
+        return Response(status=204)

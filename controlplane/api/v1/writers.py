@@ -1,0 +1,62 @@
+"""Writers and conflicts of one table, and the marker server."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsAdmin
+from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
+from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.requests import actor
+from controlplane.operations.marker_server import restart_marker_server
+from controlplane.operations.selectors import MarkerServerStatus, marker_server_status
+from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from controlplane.tables.access import Permission, access_table
+from controlplane.writers.selectors import ConflictRow, WriterRow, conflicts_page, writers_board
+
+
+class WriterListApi(APIView):
+    @extend_schema(operation_id="writers_list", responses=output(WriterRow)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(writers_board(table, timezone.now())))
+
+
+class ConflictListApi(APIView):
+    class Query(Strict):
+        kind = serializers.ChoiceField(choices=["write", "schema"], required=False, default=None)
+        limit = serializers.IntegerField(
+            min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
+        )
+        cursor = serializers.CharField(max_length=80, required=False, default=None)
+
+    @extend_schema(
+        operation_id="conflicts_list", parameters=[Query], responses=page_of(ConflictRow)
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(self.Query, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        page = conflicts_page(table, **asked)
+        return Response(shown_page(page.rows, page.next_cursor))
+
+
+class MarkerServerApi(APIView):
+    @extend_schema(operation_id="marker_server_read", responses=output(MarkerServerStatus))
+    def get(self, request: Request) -> Response:
+        return Response(shown(marker_server_status()))
+
+
+class MarkerServerRestartApi(APIView):
+    permission_classes = [IsAdmin]
+
+    @extend_schema(
+        operation_id="marker_server_restart", request=None, responses=output(MarkerServerStatus)
+    )
+    def post(self, request: Request) -> Response:
+        restart_marker_server(actor(request))
+        return Response(shown(marker_server_status()))

@@ -1,0 +1,57 @@
+"""The Celery application: JSON only, no result backend, and the schedule of the control plane's own
+tasks.
+
+One embedded worker consumes both queues. Engine work goes to `engine` by task name, so that a
+bigger installation can run those workers elsewhere with nothing of Django beside them.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+from celery import Celery
+from kombu import Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
+
+SYNC_EVERY_S = 2.0
+RECONCILE_EVERY_S = 5.0
+SUPERVISE_EVERY_S = 2.0
+MEASURE_EVERY_S = 5.0
+HOUR_S = 3600.0
+
+app = Celery("sluice")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.conf.update(
+    task_serializer="json",
+    result_serializer="json",
+    accept_content=["json"],
+    result_backend=None,
+    task_ignore_result=True,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    broker_connection_retry_on_startup=True,
+    # Longer than any task runs: a message that comes back while it runs would run twice.
+    broker_transport_options={"visibility_timeout": 6 * 3600, "socket_timeout": 30},
+    task_default_queue="control",
+    task_queues=[Queue("control"), Queue("engine")],
+    task_routes={"workers.tasks.*": {"queue": "engine"}},
+    imports=[
+        "controlplane.mirror.tasks",
+        "controlplane.operations.tasks",
+        *(["workers.tasks"] if find_spec("workers.tasks") else []),
+    ],
+    beat_schedule={
+        name: {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}
+        for name, task, every_s in (
+            ("mirror table storage", "controlplane.mirror.sync_tables", SYNC_EVERY_S),
+            ("measure joins", "controlplane.mirror.measure_streams", MEASURE_EVERY_S),
+            ("settle operations", "controlplane.operations.reconcile", RECONCILE_EVERY_S),
+            ("watch the marker server", "controlplane.operations.supervise", SUPERVISE_EVERY_S),
+            ("forget old samples", "controlplane.operations.forget", HOUR_S),
+        )
+    },
+)

@@ -1,0 +1,253 @@
+"""From facts to rows, inside the sync's transaction: insert what is new, change what differs,
+delete what is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controlplane.mirror.facts import (
+    ConflictFacts,
+    InstantFacts,
+    Listing,
+    MarkerFacts,
+    instant_facts,
+    normal_schema,
+)
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord, MarkerCount, SchemaRecord
+from controlplane.tables.models import Table
+from workers.concurrency.heartbeat import Heartbeat
+from workers.errors import MalformedTable
+from workers.table import table as engine
+from workers.timeline.instant import Action, Instant, State
+
+GONE_KEPT_FOR = timedelta(minutes=10)
+BATCH_ROWS = 500
+_INSTANT_COLUMNS = (
+    "state",
+    "completed_at",
+    "operation_type",
+    "writer_name",
+    "stream",
+    "rows",
+    "files",
+    "bytes",
+    "partitions",
+    "operation_ref",
+    "metadata",
+)
+
+
+def describe_table(table: Table, opened: engine.Table) -> None:
+    """What the table's properties say of it."""
+    config = opened.config
+    described = {
+        "table_type": config.table_type.value,
+        "table_version": config.version,
+        "record_key": ",".join(config.record_key),
+        "partition_by": ",".join(config.partition_by),
+        "ordering": ",".join(config.ordering),
+        "bucket_count": config.buckets or None,
+    }
+    if any(getattr(table, name) != value for name, value in described.items()):
+        Table.objects.filter(pk=table.pk).update(**described)
+
+
+def apply_instants(
+    table: Table, listing: Listing, read: Sequence[InstantFacts]
+) -> tuple[bool, bool]:
+    """(whether any row changed, whether the schema history must be made again)."""
+    records = {
+        (record.requested_at, record.action): record
+        for record in InstantRecord.objects.filter(table=table).defer("metadata")
+    }
+    present = {(one.requested_at, one.action.value) for one in listing.timeline.instants}
+    gone = [record.pk for key, record in records.items() if key not in present]
+    needs_schemas = any(
+        record.state == State.COMPLETED.value
+        for key, record in records.items()
+        if key not in present
+    )
+    new, changed = [], []
+    for one in read:
+        key = (one.instant.requested_at, one.instant.action.value)
+        columns = _instant_columns(one)
+        record = records.get(key)
+        if record is None:
+            new.append(InstantRecord(table=table, requested_at=key[0], action=key[1], **columns))
+        elif _differs(record, columns):
+            for name, value in columns.items():
+                setattr(record, name, value)
+            changed.append(record)
+        else:
+            continue
+        needs_schemas |= one.schema_json is not None
+    for start in range(0, len(gone), BATCH_ROWS):
+        InstantRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
+    InstantRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
+    InstantRecord.objects.bulk_update(changed, _INSTANT_COLUMNS, batch_size=BATCH_ROWS)
+    return bool(gone or new or changed), needs_schemas
+
+
+def rebuild_schemas(table: Table, opened: engine.Table) -> None:
+    """The chain of schemas in completion order, from the fingerprints that the instants carry."""
+    chain: list[tuple[str, str]] = []
+    writers: dict[str, tuple[str, str, str]] = {}
+    rows = (
+        InstantRecord.objects.filter(table=table, state=State.COMPLETED.value)
+        .exclude(metadata__schema_fingerprint=None)
+        .order_by("completed_at", "requested_at")
+        .values_list(
+            "requested_at", "action", "completed_at", "writer_name", "metadata__schema_fingerprint"
+        )
+    )
+    for requested_at, action, completed_at, writer, fingerprint in rows.iterator():
+        if fingerprint and (not chain or chain[-1][1] != fingerprint):
+            chain.append((requested_at, fingerprint))
+            writers[requested_at] = (action, completed_at or "", writer)
+    stored = dict(SchemaRecord.objects.filter(table=table).values_list("instant", "fingerprint"))
+    if stored == dict(chain):
+        return
+    gone = [instant for instant in stored if dict(chain).get(instant) != stored[instant]]
+    SchemaRecord.objects.filter(table=table, instant__in=gone).delete()
+    for instant, fingerprint in chain:
+        if stored.get(instant) == fingerprint:
+            continue
+        action, completed_at, writer = writers[instant]
+        found = instant_facts(
+            opened, Instant(instant, Action(action), State.COMPLETED, completed_at), None
+        )
+        if found is None or found.schema_json is None:
+            continue  # It went away since; the listing that says so is already on its way.
+        avro, _ = normal_schema(found.schema_json)
+        SchemaRecord.objects.create(
+            table=table,
+            instant=instant,
+            completed_at=completed_at,
+            writer_name=writer,
+            avro=avro,
+            fingerprint=fingerprint,
+            columns=len(avro["fields"]),
+        )
+
+
+def apply_conflicts(table: Table, listing: Listing, found: Sequence[ConflictFacts]) -> bool:
+    """Conflicts belong to `writers`, above the mirror, so they are reached through the table's own
+    relation.
+    """
+    gone, _ = table.conflicts.exclude(loser_instant__in=listing.decided).delete()
+    for one in found:
+        table.conflicts.create(
+            loser_instant=one.loser,
+            loser_writer=one.loser_writer[:200],
+            winner_instant=one.winner,
+            winner_writer=one.winner_writer[:200],
+            kind=one.kind,
+            message=one.message,
+            file_groups=one.file_groups,
+            schemas=one.schemas,
+            decided_at=moment(one.decided_ms),
+        )
+    return bool(gone or found)
+
+
+def apply_heartbeats(table: Table, beats: Sequence[Heartbeat], now: datetime) -> bool:
+    records = {record.instant: record for record in HeartbeatRecord.objects.filter(table=table)}
+    new, changed = [], []
+    for beat in beats:
+        columns = _heartbeat_columns(beat)
+        record = records.pop(beat.instant, None)
+        if record is None:
+            new.append(HeartbeatRecord(table=table, instant=beat.instant, last_seen=now, **columns))
+        elif record.is_gone or _differs(record, columns):
+            for name, value in columns.items():
+                setattr(record, name, value)
+            record.is_gone = False
+            record.last_seen = now
+            changed.append(record)
+    left = [record for record in records.values() if not record.is_gone]
+    for record in left:
+        record.is_gone = True
+        record.last_seen = now
+    HeartbeatRecord.objects.bulk_create(new)
+    HeartbeatRecord.objects.bulk_update(
+        [*changed, *left],
+        ["is_gone", "last_seen", *_heartbeat_columns(beats[0])]
+        if beats
+        else ["is_gone", "last_seen"],
+        batch_size=BATCH_ROWS,
+    )
+    HeartbeatRecord.objects.filter(
+        table=table, is_gone=True, last_seen__lt=now - GONE_KEPT_FOR
+    ).delete()
+    return bool(new or changed or left)
+
+
+def apply_markers(table: Table, found: Sequence[MarkerFacts]) -> bool:
+    records = {(one.instant, one.kind): one for one in MarkerCount.objects.filter(table=table)}
+    is_changed = False
+    for facts in found:
+        record = records.pop((facts.instant, facts.kind), None)
+        if record is None:
+            record = MarkerCount(table=table, instant=facts.instant, kind=facts.kind)
+        elif (record.count, record.sample) == (facts.count, facts.sample):
+            continue
+        record.count, record.sample = facts.count, facts.sample
+        record.save()
+        is_changed = True
+    if records:
+        MarkerCount.objects.filter(pk__in=[record.pk for record in records.values()]).delete()
+    return is_changed or bool(records)
+
+
+def moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+
+
+def _instant_columns(one: InstantFacts) -> dict[str, Any]:
+    return {
+        "state": one.instant.state.value,
+        "completed_at": one.instant.completed_at,
+        "operation_type": one.operation_type[:32],
+        "writer_name": one.writer[:200],
+        "stream": one.stream[:100],
+        "rows": one.rows,
+        "files": one.files,
+        "bytes": one.bytes,
+        "partitions": one.partitions,
+        "operation_ref": one.operation_ref[:64],
+        "metadata": {**one.metadata, **_fingerprint(one)},
+    }
+
+
+def _fingerprint(one: InstantFacts) -> dict[str, str]:
+    if one.schema_json is None:
+        return {}
+    try:
+        return {"schema_fingerprint": normal_schema(one.schema_json)[1]}
+    except MalformedTable:
+        return {"error": "its schema cannot be read"}
+
+
+def _heartbeat_columns(beat: Heartbeat) -> dict[str, Any]:
+    return {
+        "beat_at": moment(beat.beat_ms),
+        "interval_ms": beat.interval_ms,
+        "tolerable_misses": beat.tolerable_misses,
+        "writer_name": (beat.writer or "")[:200],
+        "stream": (beat.stream or "")[:100],
+        "mode": (beat.mode or "")[:64],
+        "operation": (beat.operation or "")[:32],
+        "operation_ref": (beat.operation_id or "")[:64],
+        "host": (beat.host or "")[:255],
+        "pid": beat.pid,
+    }
+
+
+def _differs(record: InstantRecord | HeartbeatRecord, columns: dict[str, Any]) -> bool:
+    """A completed instant's file never changes, so its metadata need not be compared."""
+    return any(
+        getattr(record, name) != value for name, value in columns.items() if name != "metadata"
+    )

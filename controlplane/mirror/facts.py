@@ -1,0 +1,270 @@
+"""What table storage says at one moment, as values. Reads only, and reads no more than changed.
+
+Everything here is a function of storage alone, so that a mirror that was emptied comes back the
+same (invariant MR4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workers.clock import InstantTime
+from workers.concurrency.heartbeat import Heartbeat
+from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.markers.store import pending_marker_instants, read_names
+from workers.storage.base import Storage
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import (
+    OPERATION_KEY,
+    ROWS_KEY,
+    SCHEMA_KEY,
+    STREAM_KEY,
+    WRITER_KEY,
+    CommitMetadata,
+    read_commit_metadata,
+    read_rollback_targets,
+)
+from workers.timeline.timeline import Timeline
+
+FILE_GROUPS_KEPT = 100
+MARKERS_SHOWN = 5
+EXTRA_CHARS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstantFacts:
+    instant: Instant
+    operation_type: str = ""
+    writer: str = ""
+    stream: str = ""
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    partitions: int | None = None
+    operation_ref: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    schema_json: str | None = None
+    """Only of commits that can set the table's schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictFacts:
+    loser: InstantTime
+    loser_writer: str
+    winner: InstantTime
+    winner_writer: str
+    kind: str
+    message: str
+    file_groups: list[list[str]]
+    schemas: Mapping[str, Any] | None
+    decided_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerFacts:
+    instant: InstantTime
+    kind: str
+    count: int
+    sample: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The names that decide what must be read again."""
+
+    timeline: Timeline
+    decided: frozenset[InstantTime]
+    undone: frozenset[InstantTime]
+
+    @property
+    def fingerprint(self) -> str:
+        names = [
+            *(
+                f"{one.requested_at}.{one.action}.{one.state}.{one.completed_at}"
+                for one in self.timeline.instants
+            ),
+            *sorted(self.decided),
+            *sorted(self.undone),
+        ]
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+
+def list_table(table: Table) -> Listing:
+    names = [file.name for file in table.storage.list_files(decisions.DIRECTORY)]
+    return Listing(
+        timeline=table.timeline(),
+        decided=frozenset(name for name in names if name.isdigit()),
+        undone=frozenset(name.removesuffix(".undo") for name in names if name.endswith(".undo")),
+    )
+
+
+def instant_facts(table: Table, instant: Instant, beat: Heartbeat | None) -> InstantFacts | None:
+    """What one instant's file says; None when it went away since the listing.
+
+    Damaged content is a fact too: the instant is kept, with the damage in its metadata.
+    """
+    if not instant.is_completed:
+        return _pending(instant, beat)
+    try:
+        content = table.storage.read(table.layout.path(instant))
+    except NotFound:
+        return None
+    try:
+        return _completed(table, instant, content)
+    except (MalformedTable, UnsupportedTable) as error:
+        return InstantFacts(instant=instant, metadata={"error": str(error)[:EXTRA_CHARS_MAX]})
+
+
+def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None:
+    """Why `loser` was refused; None when its decision is no refused commit."""
+    path = decisions.path_of(loser)
+    found = storage.info(path)
+    decision = decisions.read(storage, loser) if found else None
+    if found is None or not isinstance(decision, RollbackDecision) or not decision.conflict:
+        return None
+    conflict = decision.conflict
+    return ConflictFacts(
+        loser=loser,
+        loser_writer=_text(conflict.get("writer") or decision.writer),
+        winner=_text(conflict.get("rival"))[:17],
+        winner_writer=_text(conflict.get("rival_writer")),
+        kind="schema" if conflict.get("kind") == "schema" else "write",
+        message=_text(conflict.get("message") or decision.reason, most=2000),
+        file_groups=[
+            [_text(pair[0]), _text(pair[1])] for pair in conflict.get("file_groups") or []
+        ],
+        schemas=conflict.get("schemas") or None,
+        decided_ms=found.modified_ms,
+    )
+
+
+def marker_facts(storage: Storage) -> list[MarkerFacts]:
+    """Marker directories that exist, those of dead writers included."""
+    return [
+        MarkerFacts(instant=instant, kind=kind, count=len(names), sample=names[:MARKERS_SHOWN])
+        for instant in pending_marker_instants(storage)
+        for kind, names in sorted(_by_kind(read_names(storage, instant).all()).items())
+    ]
+
+
+def normal_schema(schema_json: str) -> tuple[dict[str, Any], str]:
+    """The schema without meta columns, and a fingerprint that ignores docs, record names and
+    attribute order.
+
+    Raises MalformedTable.
+    """
+    try:
+        avro = json.loads(schema_json)
+        fields = [one for one in avro["fields"] if not one["name"].startswith("_hoodie_")]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedTable("schema is no avro record", text=schema_json[:200]) from error
+    avro = {**avro, "fields": fields}
+    compared = json.dumps(_without_names(fields, is_field=True), sort_keys=True)
+    return avro, hashlib.sha256(compared.encode()).hexdigest()
+
+
+def _pending(instant: Instant, beat: Heartbeat | None) -> InstantFacts:
+    if beat is None:
+        return InstantFacts(instant=instant)
+    return InstantFacts(
+        instant=instant,
+        operation_type=_text(beat.operation),
+        writer=_text(beat.writer),
+        stream=_text(beat.stream),
+        operation_ref=_text(beat.operation_id),
+    )
+
+
+def _completed(table: Table, instant: Instant, content: bytes) -> InstantFacts:
+    if instant.action is Action.ROLLBACK:
+        return InstantFacts(
+            instant=instant,
+            operation_type="ROLLBACK",
+            metadata={"rolled_back": read_rollback_targets(content)},
+        )
+    if not instant.action.writes_data:
+        return InstantFacts(instant=instant)
+    commit = read_commit_metadata(content)
+    extra = commit.extra_metadata
+    stats = commit.stats
+    return InstantFacts(
+        instant=instant,
+        operation_type=_text(commit.operation_type),
+        writer=_text(extra.get(WRITER_KEY)),
+        stream=_text(extra.get(STREAM_KEY)),
+        rows=_rows(commit),
+        files=len(stats),
+        bytes=sum(stat.bytes for stat in stats),
+        partitions=len({stat.partition_path for stat in stats}),
+        operation_ref=_text(extra.get(OPERATION_KEY)),
+        metadata=_small_metadata(commit),
+        schema_json=commit.schema_json if _sets_schema(table, instant, commit) else None,
+    )
+
+
+def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
+    stats = commit.stats
+    groups = sorted(commit.file_groups)
+    shown = {key: _text(value) for key, value in commit.extra_metadata.items() if key != SCHEMA_KEY}
+    return {
+        "inserts": sum(stat.num_inserts for stat in stats),
+        "updates": sum(stat.num_updates for stat in stats),
+        "deletes": sum(stat.num_deletes for stat in stats),
+        "log_files": sum(stat.is_log for stat in stats),
+        "base_files": sum(not stat.is_log for stat in stats),
+        "file_groups": [list(group) for group in groups[:FILE_GROUPS_KEPT]],
+        "file_group_count": len(groups),
+        "extra": shown,
+    }
+
+
+def _rows(commit: CommitMetadata) -> int:
+    given = commit.extra_metadata.get(ROWS_KEY, "")
+    return int(given) if given.isdigit() else sum(stat.num_writes for stat in commit.stats)
+
+
+def _sets_schema(table: Table, instant: Instant, commit: CommitMetadata) -> bool:
+    """Compactions and clusterings repeat a schema, they never set one (requirements 2.1)."""
+    is_compaction = table.config.is_merge_on_read and instant.action is Action.COMMIT
+    return not (is_compaction or commit.compacted or commit.operation_type == "CLUSTER")
+
+
+def _by_kind(names: Collection[str]) -> dict[str, list[str]]:
+    kinds: dict[str, list[str]] = {}
+    for name in sorted(names):
+        path, _, kind = name.rpartition(".marker.")
+        kinds.setdefault(kind, []).append(path)
+    return kinds
+
+
+def _without_names(schema: Any, *, is_field: bool = False) -> Any:
+    if isinstance(schema, list):
+        return [_without_names(one, is_field=is_field) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    ignored = {"doc", "namespace", "aliases"} | (set() if is_field else {"name"})
+    children: dict[str, Callable[[Any], Any]] = {
+        "fields": lambda value: _without_names(value, is_field=True),
+        "type": _without_names,
+        "items": _without_names,
+        "values": _without_names,
+    }
+    return {
+        key: children[key](value) if key in children else value
+        for key, value in schema.items()
+        if key not in ignored
+    }
+
+
+def _text(value: object, *, most: int = EXTRA_CHARS_MAX) -> str:
+    """Text of a table is untrusted: bounded here, escaped by whoever shows it. PostgreSQL stores no
+    NUL.
+    """
+    return "" if value is None else str(value)[:most].replace("\x00", "")

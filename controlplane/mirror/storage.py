@@ -1,0 +1,21 @@
+"""From a registered table to the engine's handle on its storage: the roots are checked again at
+every opening.
+"""
+
+from __future__ import annotations
+
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import Table
+from workers.ports import system_ports
+from workers.storage.local import LocalStorage
+from workers.table import table as engine
+
+
+def storage_of(table: Table) -> LocalStorage:
+    """Raises InvalidRequest when the location no longer lies under a configured root."""
+    return LocalStorage(checked_location(table.location))
+
+
+def engine_table(table: Table) -> engine.Table:
+    """Raises TableNotFound, UnsupportedTable, MalformedTable of the engine."""
+    return engine.open_(storage_of(table), system_ports())

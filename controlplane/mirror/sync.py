@@ -1,0 +1,202 @@
+"""The sync: one pass makes the mirror of one table equal to its storage, after any gap, and does
+nothing twice.
+
+Facts are read outside any transaction, then applied in one, and only by the holder of the table's
+sync turn: a pass that lost its turn applies nothing, so facts are never overwritten by older ones
+(invariant MR2).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from controlplane.errors import ControlPlaneError
+from controlplane.events import Kind, publish_change
+from controlplane.mirror import facts
+from controlplane.mirror.apply import (
+    apply_conflicts,
+    apply_heartbeats,
+    apply_instants,
+    apply_markers,
+    describe_table,
+    rebuild_schemas,
+)
+from controlplane.mirror.facts import ConflictFacts, InstantFacts, Listing, MarkerFacts
+from controlplane.mirror.models import InstantRecord, SyncMark
+from controlplane.mirror.storage import engine_table
+from controlplane.tables.models import Table
+from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.errors import LakehouseError
+from workers.table import table as engine
+from workers.timeline.instant import Instant
+
+log = logging.getLogger(__name__)
+
+TURN = timedelta(seconds=60)
+ERROR_CHARS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that one pass read."""
+
+    listing: Listing
+    beats: list[Heartbeat]
+    markers: list[MarkerFacts]
+    instants: list[InstantFacts] | None
+    """Those that are new or changed; None when the listing is the one that was applied last."""
+    conflicts: list[ConflictFacts] = field(default_factory=list)
+    is_complete: bool = True
+    """False when something vanished while it was read: the next pass must not skip."""
+
+
+def sync_table(table: Table) -> frozenset[Kind] | None:
+    """Make the mirror of `table` equal to its storage. What changed; None when another process is
+    at it.
+
+    What storage or the table's content refuses ends up in `sync_error`, never as an exception.
+    """
+    turn = _take_turn(table)
+    if turn is None:
+        return None
+    with _giving_back(table, turn):
+        try:
+            opened = engine_table(table)
+            observed = observe(table, opened)
+        except (LakehouseError, ControlPlaneError, OSError) as error:
+            _note_error(table, str(error)[:ERROR_CHARS_MAX])
+            return frozenset()
+        return _apply(table, opened, observed, turn)
+
+
+def observe(table: Table, opened: engine.Table) -> Observed:
+    """Read what changed since the pass that stored the mark."""
+    listing = facts.list_table(opened)
+    beats = read_heartbeats(opened.storage)
+    markers = facts.marker_facts(opened.storage)
+    mark = SyncMark.objects.get(table=table)
+    if mark.listing_hash == _listing_hash(listing, beats):
+        return Observed(listing, beats, markers, None)
+    by_instant = {beat.instant: beat for beat in beats}
+    wanted = _changed(table, listing)
+    read = [
+        facts.instant_facts(opened, instant, by_instant.get(instant.requested_at))
+        for instant in wanted
+    ]
+    completed = {one.requested_at for one in listing.timeline.completed()}
+    known = set(table.conflicts.values_list("loser_instant", flat=True))
+    conflicts = [
+        found
+        for loser in sorted(listing.decided - completed - known)
+        if (found := facts.conflict_facts(opened.storage, loser))
+    ]
+    present = [one for one in read if one is not None]
+    return Observed(listing, beats, markers, present, conflicts, len(present) == len(read))
+
+
+def forget_mirror(table: Table) -> None:
+    """Empty the mirror of one table; the next sync brings all of it back."""
+    with transaction.atomic():
+        table.instants.all().delete()
+        table.schemas.all().delete()
+        table.heartbeats.all().delete()
+        table.marker_counts.all().delete()
+        table.conflicts.all().delete()
+        SyncMark.objects.filter(table=table).update(listing_hash="", last_completed_at="")
+
+
+def _apply(
+    table: Table, opened: engine.Table, observed: Observed, turn: datetime
+) -> frozenset[Kind]:
+    now = timezone.now()
+    changed: set[Kind] = set()
+    with transaction.atomic():
+        mark = SyncMark.objects.select_for_update().get(table=table)
+        if mark.running_until != turn:
+            log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
+            return frozenset()
+        describe_table(table, opened)
+        if observed.instants is not None:
+            is_changed, needs_schemas = apply_instants(table, observed.listing, observed.instants)
+            if needs_schemas:
+                rebuild_schemas(table, opened)
+            if is_changed:
+                changed.add("instants")
+            if apply_conflicts(table, observed.listing, observed.conflicts):
+                changed.add("conflicts")
+            mark.listing_hash = (
+                _listing_hash(observed.listing, observed.beats) if observed.is_complete else ""
+            )
+            last = max(
+                (one.completed_at or "" for one in observed.listing.timeline.instants), default=""
+            )
+            mark.last_completed_at = last
+        if apply_heartbeats(table, observed.beats, now):
+            changed.add("writers")
+        if apply_markers(table, observed.markers):
+            changed.add("markers")
+        mark.synced_at = now
+        mark.save(update_fields=["listing_hash", "last_completed_at", "synced_at"])
+        Table.objects.filter(pk=table.pk).update(synced_at=now, sync_error="")
+        for kind in sorted(changed):
+            publish_change(table.slug, kind)
+    return frozenset(changed)
+
+
+def _changed(table: Table, listing: Listing) -> list[Instant]:
+    """Instants that the mirror does not have as they are. Pending ones always: their heartbeat
+    tells more later.
+    """
+    known = {
+        (requested_at, action): (state, completed_at)
+        for requested_at, action, state, completed_at in InstantRecord.objects.filter(
+            table=table
+        ).values_list("requested_at", "action", "state", "completed_at")
+    }
+    return [
+        one
+        for one in listing.timeline.instants
+        if not one.is_completed
+        or known.get((one.requested_at, one.action.value)) != (one.state.value, one.completed_at)
+    ]
+
+
+def _listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
+    """Includes who has a heartbeat: a pending instant's writer is known from there alone."""
+    pending = {one.requested_at for one in listing.timeline.pending()}
+    named = sorted(beat.instant for beat in beats if beat.instant in pending)
+    return sha256(" ".join([listing.fingerprint, *named]).encode()).hexdigest()
+
+
+def _take_turn(table: Table) -> datetime | None:
+    SyncMark.objects.get_or_create(table=table)
+    now = timezone.now()
+    turn = now + TURN
+    free = Q(running_until__isnull=True) | Q(running_until__lt=now)
+    taken = SyncMark.objects.filter(free, table=table).update(running_until=turn)
+    return turn if taken else None
+
+
+@contextmanager
+def _giving_back(table: Table, turn: datetime) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        SyncMark.objects.filter(table=table, running_until=turn).update(running_until=None)
+
+
+def _note_error(table: Table, error: str) -> None:
+    if table.sync_error == error:
+        return
+    log.warning("table cannot be synced: table=%s error=%s", table.slug, error)
+    Table.objects.filter(pk=table.pk).update(sync_error=error)
+    publish_change(table.slug, "instants")

@@ -1,0 +1,109 @@
+"""The one place that changes an operation's state: it asks `states`, audits an end, tells the
+pages.
+
+Also where an operation's job is put into the queue; the row is always there first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from controlplane.audit.services import record
+from controlplane.celery import app
+from controlplane.events import publish_change
+from controlplane.operations.models import Operation
+from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
+from workers.jobs import CancelJob, RollbackJob, WriteJob
+
+log = logging.getLogger(__name__)
+
+_TASK_OF_KIND = {OperationKind.WRITE: WriteJob.TASK, OperationKind.ROLLBACK: RollbackJob.TASK}
+_BEGUN = frozenset({OperationState.STARTING, OperationState.RUNNING, OperationState.CANCELLING})
+
+
+def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Operation | None:
+    """The operation in its new state; None where the table of moves forbids it, which late reports
+    run into.
+    """
+    with transaction.atomic():
+        operation = _locked(operation_id)
+        current = OperationState(operation.state)
+        if not may_move(current, wanted):
+            if current is not wanted:
+                log.info("no move: operation=%s from=%s to=%s", operation_id, current, wanted)
+            return None
+        now = timezone.now()
+        operation.state = wanted.value
+        if message:
+            operation.message = message
+        if wanted in _BEGUN and operation.started_at is None:
+            operation.started_at = now
+        if wanted in FINAL:
+            operation.finished_at = operation.finished_at or now
+            _audit_end(operation)
+        operation.save()
+        tell(operation)
+    return operation
+
+
+def amend(operation_id: UUID, **values: Any) -> None:
+    """Set columns other than the state, and tell the pages."""
+    assert "state" not in values, values
+    with transaction.atomic():
+        operation = _locked(operation_id)
+        for name, value in values.items():
+            setattr(operation, name, value)
+        operation.save()
+        tell(operation)
+
+
+def tell(operation: Operation) -> None:
+    publish_change(
+        operation.table.slug, "operations", operation=str(operation.pk), state=operation.state
+    )
+
+
+def send(operation: Operation) -> None:
+    """Hand the job to the workers, after the transaction at hand. When the queue is away,
+    `reconcile` tries again.
+    """
+    task = _TASK_OF_KIND[OperationKind(operation.kind)]
+    transaction.on_commit(lambda: _send_now(operation.pk, task, operation.parameters["job"]))
+
+
+def send_cancel(operation: Operation, job: CancelJob) -> None:
+    transaction.on_commit(lambda: _send_now(operation.pk, CancelJob.TASK, job.to_message()))
+
+
+def _send_now(operation_id: UUID, task: str, message: Mapping[str, Any]) -> None:
+    try:
+        app.send_task(task, args=[dict(message)], queue="engine", retry=False)
+    except OperationalError as error:
+        log.warning("the queue is away: operation=%s error=%s", operation_id, error)
+        return
+    Operation.objects.filter(pk=operation_id).update(sent_at=timezone.now())
+
+
+def _locked(operation_id: UUID) -> Operation:
+    # Only the operation's own row: PostgreSQL locks no row of an outer join.
+    rows = Operation.objects.select_related("table").select_for_update(of=("self",))
+    return rows.get(pk=operation_id)
+
+
+def _audit_end(operation: Operation) -> None:
+    record(
+        who=operation.requested_by.get_username() if operation.requested_by else "",
+        what=f"operation.{operation.kind}",
+        subject=operation.table.slug,
+        result=operation.state,
+        reason=operation.reason,
+        plan_hash=operation.plan_hash,
+        details={"operation": str(operation.pk), "instant": operation.instant},
+    )

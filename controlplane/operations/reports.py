@@ -1,0 +1,108 @@
+"""What workers report about an operation: a hint, checked, kept, and allowed to move it as far as
+`states` lets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from controlplane.errors import InvalidRequest
+from controlplane.fields import INSTANT_TIME
+from controlplane.operations.models import Operation
+from controlplane.operations.moves import amend, move
+from controlplane.operations.states import FINAL, OperationState
+from controlplane.writers.services import record_hint
+
+MESSAGE_CHARS_MAX = 2000
+_STATES = {
+    "running": OperationState.RUNNING,
+    "progress": OperationState.RUNNING,
+    "succeeded": OperationState.SUCCEEDED,
+    "failed": OperationState.FAILED,
+    "conflicted": OperationState.CONFLICTED,
+    "rolled_back": OperationState.ROLLED_BACK,
+    "cancelled": OperationState.CANCELLED,
+    "unknown": OperationState.UNKNOWN,
+}
+
+
+def record_report(payload: Mapping[str, Any]) -> bool:
+    """Take a worker's report in; False when it is about no operation we know.
+
+    Safe to receive twice, late or out of order. Raises InvalidRequest when it is malformed.
+    """
+    operation_id, state = _operation_id(payload), _state(payload)
+    operation = Operation.objects.filter(pk=operation_id).first()
+    if operation is None:
+        return False
+    message = _text(payload.get("message"))
+    values = {**_progress(payload), **_facts(payload)}
+    with transaction.atomic():
+        if payload["state"] != "progress":
+            record_hint(
+                operation_ref=str(operation_id),
+                state=str(payload["state"]),
+                message=message,
+                body={key: payload[key] for key in ("instant", "pid", "outcome") if key in payload},
+            )
+        if OperationState(operation.state) in FINAL:
+            values.pop("pid", None)
+        if state not in FINAL and OperationState(operation.state) not in FINAL and message:
+            values["message"] = message
+        if values:
+            amend(operation_id, **values)
+        move(operation_id, state, message=message)
+    return True
+
+
+def _operation_id(payload: Mapping[str, Any]) -> UUID:
+    try:
+        return UUID(str(payload["operation_id"]))
+    except (KeyError, ValueError) as error:
+        raise InvalidRequest("a report names its operation") from error
+
+
+def _state(payload: Mapping[str, Any]) -> OperationState:
+    given = payload.get("state")
+    if not isinstance(given, str) or given not in _STATES:
+        raise InvalidRequest("a report has no known state", known=sorted(_STATES))
+    return _STATES[given]
+
+
+def _progress(payload: Mapping[str, Any]) -> dict[str, Any]:
+    progress = payload.get("progress")
+    if progress is None:
+        return {}
+    if not isinstance(progress, Mapping):
+        raise InvalidRequest("progress is done, total and unit")
+    return {
+        "progress_done": _count(progress.get("done", 0)),
+        "progress_total": _count(progress.get("total", 0)),
+        "progress_unit": str(progress.get("unit", ""))[:32],
+    }
+
+
+def _facts(payload: Mapping[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    instant = payload.get("instant")
+    if instant is not None:
+        if not isinstance(instant, str) or not INSTANT_TIME.match(instant):
+            raise InvalidRequest("a report's instant is an instant time")
+        values["instant"] = instant
+    if payload.get("pid") is not None:
+        values["pid"] = _count(payload["pid"])
+    return values
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise InvalidRequest("a report's number is not one", value=str(value)[:40])
+    return value
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)[:MESSAGE_CHARS_MAX].replace("\x00", "")

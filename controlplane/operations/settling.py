@@ -1,0 +1,175 @@
+"""Reconcile: what the queue lost is sent again, and what ended without a word is settled by
+storage.
+
+The order of trust: the decision object, then the timeline, then the process table, then reports. A
+write whose driver is gone and whose last instant is undecided waits for recovery, which decides it
+once its heartbeat has run out.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db.models import Max
+from django.utils import timezone
+
+from controlplane.accounts.roles import is_admin
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord
+from controlplane.mirror.storage import storage_of
+from controlplane.operations.models import Operation
+from controlplane.operations.moves import amend, move, send, send_cancel
+from controlplane.operations.processes import is_running
+from controlplane.operations.requests import cancel_job
+from controlplane.operations.states import OPEN, OperationKind, OperationState
+from workers.clock import InstantTime
+from workers.concurrency import heartbeat
+from workers.errors import LakehouseError
+from workers.storage.base import Storage
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+
+log = logging.getLogger(__name__)
+
+LOST_AFTER = timedelta(seconds=30)
+"""No worker took the job, or none said so: it is sent again. Tasks are safe to run twice."""
+QUIET = timedelta(seconds=5)
+"""A report may still be on its way from a process that has just ended."""
+CANCEL_AGAIN_AFTER = timedelta(seconds=30)
+NEVER_STARTED_AFTER = timedelta(minutes=5)
+ATTEMPTS_MAX = 10
+
+
+def reconcile(*, now: datetime | None = None) -> int:
+    """Bring every open operation one step nearer to the truth. How many were looked at."""
+    at = now or timezone.now()
+    open_operations = list(
+        Operation.objects.filter(state__in=sorted(OPEN)).select_related("table", "requested_by")
+    )
+    for operation in open_operations:
+        try:
+            _reconcile_one(operation, at)
+        except (LakehouseError, ControlPlaneError, OSError) as error:
+            log.warning("operation waits for storage: operation=%s error=%s", operation.pk, error)
+    return len(open_operations)
+
+
+def _reconcile_one(operation: Operation, now: datetime) -> None:
+    state = OperationState(operation.state)
+    if state is OperationState.QUEUED:
+        _send_again_if_lost(operation, now)
+    elif operation.kind == OperationKind.ROLLBACK.value:
+        if now - operation.changed_at > LOST_AFTER:
+            _settle_rollback(operation)
+    elif _driver_is_gone(operation, now):
+        _settle_write(operation, now)
+    elif state is OperationState.CANCELLING and now - operation.changed_at > CANCEL_AGAIN_AFTER:
+        amend(operation.pk, attempts=operation.attempts + 1)
+        send_cancel(operation, cancel_job(operation, by="control plane", reason="cancelled"))
+
+
+def _send_again_if_lost(operation: Operation, now: datetime) -> None:
+    if operation.sent_at is not None and now - operation.sent_at < LOST_AFTER:
+        return
+    if now - operation.requested_at < QUIET:
+        return
+    if operation.kind == OperationKind.ROLLBACK.value and _settle_rollback(operation):
+        return
+    if operation.attempts >= ATTEMPTS_MAX:
+        move(operation.pk, OperationState.FAILED, message="no worker took it")
+        return
+    if operation.requested_by is None or not is_admin(operation.requested_by):
+        # The right may have been taken away since (threat T14).
+        move(operation.pk, OperationState.FAILED, message="its requester may no longer do this")
+        return
+    log.info("sending again: operation=%s attempt=%s", operation.pk, operation.attempts + 1)
+    amend(operation.pk, attempts=operation.attempts + 1, sent_at=now)
+    send(operation)
+
+
+def _driver_is_gone(operation: Operation, now: datetime) -> bool:
+    if now - operation.changed_at < QUIET:
+        return False
+    if operation.pid is None:
+        return now - operation.changed_at > NEVER_STARTED_AFTER
+    return not is_running(operation.pid, str(operation.pk))
+
+
+def _settle_write(operation: Operation, now: datetime) -> None:
+    """The driver is gone and nothing final was reported: its newest instant says how it ended."""
+    storage = storage_of(operation.table)
+    instant = _newest_instant(operation)
+    if not instant:
+        move(operation.pk, _ended(operation), message="its driver ended before it wrote anything")
+        return
+    match decisions.read(storage, instant):
+        case CommitDecision():
+            _settle_committed(operation, instant)
+        case RollbackDecision(conflict=None):
+            if operation.state == OperationState.CANCELLING.value:
+                move(operation.pk, OperationState.CANCELLED, message="cancelled and undone")
+            else:
+                move(operation.pk, OperationState.ROLLED_BACK, message=f"{instant} was rolled back")
+        case RollbackDecision():
+            move(operation.pk, OperationState.CONFLICTED, message=f"{instant} lost a conflict")
+        case None:
+            _wait_for_recovery(operation, storage, instant)
+
+
+def _settle_committed(operation: Operation, instant: InstantTime) -> None:
+    is_all = operation.progress_done >= operation.progress_total
+    if operation.state == OperationState.CANCELLING.value:
+        move(operation.pk, OperationState.CANCELLED, message=f"cancelled after {instant}")
+    elif is_all or operation.progress_unit not in ("rounds", "commits"):
+        move(operation.pk, OperationState.SUCCEEDED, message=f"committed {instant}")
+    else:
+        message = f"its driver ended after it had committed {instant}"
+        move(operation.pk, OperationState.FAILED, message=message)
+
+
+def _wait_for_recovery(operation: Operation, storage: Storage, instant: InstantTime) -> None:
+    is_pending = InstantRecord.objects.filter(table=operation.table, requested_at=instant).exists()
+    if not is_pending and storage.info(heartbeat.path_of(instant)) is None:
+        move(operation.pk, _ended(operation), message=f"nothing is left of {instant}")
+        return
+    if operation.state != OperationState.UNKNOWN.value:
+        message = "its driver ended; recovery acts when its heartbeat has run out"
+        move(operation.pk, OperationState.UNKNOWN, message=message)
+
+
+def _settle_rollback(operation: Operation) -> bool:
+    """True when storage proves that the target is undone and its rollback instant is completed."""
+    storage = storage_of(operation.table)
+    decision = decisions.read(storage, operation.instant)
+    by = decisions.undone_by(storage, operation.instant) or (
+        decision.by if isinstance(decision, RollbackDecision) else None
+    )
+    if by is None:
+        return False
+    timeline = InstantRecord.objects.filter(table=operation.table)
+    is_done = timeline.filter(requested_at=by, state="completed").exists()
+    if is_done and not timeline.filter(requested_at=operation.instant).exists():
+        move(operation.pk, OperationState.SUCCEEDED, message=f"rolled back by {by}")
+        return True
+    return False
+
+
+def _newest_instant(operation: Operation) -> InstantTime:
+    ref = str(operation.pk)
+    seen = [
+        operation.instant,
+        InstantRecord.objects.filter(table=operation.table, operation_ref=ref).aggregate(
+            newest=Max("requested_at")
+        )["newest"],
+        HeartbeatRecord.objects.filter(table=operation.table, operation_ref=ref).aggregate(
+            newest=Max("instant")
+        )["newest"],
+    ]
+    return max(instant or "" for instant in seen)
+
+
+def _ended(operation: Operation) -> OperationState:
+    if operation.state == OperationState.CANCELLING.value:
+        return OperationState.CANCELLED
+    return OperationState.FAILED

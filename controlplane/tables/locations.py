@@ -1,0 +1,49 @@
+"""Where a table may lie: under a configured root, whatever links and dots its path is written with
+(threats T1, T2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import PurePosixPath
+
+from django.conf import settings
+
+from controlplane.errors import InvalidRequest
+
+_FORBIDDEN = re.compile(r"[*?\[\]'\"\\%`$<>|;&\x00-\x1f\x7f]")
+LOCATION_CHARS_MAX = 700
+
+
+def checked_location(location: str) -> str:
+    """The resolved location, without a trailing slash.
+
+    Raises InvalidRequest: not absolute, forbidden characters, outside every root, or a root itself.
+    """
+    if not location.startswith("/"):
+        raise InvalidRequest("a location is an absolute path", location=location[:200])
+    if len(location) > LOCATION_CHARS_MAX or _FORBIDDEN.search(location):
+        raise InvalidRequest(
+            "the location has characters that are not allowed", location=location[:200]
+        )
+    if ".." in PurePosixPath(location).parts:
+        raise InvalidRequest("the location has dotted parts", location=location[:200])
+    resolved = os.path.realpath(location)
+    for root in settings.SLUICE_TABLE_ROOTS:
+        if contains(os.path.realpath(root), resolved):
+            return resolved
+    raise InvalidRequest(
+        "the location is outside the configured table roots", location=location[:200]
+    )
+
+
+def contains(outer: str, inner: str) -> bool:
+    """Whether `inner` lies below `outer`; a folder does not contain itself, and `t1` does not
+    contain `t10`.
+    """
+    return inner.startswith(outer.rstrip("/") + "/")
+
+
+def overlap(first: str, second: str) -> bool:
+    return first == second or contains(first, second) or contains(second, first)

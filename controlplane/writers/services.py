@@ -1,0 +1,21 @@
+"""Writing down what workers report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from controlplane.writers.models import Report
+
+
+def record_hint(*, operation_ref: str, state: str, message: str, body: Mapping[str, Any]) -> Report:
+    return Report.objects.create(
+        operation_ref=operation_ref, state=state, message=message, body=dict(body)
+    )
+
+
+def forget_hints(*, before: datetime) -> int:
+    """Reports are of use while an operation is young."""
+    deleted, _ = Report.objects.filter(received_at__lt=before).delete()
+    return deleted
