@@ -1,0 +1,84 @@
+"""How many instants began per lane and stretch of time: what a timeline shows where single instants
+would be too many.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from django.db.models import Count, Q
+from django.db.models.functions import Substr
+
+from controlplane.mirror.models import InstantRecord
+from controlplane.tables.models import Table
+from workers.clock import InstantTime, parse_instant
+
+LaneColumn = Literal["action", "writer", "stream"]
+
+_COLUMNS: dict[str, str] = {"action": "action", "writer": "writer_name", "stream": "stream"}
+_LANES_MAX = 40
+# An instant is text, so its first digits are a minute, an hour or a day: the database groups by
+# them without arithmetic.
+_PREFIXES = (
+    (86_400_000, 8, "000000"),
+    (3_600_000, 10, "0000"),
+    (60_000, 12, "00"),
+    (1_000, 14, ""),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DensityCell:
+    lane: str
+    start_ms: int
+    count: int
+    pending: int
+
+
+def timeline_density(
+    table: Table,
+    *,
+    since: InstantTime,
+    until: InstantTime,
+    by: str,
+    bin_ms: int,
+    actions: Iterable[str] | None = None,
+    states: Iterable[str] | None = None,
+) -> list[DensityCell]:
+    """Counts of instants requested in [since, until], by lane and bin. One query; the busiest lanes
+    only.
+    """
+    window = InstantRecord.objects.filter(
+        table=table, requested_at__gte=since, requested_at__lte=until
+    )
+    if actions is not None:
+        window = window.filter(action__in=list(actions))
+    if states is not None:
+        window = window.filter(state__in=list(states))
+    digits, rest = next(
+        ((digits, rest) for width, digits, rest in _PREFIXES if width <= bin_ms), (14, "")
+    )
+    column = _COLUMNS[by]
+    counted = (
+        window.annotate(prefix=Substr("requested_at", 1, digits))
+        .values_list(column, "prefix")
+        .annotate(found=Count("pk"), pending=Count("pk", filter=~Q(state="completed")))
+        .order_by()
+    )
+    bins: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    lanes: dict[str, int] = defaultdict(int)
+    for lane, prefix, found, pending in counted:
+        start = parse_instant(prefix + rest)
+        tally = bins[lane, start - start % bin_ms]
+        tally[0] += found
+        tally[1] += pending
+        lanes[lane] += found
+    kept = set(sorted(lanes, key=lambda lane: -lanes[lane])[:_LANES_MAX])
+    return [
+        DensityCell(lane=lane, start_ms=start, count=found, pending=pending)
+        for (lane, start), (found, pending) in bins.items()
+        if lane in kept
+    ]

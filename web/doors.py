@@ -1,0 +1,77 @@
+"""What every page does first: know the person, get the table, and turn a refusal into a page that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.db.models import prefetch_related_objects
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.errors import (
+    ControlPlaneError,
+    InvalidRequest,
+    NotAllowedNow,
+    PlanVoid,
+    StorageUnavailable,
+)
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+
+_TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
+    InvalidRequest: (400, "That cannot be understood"),
+    NotAllowedNow: (409, "Not possible at the moment"),
+    PlanVoid: (409, "The table changed since the plan was shown"),
+    StorageUnavailable: (503, "Table storage does not answer"),
+}
+
+
+def page(view: View[P]) -> View[P]:
+    """A page for people who are signed in. Their groups are read once, however often a role is asked for."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        prefetch_related_objects([person(request)], "groups")
+        try:
+            return view(request, *args, **kwargs)
+        except ControlPlaneError as error:
+            return refused(request, error)
+
+    return login_required(guarded)
+
+
+def person(request: HttpRequest) -> User:
+    """Who is signed in; `page` lets nobody else through."""
+    user = request.user
+    assert isinstance(user, User), user
+    return user
+
+
+def as_operation_id(text: str) -> UUID | None:
+    """The id of an operation of ours; other engines and other hands write other things there."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def refused(request: HttpRequest, error: ControlPlaneError) -> HttpResponse:
+    status, title, text = told(error)
+    context: dict[str, Any] = {"title": title, "text": text}
+    return render(request, "errors/refused.html", context, status=status)
+
+
+def told(error: ControlPlaneError) -> tuple[int, str, str]:
+    """HTTP status, title and sentence for an error that a person may see."""
+    status, title = _TOLD.get(type(error), (400, "This was refused"))
+    text = error.message[:1].upper() + error.message[1:]
+    blockers = error.values.get("blockers")
+    if isinstance(blockers, list):
+        text += ": " + "; ".join(str(blocker) for blocker in blockers)
+    return status, title, text + "."

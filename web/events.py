@@ -1,0 +1,115 @@
+"""The live stream: one open answer per browser tab that says which kinds of rows changed, never what they hold.
+
+A page fetches its own fragments again, through the same doors as before, so the stream needs no permission of its own
+beyond the table's. Every stream ends after `STREAM_S_MAX`; the browser comes back, and is asked again who it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import redis.asyncio as redis
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from controlplane.events import EVERYWHERE, channel
+from controlplane.tables.access import Permission, access_table, may
+
+PING_S = 4.0
+"""Below the ten seconds after which a page calls itself stale, with room for one lost ping."""
+COALESCE_S = 0.15
+STREAM_S_MAX = 600.0
+RETRY_MS = 2_000
+
+
+async def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Changes of one table."""
+    user = await request.auser()
+    if not user.is_authenticated:
+        return HttpResponse("sign in first", status=401)
+    try:
+        await sync_to_async(access_table)(user, slug, Permission.VIEW)
+    except PermissionDenied as error:
+        return HttpResponse(str(error), status=403)
+    except Http404 as error:
+        return HttpResponse(str(error), status=404)
+    return _stream(channels=[channel(slug), channel(EVERYWHERE)])
+
+
+async def all_events(request: HttpRequest) -> HttpResponseBase:
+    """Changes of every table."""
+    user = await request.auser()
+    if not user.is_authenticated:
+        return HttpResponse("sign in first", status=401)
+    if not await sync_to_async(may)(user, Permission.VIEW):
+        return HttpResponse("this needs the role viewer", status=403)
+    return _stream(patterns=[channel("*")])
+
+
+def _stream(*, channels: Sequence[str] = (), patterns: Sequence[str] = ()) -> HttpResponseBase:
+    if not settings.SLUICE_REDIS_URL:
+        # The page falls back on asking every few seconds.
+        return HttpResponse("live events need Redis", status=503)
+    response = StreamingHttpResponse(_told(channels, patterns), content_type="text/event-stream")
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterator[str]:
+    """`ping` at least every few seconds; `change` with the kinds that changed, many at once when they come fast."""
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + STREAM_S_MAX
+    client = redis.Redis.from_url(settings.SLUICE_REDIS_URL)
+    try:
+        async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+            if channels:
+                await pubsub.subscribe(*channels)
+            if patterns:
+                await pubsub.psubscribe(*patterns)
+            yield f"retry: {RETRY_MS}\nevent: ping\ndata: {{}}\n\n"
+            while loop.time() < ends_at:
+                kinds = await _changes(pubsub)
+                yield _event("change", {"kinds": sorted(kinds)}) if kinds else _event("ping", {})
+    except redis.RedisError:
+        # Ending the answer is the message: the page says it is stale and asks by itself.
+        return
+    finally:
+        with suppress(redis.RedisError):
+            await client.aclose()
+
+
+async def _changes(pubsub: Any) -> set[str]:
+    """The kinds named within one short moment of the first; empty when nothing came for `PING_S`."""
+    kinds: set[str] = set()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PING_S
+    while (left := until - loop.time()) > 0:
+        message = await pubsub.get_message(timeout=left)
+        kind = _kind(message)
+        if kind and not kinds:
+            until = loop.time() + COALESCE_S
+        if kind:
+            kinds.add(kind)
+    return kinds
+
+
+def _kind(message: Any) -> str:
+    if not message or message.get("type") not in ("message", "pmessage"):
+        return ""
+    try:
+        kind = json.loads(message["data"]).get("kind", "")
+    except (ValueError, AttributeError):
+        return ""
+    return kind if isinstance(kind, str) else ""
+
+
+def _event(name: str, body: dict[str, object]) -> str:
+    return f"event: {name}\ndata: {json.dumps(body)}\n\n"

@@ -1,0 +1,137 @@
+"""The live page of a table: one template, each part a fragment that first load and refresh share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from controlplane.mirror.selectors import join_status, pending_markers
+from controlplane.operations.selectors import marker_server_status, recent_operations
+from controlplane.tables.access import Permission, access_table
+from controlplane.tables.selectors import table_row
+from controlplane.writers.selectors import WriterRow, recent_conflicts, writers_board
+from web.advice import explain
+from web.charts import sparkline
+from web.doors import as_operation_id, page, person
+from web.pages.demo import BUTTONS
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+CONFLICTS_SHOWN = 10
+OPERATIONS_SHOWN = 8
+_SPARK_WIDTH, _SPARK_HEIGHT = 300, 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A row of the board, with what only a page needs."""
+
+    row: WriterRow
+    used: float
+    """The part of the heartbeat tolerance that has passed."""
+    beat_ms: int
+    operation_url: str
+
+
+@require_safe
+@page
+def live(request: HttpRequest, slug: str) -> HttpResponse:
+    table, now = access_table(person(request), slug, Permission.VIEW), timezone.now()
+    context: dict[str, Any] = {"page": "live", "table": table}
+    for build in _PARTS.values():
+        context |= build(table, now, context)
+    return render(request, "pages/live.html", context)
+
+
+@require_safe
+@page
+def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
+    """One fragment, fresh."""
+    table, now = access_table(person(request), slug, Permission.VIEW), timezone.now()
+    build = _PARTS.get(part)
+    if build is None:
+        raise Http404(f"there is no part {part}")
+    context = {"table": table, **build(table, now, {})}
+    return render(request, f"fragments/{part}.html", context)
+
+
+def _writers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    return {"writers": [_writer(table, row) for row in writers_board(table, now)]}
+
+
+def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
+    writers = known.get("writers")
+    board = [one.row for one in writers] if writers is not None else writers_board(table, now)
+    return {
+        "row": table_row(table, now=now),
+        "at_risk": sum(row.state in ("suspect", "expired") for row in board),
+        "synced_ms": int(table.synced_at.timestamp() * 1000) if table.synced_at else None,
+    }
+
+
+def _streams(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    return {"join": join_status(table)}
+
+
+def _markers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    rows = pending_markers(table)
+    return {"markers": rows, "markers_total": sum(row.count for row in rows)}
+
+
+def _server(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    status = marker_server_status()
+    batches = sum(sample.batches for sample in status.samples)
+    requests = sum(sample.requests for sample in status.samples)
+    return {
+        "server": status,
+        "per_batch": f"{requests / batches:.1f}" if batches else "",
+        "spark": sparkline(
+            [sample.queue_depth if sample.up else None for sample in status.samples],
+            width=_SPARK_WIDTH,
+            height=_SPARK_HEIGHT,
+        ),
+    }
+
+
+def _operations(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    return {"operations": recent_operations(table, OPERATIONS_SHOWN)}
+
+
+def _conflicts(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    return {"stories": [explain(row) for row in recent_conflicts(table, CONFLICTS_SHOWN)]}
+
+
+def _demo(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    return {"buttons": BUTTONS}
+
+
+# In this order: the figures reuse the board.
+_PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] = {
+    "writers": _writers,
+    "figures": _figures,
+    "streams": _streams,
+    "markers": _markers,
+    "server": _server,
+    "operations": _operations,
+    "conflicts": _conflicts,
+    "demo": _demo,
+}
+
+
+def _writer(table: Table, row: WriterRow) -> _Writer:
+    operation_id = as_operation_id(row.operation_id)
+    return _Writer(
+        row=row,
+        used=row.beat_age_s / row.tolerance_s if row.tolerance_s else 1.0,
+        beat_ms=int(row.beat_at.timestamp() * 1000),
+        operation_url=reverse("operation", args=[table.slug, operation_id]) if operation_id else "",
+    )

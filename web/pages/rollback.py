@@ -1,0 +1,170 @@
+"""The rollback wizard: choose, plan, confirm, run, verify. The plan is the only page that looks at storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
+
+from controlplane.errors import ControlPlaneError, PlanVoid
+from controlplane.mirror.selectors import InstantRow, instant_detail, timeline_window
+from controlplane.operations.selectors import recent_operations
+from controlplane.operations.services import PlanView, plan_rollback, request_rollback
+from controlplane.tables.access import Permission, access_table, may
+from controlplane.writers.selectors import writers_board
+from web.doors import page, person, told
+from web.forms import RollbackForm
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+CHOICES_SHOWN = 40
+PAST_SHOWN = 10
+FILES_SHOWN = 500
+_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    row: InstantRow
+    verdict: Literal["ready", "alive", "later"]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    partition: str
+    name: str
+    bytes: int
+
+
+@require_safe
+@page
+def rollback(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    past = [one for one in recent_operations(table, 50) if one.kind == "rollback"][:PAST_SHOWN]
+    context = {"page": "rollback", "table": table, "choices": _choices(table), "past": past}
+    return render(request, "pages/rollback.html", context)
+
+
+@require_safe
+@page
+def choices(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    return render(request, "fragments/choices.html", {"table": table, "choices": _choices(table)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
+    """Show what would be deleted; a POST with the name typed and a reason asks for it."""
+    asked = Permission.OPERATE if request.method == "POST" else Permission.VIEW
+    table = access_table(person(request), slug, asked)
+    if request.method == "POST":
+        return _confirm(request, table, instant)
+    return _show_plan(request, table, instant, form=None, problem=None)
+
+
+def _confirm(request: HttpRequest, table: Table, instant: str) -> HttpResponse:
+    form = RollbackForm(request.POST, expected_name=table.slug)
+    if not form.is_valid():
+        return _show_plan(request, table, instant, form=form, problem=None, status=422)
+    try:
+        operation = request_rollback(
+            table,
+            instant,
+            form.cleaned_data["plan_hash"],
+            form.cleaned_data["reason"],
+            form.cleaned_data["typed_name"],
+            person(request),
+            idempotency_key=str(form.cleaned_data["idempotency_key"]),
+        )
+    except PlanVoid as error:
+        # What was typed stays; the hash and the key are those of the new plan.
+        return _show_plan(request, table, instant, form=form, problem=error, is_new_plan=True)
+    except ControlPlaneError as error:
+        return _show_plan(request, table, instant, form=form, problem=error)
+    return redirect("operation", table.slug, operation.pk)
+
+
+def _show_plan(
+    request: HttpRequest,
+    table: Table,
+    instant: str,
+    *,
+    form: RollbackForm | None,
+    problem: ControlPlaneError | None,
+    is_new_plan: bool = False,
+    status: int = 200,
+) -> HttpResponse:
+    plan: PlanView | None = None
+    try:
+        plan = plan_rollback(table, instant, person(request))
+    except ControlPlaneError as error:
+        problem = problem or error
+    if plan and (form is None or is_new_plan):
+        typed = form.data if form is not None else {}
+        form = RollbackForm.of(plan)
+        form.initial |= {key: typed[key] for key in ("typed_name", "reason") if key in typed}
+    context: dict[str, Any] = {
+        "page": "rollback",
+        "table": table,
+        "instant": instant,
+        "plan": plan,
+        "form": form,
+        "may_run": bool(plan and plan.is_executable) and may(person(request), Permission.OPERATE),
+    }
+    if plan:
+        detail = instant_detail(table, instant)
+        context |= {
+            "row": detail.row if detail else None,
+            "files": [_file(one.path, one.bytes) for one in plan.files[:FILES_SHOWN]],
+            "hidden": max(0, len(plan.files) - FILES_SHOWN),
+        }
+    if problem is not None:
+        status, title, text = told(problem)
+        context["problem"] = {"title": f"{title}.", "text": text}
+    return render(request, "pages/rollback_plan.html", context, status=status)
+
+
+def _choices(table: Table) -> list[_Choice]:
+    rows = timeline_window(table, actions=_WRITES, limit=CHOICES_SHOWN).rows
+    now = timezone.now()
+    return choose(rows, alive=_alive(table, now))
+
+
+def _alive(table: Table, now: datetime) -> frozenset[str]:
+    board = writers_board(table, now)
+    return frozenset(row.instant for row in board if row.state in ("alive", "suspect"))
+
+
+def choose(rows: Sequence[InstantRow], *, alive: frozenset[str]) -> list[_Choice]:
+    """What the mirror says of each instant; the plan has the last word."""
+    by_completion = sorted(
+        (row for row in rows if row.completed_at),
+        key=lambda row: row.completed_at or "",
+        reverse=True,
+    )
+    newer = {row.requested_at: at for at, row in enumerate(by_completion)}
+    return [_choice(row, newer.get(row.requested_at), row.requested_at in alive) for row in rows]
+
+
+def _choice(row: InstantRow, newer: int | None, is_alive: bool) -> _Choice:
+    if newer is None:
+        if is_alive:
+            return _Choice(row, "alive", "its writer is alive")
+        return _Choice(row, "ready", "yes, its writer is gone")
+    if newer == 0:
+        return _Choice(row, "ready", "yes, newest completed write")
+    return _Choice(row, "later", f"after {newer} newer one{'' if newer == 1 else 's'}")
+
+
+def _file(path: str, size: int) -> _File:
+    partition, _, name = path.rpartition("/")
+    return _File(partition=partition, name=name, bytes=size)

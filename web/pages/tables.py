@@ -1,0 +1,64 @@
+"""The list of tables, and the search box that leads to a table or an instant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from controlplane.fields import INSTANT_TIME
+from controlplane.tables.access import Permission, may
+from controlplane.tables.selectors import tables_overview
+from django.core.exceptions import PermissionDenied
+from web.doors import page, person
+
+QUESTION_CHARS_MAX = 200
+
+
+@require_safe
+@page
+def tables(request: HttpRequest) -> HttpResponse:
+    return render(request, "pages/tables.html", {"page": "tables", **_rows(request)})
+
+
+@require_safe
+@page
+def tables_rows(request: HttpRequest) -> HttpResponse:
+    return render(request, "fragments/tables.html", _rows(request))
+
+
+@require_safe
+@page
+def go(request: HttpRequest) -> HttpResponse:
+    """An instant of the table at hand, a table by its exact name, else the tables that contain the text."""
+    asked = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
+    here = request.GET.get("table", "")
+    if here and INSTANT_TIME.match(asked):
+        return redirect(f"{reverse('timeline', args=[here])}?{urlencode({'sel': asked})}")
+    exact = [
+        row
+        for row in tables_overview(person(request))
+        if asked.lower() in (row.slug.lower(), row.name.lower())
+    ]
+    if len(exact) == 1:
+        return redirect("live", exact[0].slug)
+    return redirect(
+        f"{reverse('tables')}?{urlencode({'q': asked})}" if asked else reverse("tables")
+    )
+
+
+def _rows(request: HttpRequest) -> dict[str, Any]:
+    user = person(request)
+    if not may(user, Permission.VIEW):
+        raise PermissionDenied("this needs the role viewer")
+    asked = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
+    rows = tables_overview(user)
+    if asked:
+        rows = [
+            row for row in rows if asked.lower() in f"{row.slug} {row.name} {row.location}".lower()
+        ]
+    return {"rows": rows, "asked": asked}

@@ -1,0 +1,229 @@
+"""One table's timeline: the chart, its twin as a table, and one instant beside them. The address is the only state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from controlplane.mirror.density import timeline_density
+from controlplane.mirror.selectors import (
+    InstantRow,
+    TimelineWindow,
+    instant_detail,
+    schema_history,
+    timeline_window,
+)
+from controlplane.operations.selectors import operation_detail
+from controlplane.tables.access import Permission, access_table
+from controlplane.writers.selectors import conflict_of
+from web import charts
+from web.doors import as_operation_id, page, person
+from web.windows import (
+    RANGES_MS,
+    TimelineQuery,
+    bounds,
+    fitted,
+    neighbours,
+    parse_query,
+    to_instant,
+)
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+ROWS_SHOWN = 100
+LATEST_SHOWN = 200
+ACTIONS = (
+    "commit", "deltacommit", "replacecommit", "compaction", "clustering", "clean", "rollback", "savepoint",
+    "restore", "indexing",
+)  # fmt: skip
+STATES = ("requested", "inflight", "completed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """One window of one table, fetched once for chart and words."""
+
+    window: TimelineWindow
+    since_ms: int
+    until_ms: int
+    now_ms: int
+    is_older: bool
+    """Nothing happened in the usual window, so the latest instants are shown instead."""
+
+
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
+@require_safe
+@page
+def timeline(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    asked = parse_query(request.GET)
+    shown = _window(table, asked)
+    context = {
+        "page": "timeline",
+        "table": table,
+        "asked": asked,
+        "figure": _figure(table, asked, shown),
+        "summary": _summary(shown),
+        "near": neighbours(shown.since_ms, shown.until_ms),
+        "ranges": list(RANGES_MS),
+        "lanes": [by.value for by in charts.LaneBy],
+        "actions": ACTIONS,
+        "states": STATES,
+        "schemas": schema_history(table),
+        **_rows(table, asked, shown),
+    }
+    if asked.selected:
+        context |= _instant(table, asked.selected)
+    return render(request, "pages/timeline.html", context)
+
+
+@require_safe
+@page
+def figure(request: HttpRequest, slug: str) -> HttpResponse:
+    """The chart of another window, at the level of detail that fits it."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    asked = parse_query(request.GET)
+    shown = _window(table, asked)
+    return JsonResponse({"figure": _figure(table, asked, shown), "summary": _summary(shown)})
+
+
+@require_safe
+@page
+def rows(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    asked = parse_query(request.GET)
+    shown = _window(table, asked)
+    context = {
+        "table": table,
+        "asked": asked,
+        "near": neighbours(shown.since_ms, shown.until_ms),
+        **_rows(table, asked, shown),
+    }
+    return render(request, "fragments/instants.html", context)
+
+
+@require_safe
+@page
+def instant(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"table": table, "asked": parse_query(request.GET), **_instant(table, requested_at)}
+    return render(request, "fragments/instant.html", context)
+
+
+def _window(table: Table, asked: TimelineQuery) -> _Shown:
+    now_ms = int(timezone.now().timestamp() * 1000)
+    since_ms, until_ms = bounds(asked, now_ms=now_ms)
+    window = _fetch(table, asked, since_ms=since_ms, until_ms=until_ms)
+    is_default = asked.is_following and not asked.range_name
+    if is_default and not window.rows:
+        window = timeline_window(table, limit=LATEST_SHOWN, **_filters(asked))
+        if window.rows:
+            first = min(row.requested_ms for row in window.rows)
+            last = max(row.completed_ms or row.requested_ms for row in window.rows)
+            margin = max(1_000, (last - first) // 30)
+            return _Shown(
+                window=window,
+                since_ms=first - margin,
+                until_ms=last + margin,
+                now_ms=now_ms,
+                is_older=True,
+            )
+    elif is_default and window.total_in_window <= charts.MARKS_MAX:
+        since_ms, until_ms = fitted(
+            [row.requested_ms for row in window.rows],
+            since_ms=since_ms,
+            until_ms=until_ms,
+            now_ms=now_ms,
+        )
+    return _Shown(
+        window=window, since_ms=since_ms, until_ms=until_ms, now_ms=now_ms, is_older=False
+    )
+
+
+def _fetch(
+    table: Table, asked: TimelineQuery, *, since_ms: int, until_ms: int, **more: Any
+) -> TimelineWindow:
+    return timeline_window(
+        table, since=to_instant(since_ms), until=to_instant(until_ms), **_filters(asked), **more
+    )
+
+
+def _filters(asked: TimelineQuery) -> dict[str, Any]:
+    return {
+        "actions": [asked.action] if asked.action else None,
+        "states": [asked.state] if asked.state else None,
+    }
+
+
+def _figure(table: Table, asked: TimelineQuery, shown: _Shown) -> charts.Figure:
+    edges = {"since_ms": shown.since_ms, "until_ms": shown.until_ms, "now_ms": shown.now_ms}
+    if shown.window.total_in_window <= charts.MARKS_MAX:
+        return charts.gantt(shown.window.rows, lane_by=asked.lane_by, **edges)
+    bin_ms = charts.bin_width_ms(shown.since_ms, shown.until_ms)
+    counted = timeline_density(
+        table,
+        since=to_instant(shown.since_ms),
+        until=to_instant(shown.until_ms),
+        by=asked.lane_by.value,
+        bin_ms=bin_ms,
+        **_filters(asked),
+    )
+    cells = [
+        charts.Cell(
+            lane=one.lane or charts.NO_LANE[asked.lane_by],
+            start_ms=one.start_ms,
+            count=one.count,
+            pending=one.pending,
+        )
+        for one in counted
+    ]
+    return charts.density(cells, lane_by=asked.lane_by, bin_ms=bin_ms, **edges)
+
+
+def _summary(shown: _Shown) -> str:
+    total = shown.window.total_in_window
+    words = f"{total:,} in this window"
+    if shown.is_older:
+        return f"the latest {len(shown.window.rows):,}; nothing in the last 24 h"
+    if total > charts.MARKS_MAX:
+        return words + ", counted; zoom in for single instants"
+    return words
+
+
+def _rows(table: Table, asked: TimelineQuery, shown: _Shown) -> dict[str, Any]:
+    if shown.is_older:
+        listed: list[InstantRow] = shown.window.rows[:ROWS_SHOWN]
+        return {"rows": listed, "next_cursor": None}
+    here = _fetch(
+        table,
+        asked,
+        since_ms=shown.since_ms,
+        until_ms=shown.until_ms,
+        limit=ROWS_SHOWN,
+        cursor=asked.cursor or None,
+    )
+    return {"rows": here.rows, "next_cursor": here.next_cursor}
+
+
+def _instant(table: Table, requested_at: str) -> dict[str, Any]:
+    """An instant that is not (or no longer) on the timeline has no detail, but may have lost a conflict."""
+    detail = instant_detail(table, requested_at)
+    operation_id = as_operation_id(detail.operation_ref) if detail else None
+    operation = operation_detail(operation_id) if operation_id else None
+    is_ours = operation is not None and operation.row.table_slug == table.slug
+    return {
+        "side": True,
+        "detail": detail,
+        "requested_at": requested_at,
+        "conflict": conflict_of(table, requested_at),
+        "operation": operation if is_ours else None,
+    }

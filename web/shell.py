@@ -1,0 +1,46 @@
+"""What the frame around every page needs: theme and role. A context processor; it asks the database nothing of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.http import HttpRequest
+from django.utils import timezone
+
+from controlplane.accounts.roles import is_admin, is_viewer
+
+THEME_COOKIE = "sluice_theme"
+_THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    theme: str
+    """Empty follows the system."""
+    user: AbstractBaseUser | AnonymousUser
+
+    @property
+    def now_ms(self) -> int:
+        """The server's clock, so that ages tick right in a browser whose clock is wrong."""
+        return int(timezone.now().timestamp() * 1000)
+
+    @property
+    def is_admin(self) -> bool:
+        return is_admin(self.user)
+
+    @property
+    def role(self) -> str:
+        if self.is_admin:
+            return "admin"
+        return "viewer" if is_viewer(self.user) else "no role"
+
+
+def shell(request: HttpRequest) -> dict[str, Shell]:
+    theme = request.COOKIES.get(THEME_COOKIE, "")
+    return {
+        "shell": Shell(
+            theme=theme if theme in _THEMES else "",
+            user=getattr(request, "user", AnonymousUser()),
+        )
+    }

@@ -1,0 +1,310 @@
+// Live parts. The stream says which kinds of rows changed; each part that shows them fetches its own fragment and is
+// patched in place, row by row. Nothing under the pointer, the focus or the eye moves: new rows wait behind "3 new".
+
+const STALE_MS = 10000;
+const POLL_MS = 5000;
+const HIDDEN_MS = 60000;
+const REOPEN_MS = 15000;
+
+const body = document.body;
+const skew = Number(body.dataset.now || Date.now()) - Date.now();
+const now = () => Date.now() + skew;
+const banner = document.querySelector("[data-banner]");
+const toggle = document.querySelector("[data-live-switch]");
+const word = toggle?.querySelector("[data-live-word]");
+const voice = document.querySelector("[data-announce]");
+
+const parts = [...document.querySelectorAll("[data-live]")].map((element) => ({
+  element,
+  name: element.dataset.live,
+  kinds: new Set((element.dataset.on || "").split(" ")),
+  everyMs: Number(element.dataset.every || 0) * 1000,
+  at: Date.now(),
+  busy: false,
+  again: false,
+}));
+
+let mode = "off";
+let source = null;
+let heardAt = Date.now();
+let polledAt = 0;
+let openedAt = 0;
+let answeredAt = now();
+let missed = 0;
+
+// Refreshing
+
+async function refresh(part, { force = false } = {}) {
+  if (part.busy) {
+    part.again = true;
+    return true;
+  }
+  part.busy = true;
+  let ok = false;
+  try {
+    const query = part.element.hasAttribute("data-with-query") ? location.search : "";
+    const answer = await fetch(part.element.dataset.src + query, { headers: { "X-Sluice-Fragment": part.name } });
+    if (answer.redirected) return location.reload();
+    if (answer.ok) {
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
+      patch(part, fresh, force);
+      answeredAt = now();
+      ok = true;
+    }
+  } catch {
+    ok = false;
+  }
+  part.busy = false;
+  part.at = Date.now();
+  if (part.again) {
+    part.again = false;
+    setTimeout(() => refresh(part), 200);
+  }
+  return ok;
+}
+
+const refreshAll = async () => (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
+
+// Patching
+
+function patch(part, fresh, force) {
+  const held = !force && isHeld(part.element);
+  const waiting = morphChildren(part.element, fresh, held);
+  showArrivals(part, waiting);
+  tick();
+  document.dispatchEvent(new CustomEvent("sluice:patched", { detail: part.name }));
+}
+
+function isHeld(element) {
+  if (element.matches(":hover") || element.contains(document.activeElement)) return true;
+  if ([...element.querySelectorAll(".scroll")].some((box) => box.scrollTop > 0)) return true;
+  const place = element.getBoundingClientRect();
+  return place.top < 0 && place.bottom > 0;
+}
+
+function morph(old, fresh, held) {
+  if (old.nodeName !== fresh.nodeName || old.nodeType !== fresh.nodeType) {
+    old.replaceWith(document.importNode(fresh, true));
+    return 0;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return 0;
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const { name } of [...old.attributes]) {
+    // What a person opened stays open.
+    if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  }
+  return morphChildren(old, fresh, held);
+}
+
+function morphChildren(old, fresh, held) {
+  if (old.hasAttribute("data-rows")) return morphRows(old, fresh, held);
+  const have = [...old.childNodes].filter((node) => !node.dataset || node.dataset.keep === undefined);
+  const want = [...fresh.childNodes];
+  let waiting = 0;
+  want.forEach((node, at) => {
+    if (have[at]) waiting += morph(have[at], node, held);
+    else old.append(document.importNode(node, true));
+  });
+  have.slice(want.length).forEach((node) => node.remove());
+  return waiting;
+}
+
+function morphRows(old, fresh, held) {
+  const have = new Map([...old.children].map((row) => [row.dataset.key, row]));
+  const want = [...fresh.children];
+  let waiting = 0;
+  for (const row of want) {
+    const known = have.get(row.dataset.key);
+    if (known) morph(known, row, held);
+    else waiting += 1;
+  }
+  const wanted = new Set(want.map((row) => row.dataset.key));
+  for (const [key, row] of have) {
+    if (wanted.has(key)) continue;
+    if (held) row.classList.add("is-gone");
+    else row.remove();
+  }
+  if (held) return waiting;
+  want.forEach((row, at) => {
+    let known = have.get(row.dataset.key);
+    if (!known) {
+      known = document.importNode(row, true);
+      known.classList.add("fresh");
+    }
+    if (old.children[at] !== known) old.insertBefore(known, old.children[at] ?? null);
+  });
+  return 0;
+}
+
+function showArrivals(part, waiting) {
+  let pill = part.element.querySelector(":scope > .arrivals");
+  if (!waiting) {
+    pill?.remove();
+    return;
+  }
+  if (!pill) {
+    pill = document.createElement("button");
+    pill.className = "arrivals";
+    pill.type = "button";
+    pill.dataset.keep = "";
+    pill.addEventListener("click", () => refresh(part, { force: true }));
+    part.element.append(pill);
+  }
+  pill.textContent = `${waiting} new`;
+  say(`${waiting} new in ${part.name}`);
+}
+
+let saidAt = 0;
+function say(text) {
+  if (!voice || Date.now() - saidAt < 5000) return;
+  saidAt = Date.now();
+  voice.textContent = text;
+}
+
+// Ages and heartbeats go on by themselves; the server's word replaces them when it comes.
+
+function age(seconds) {
+  const total = Math.max(0, Math.floor(seconds));
+  for (const [unit, size, smaller, part] of [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]]) {
+    if (total < size) continue;
+    const rest = Math.floor((total % size) / part);
+    return `${Math.floor(total / size)} ${unit}${rest ? ` ${rest} ${smaller}` : ""}`;
+  }
+  return `${total} s`;
+}
+
+function setText(element, text) {
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+function tick() {
+  if (mode === "paused") return;
+  const at = now();
+  for (const element of document.querySelectorAll("[data-ago]")) setText(element, age((at - element.dataset.ago) / 1000));
+  for (const element of document.querySelectorAll("[data-beat]")) beat(element, at);
+}
+
+function beat(element, at) {
+  const seconds = (at - element.dataset.beat) / 1000;
+  const tolerance = Number(element.dataset.tolerance);
+  const used = tolerance ? seconds / tolerance : 1;
+  const tone = used > 1 ? "bad" : used > 0.5 ? "warn" : "good";
+  setText(element.querySelector("[data-beat-age]"), age(seconds));
+  setText(element.querySelector("[data-beat-left]"), used > 1 ? "expired, may be rolled back" : `expires in ${age(tolerance - seconds)}`);
+  element.querySelector(".gauge-fill").setAttribute("width", Math.min(100, used * 100).toFixed(1));
+  const gauge = element.querySelector(".gauge");
+  if (!gauge.classList.contains(`tone-${tone}`)) {
+    gauge.setAttribute("class", `gauge tone-${tone}`);
+    const part = parts.find((one) => one.element.contains(element));
+    if (part) setTimeout(() => refresh(part), 300);
+  }
+}
+
+// The stream
+
+function hear(kinds) {
+  heardAt = Date.now();
+  if (mode === "stale") refreshAll();
+  if (mode !== "paused") show("live");
+  if (!kinds.length) return;
+  if (mode === "paused") {
+    missed += 1;
+    show("paused");
+    return;
+  }
+  toggle?.setAttribute("data-pulse", "");
+  setTimeout(() => toggle?.removeAttribute("data-pulse"), 900);
+  const isMeant = (part) => part.kinds.has("*") || kinds.some((kind) => part.kinds.has(kind));
+  parts.filter(isMeant).forEach((part) => refresh(part));
+  document.dispatchEvent(new CustomEvent("sluice:change", { detail: kinds }));
+}
+
+function open() {
+  source?.close();
+  openedAt = Date.now();
+  source = new EventSource(body.dataset.events);
+  source.addEventListener("ping", () => hear([]));
+  source.addEventListener("change", (event) => hear(JSON.parse(event.data).kinds));
+}
+
+function show(next) {
+  mode = next;
+  if (toggle) {
+    toggle.dataset.mode = next;
+    toggle.setAttribute("aria-pressed", String(next === "paused"));
+  }
+  setText(word, { live: "Live", stale: "Polling", off: "Connecting", paused: missed ? `Paused, ${missed} behind` : "Paused" }[next]);
+  if (banner && next !== "stale") banner.hidden = true;
+}
+
+function warn(text) {
+  if (!banner) return;
+  banner.hidden = false;
+  setText(banner, text);
+}
+
+async function watch() {
+  if (mode === "paused" || document.hidden) return;
+  const silentMs = Date.now() - heardAt;
+  if (silentMs > STALE_MS) {
+    show("stale");
+    if (source?.readyState !== EventSource.OPEN && Date.now() - openedAt > REOPEN_MS) open();
+    if (Date.now() - polledAt > POLL_MS) {
+      polledAt = Date.now();
+      const ok = await refreshAll();
+      document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
+      if (mode !== "stale") return;
+      warn(ok
+        ? `No live events for ${age((Date.now() - heardAt) / 1000)}. This page asks every 5 seconds instead.`
+        : `The server does not answer. What you see is from ${new Date(answeredAt).toISOString().slice(11, 19)} UTC; trying again.`);
+    }
+    return;
+  }
+  parts.filter((part) => part.everyMs && Date.now() - part.at > part.everyMs).forEach((part) => refresh(part));
+}
+
+function pause() {
+  if (mode === "paused") {
+    missed = 0;
+    show("live");
+    refreshAll();
+    document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
+  } else {
+    show("paused");
+  }
+}
+
+if (body.dataset.events && parts.length) {
+  show("off");
+  open();
+  setInterval(() => { tick(); watch(); }, 1000);
+  toggle?.addEventListener("click", pause);
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest("input, textarea, select");
+    if (event.key === "p" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
+  });
+  // Rows that waited for the pointer to leave.
+  for (const part of parts) {
+    part.element.addEventListener("sluice:refresh", () => refresh(part, { force: true }));
+    part.element.addEventListener("pointerleave", () => {
+      if (mode !== "paused" && part.element.querySelector(":scope > .arrivals")) refresh(part);
+    });
+  }
+  let hiding = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) {
+      hiding = setTimeout(() => { source?.close(); source = null; }, HIDDEN_MS);
+    } else if (!source) {
+      heardAt = Date.now();
+      open();
+      if (mode !== "paused") refreshAll();
+    }
+  });
+}
+tick();

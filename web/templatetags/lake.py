@@ -1,0 +1,197 @@
+"""How the dashboard writes instants, ages, sizes and states: filters return text, tags render one small template.
+
+Everything here is given untrusted text and returns plain strings or template context; nothing is marked safe.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import template
+
+register = template.Library()
+
+_STATES = {
+    # state: (word, icon, tone); the icon is a symbol of static/web/icons.svg, the tone a class of base.css.
+    "requested": ("requested", "requested", "quiet"),
+    "inflight": ("inflight", "inflight", "busy"),
+    "completed": ("completed", "completed", "good"),
+    "failed": ("failed", "failed", "bad"),
+    "rolled_back": ("rolled back", "undone", "undone"),
+    "conflicted": ("conflicted", "conflict", "bad"),
+    "queued": ("queued", "requested", "quiet"),
+    "launching": ("launching", "inflight", "busy"),
+    "starting": ("starting", "inflight", "busy"),
+    "running": ("running", "inflight", "busy"),
+    "cancelling": ("cancelling", "undone", "undone"),
+    "rolling_back": ("rolling back", "undone", "undone"),
+    "succeeded": ("succeeded", "completed", "good"),
+    "cancelled": ("cancelled", "undone", "undone"),
+    "unknown": ("unknown", "suspect", "warn"),
+    "alive": ("alive", "completed", "good"),
+    "suspect": ("suspect", "suspect", "warn"),
+    "expired": ("expired", "expired", "bad"),
+    "gone": ("gone", "undone", "quiet"),
+    "up": ("answering", "completed", "good"),
+    "draining": ("draining", "inflight", "busy"),
+    "down": ("not answering", "failed", "bad"),
+    "winner": ("winner", "completed", "good"),
+    "loser": ("loser", "failed", "bad"),
+}
+
+
+@register.inclusion_tag("components/status.html")
+def status(state: object, word: str = "") -> dict[str, str]:
+    """One badge for every state: icon, word and colour, never colour alone."""
+    known_word, icon, tone = _STATES.get(str(state), (str(state), "suspect", "quiet"))
+    return {"word": word or known_word, "icon": icon, "tone": tone, "state": str(state)}
+
+
+@register.inclusion_tag("components/moment.html")
+def moment(value: object, style: str = "time") -> dict[str, Any]:
+    """A `<time>` in UTC. Styles: `time` (clock), `full` (date and clock), `ago` (ticks in the browser)."""
+    at = _moment(value)
+    if at is None:
+        return {"at": None}
+    return {
+        "at": at,
+        "iso": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "ms": int(at.timestamp() * 1000),
+        "clock": at.strftime("%H:%M:%S"),
+        "millis": f"{at.microsecond // 1000:03d}",
+        "date": at.strftime("%-d %b %Y"),
+        "style": style,
+        "ago": age((datetime.now(UTC) - at).total_seconds()) if style == "ago" else "",
+    }
+
+
+@register.inclusion_tag("components/gauge.html")
+def gauge(share: float | None, tone: str = "good", label: str = "") -> dict[str, Any]:
+    """A thin horizontal bar, drawn as SVG because the policy refuses inline styles."""
+    bounded = max(0.0, min(1.0, float(share or 0.0)))
+    return {"width": round(bounded * 100, 2), "tone": tone, "label": label}
+
+
+@register.inclusion_tag("components/icon.html")
+def icon(name: str) -> dict[str, str]:
+    return {"name": name}
+
+
+@register.filter
+def age(seconds: float | timedelta | None) -> str:
+    """`4 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    if seconds is None:
+        return "never"
+    total = int(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+    sign, total = ("-" if total < 0 else ""), abs(total)
+    if total < 60:
+        return f"{sign}{total} s"
+    for unit, size, smaller, smaller_size in (
+        ("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1),
+    ):  # fmt: skip
+        if total >= size:
+            rest = total % size // smaller_size
+            return f"{sign}{total // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    raise AssertionError(total)
+
+
+@register.filter
+def took(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return ""
+    if milliseconds < 1_000:
+        return f"{int(milliseconds)} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 60_000 else age(milliseconds / 1000)
+
+
+@register.filter
+def size(bytes_count: float | None) -> str:
+    """Decimal units: `812 B`, `4.1 kB`, `1.3 GB`."""
+    if bytes_count is None:
+        return ""
+    value = float(bytes_count)
+    if value < 1000:
+        return f"{int(value)} B"
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
+        value /= 1000
+        if value < 999.95 or unit == "PB":
+            return f"{value:.1f} {unit}"
+    raise AssertionError(bytes_count)
+
+
+@register.filter
+def count(number: float | None) -> str:
+    """Thousands set apart by a thin space that does not break."""
+    return "" if number is None else f"{number:,.0f}".replace(",", "\u202f")
+
+
+@register.filter
+def percent(number: float | None) -> str:
+    if number is None:
+        return ""
+    # Never round to a full hundred: one missing row is what the reader looks for.
+    shown = min(number, 99.9) if number < 100 else number
+    return f"{shown:.1f}%".replace(".0%", "%")
+
+
+@register.filter
+def duration(row: Any) -> str:
+    """From requested to completed."""
+    if row.completed_ms is None:
+        return ""
+    return took(max(0, row.completed_ms - row.requested_ms))
+
+
+@register.filter
+def middle(text: object, length: int = 28) -> str:
+    """Long ids keep both ends, which is where they differ."""
+    value = str(text)
+    if len(value) <= length:
+        return value
+    head = (length - 1) // 2
+    return f"{value[:head]}…{value[-(length - 1 - head) :]}"
+
+
+@register.filter
+def pretty_json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def words(name: object) -> str:
+    return str(name).replace("_", " ")
+
+
+@register.filter
+def divided_by(value: float | None, by: float) -> float:
+    return (value or 0) / by
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: object) -> str:
+    """The page's query string with some values changed; an empty value removes the key."""
+    asked = context["request"].GET.copy()
+    for key, value in changes.items():
+        if value in (None, ""):
+            asked.pop(key, None)
+        else:
+            asked[key] = str(value)
+    return f"?{asked.urlencode()}" if asked else "?"
+
+
+def _moment(value: object) -> datetime | None:
+    match value:
+        case datetime():
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
+        case int() | float():
+            return datetime.fromtimestamp(value / 1000, UTC)
+        case str() if value.isdigit() and len(value) in (14, 17):
+            try:
+                at = datetime.strptime(value[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            except ValueError:
+                return None
+            return at + timedelta(milliseconds=int(value[14:] or 0))
+        case _:
+            return None

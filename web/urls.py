@@ -1,0 +1,45 @@
+"""Addresses of the pages and of their fragments."""
+
+from __future__ import annotations
+
+from django.contrib.auth import views as auth_views
+from django.urls import path, re_path
+
+from web import events
+from web.pages import demo, live, operation, rollback, tables, timeline
+
+_INSTANT = r"(?P<{name}>[0-9]{{14}}(?:[0-9]{{3}})?)"
+
+urlpatterns = [
+    path("", tables.tables, name="tables"),
+    path("tables/rows", tables.tables_rows, name="tables-rows"),
+    path("go", tables.go, name="go"),
+    path("login/", auth_views.LoginView.as_view(template_name="pages/login.html"), name="login"),
+    path("logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("events/", events.all_events, name="events-all"),
+    path("events/<slug:slug>", events.table_events, name="events"),
+    path("t/<slug:slug>/live", live.live, name="live"),
+    path("t/<slug:slug>/live/<slug:part>", live.live_part, name="live-part"),
+    path("t/<slug:slug>/demo/<slug:button>", demo.demo, name="demo"),
+    path("t/<slug:slug>/timeline", timeline.timeline, name="timeline"),
+    path("t/<slug:slug>/timeline/figure", timeline.figure, name="timeline-figure"),
+    path("t/<slug:slug>/timeline/rows", timeline.rows, name="timeline-rows"),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/timeline/instant/{_INSTANT.format(name='requested_at')}$",
+        timeline.instant,
+        name="timeline-instant",
+    ),
+    path("t/<slug:slug>/rollback", rollback.rollback, name="rollback"),
+    path("t/<slug:slug>/rollback/choices", rollback.choices, name="rollback-choices"),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/rollback/{_INSTANT.format(name='instant')}$",
+        rollback.rollback_plan,
+        name="rollback-plan",
+    ),
+    path("t/<slug:slug>/operations/<uuid:operation_id>", operation.operation, name="operation"),
+    path(
+        "t/<slug:slug>/operations/<uuid:operation_id>/state",
+        operation.operation_state,
+        name="operation-state",
+    ),
+]
