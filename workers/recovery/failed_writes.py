@@ -13,6 +13,7 @@ import logging
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import RollbackRefused
 from workers.markers.store import delete_markers, pending_marker_instants
@@ -29,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
     """Raises LockTimeout. Idempotent; any number of writers may do it at once (bug B1)."""
+    _finish_decided(table, options)
     for instant in list(table.timeline().pending()):
         if instant.action is Action.ROLLBACK:
             resume(table, instant.requested_at, options)
@@ -45,6 +47,16 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
         outcomes.append(outcome)
     _sweep(table)
     return outcomes
+
+
+def _finish_decided(table: Table, options: WriteOptions) -> None:
+    """Publish what crashed writers had decided; the lock is taken only when there is one."""
+    for instant in table.timeline().pending():
+        decision = decisions.read(table.storage, instant.requested_at)
+        if isinstance(decision, CommitDecision):
+            with table_lock(table, options).held():
+                settled_timeline(table)
+            return
 
 
 def _dead(table: Table) -> list[tuple[Instant, str]]:

@@ -32,6 +32,7 @@ from workers.timeline.metadata import (
     encode_rollback_metadata,
     read_rollback_plan,
 )
+from workers.timeline.timeline import Timeline
 
 Progress = Callable[[int, int], None]
 """(files done, files in all)."""
@@ -117,9 +118,8 @@ def _prepare(
         if target.is_completed and request.is_only_pending:
             return RollbackOutcome(request.target, None, is_committed=True)
         by = _decided_by(table, request.target)
-        if by is not None and timeline.find(by) is not None:
-            plan_file = _stored_plan(table, by) or _plan_file(table, target)
-            return _Prepared(by, plan_file)
+        if by is not None and (standing := _standing_rollback(table, timeline, request.target)):
+            return standing
         if by is None:
             _check(plan_rollback(table, request.target), request)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
@@ -133,6 +133,16 @@ def _prepare(
         stop_points.reach("rollback_after_decision", writer=request.by)
         transitions.start(table.storage, asked)
     return _Prepared(requested_at, plan_file)
+
+
+def _standing_rollback(table: Table, timeline: Timeline, target: InstantTime) -> _Prepared | None:
+    """The rollback of `target` on the timeline, pending or complete: never a second one (RB2)."""
+    for instant in timeline.instants:
+        if instant.action is Action.ROLLBACK and instant.requested_at > target:
+            plan = _stored_plan(table, instant.requested_at)
+            if plan is not None and plan.target == target:
+                return _Prepared(instant.requested_at, plan)
+    return None
 
 
 def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:

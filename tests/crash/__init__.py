@@ -1,0 +1,1 @@
+"""Processes that die at every call of the storage port."""

@@ -1,0 +1,1 @@
+"""What tests share: storages, clocks, tables told as stories, the referee."""

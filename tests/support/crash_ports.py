@@ -1,0 +1,49 @@
+"""Ports of a world that stands still: time moves when somebody sleeps, ids count up, nothing runs
+by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workers.ports import Ports, Repetition
+
+START_MS = 1_790_000_000_000
+
+
+class StillClock:
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_s(self) -> float:
+        return self._now_ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self._now_ms += max(1, int(seconds * 1000))
+
+
+class CountingIds:
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._count = 0
+
+    def token(self) -> str:
+        self._count += 1
+        return f"{self._prefix}{self._count}"
+
+
+class StillScheduler:
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+        return _Never()
+
+
+class _Never:
+    def stop(self) -> None:
+        return None
+
+
+def still_ports(clock: StillClock, *, prefix: str) -> Ports:
+    return Ports(clock, CountingIds(prefix), StillScheduler())

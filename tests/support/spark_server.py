@@ -1,0 +1,44 @@
+"""One Spark Connect server for all tests of a process, started when the first of them needs it."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from workers.spark.connect_server import ConnectServer, start_connect_server, stop_connect_server
+from workers.spark.session import connect_session
+
+
+@cache
+def shared_server() -> ConnectServer:
+    work_dir = Path(tempfile.mkdtemp(prefix="sluice-spark-"))
+    server = start_connect_server(work_dir, heap="1g")
+
+    def stop() -> None:
+        stop_connect_server(server)
+        shutil.rmtree(work_dir, ignore_errors=True)
+
+    atexit.register(stop)
+    return server
+
+
+@contextmanager
+def new_session() -> Iterator[SparkSession]:
+    spark = connect_session(
+        shared_server().remote,
+        session_id=str(uuid.uuid4()),
+        user_id="tests",
+        settings={"spark.sql.shuffle.partitions": "4"},
+    )
+    try:
+        yield spark
+    finally:
+        spark.stop()
