@@ -31,7 +31,12 @@ from workers.timeline.metadata import read_rollback_targets
 from workers.write.client import WriteRequest
 
 SCHEMA = pa.schema(
-    [("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("part", pa.string())]
+    [
+        pa.field("id", pa.string()),
+        pa.field("ts", pa.int64()),
+        pa.field("city", pa.string()),
+        pa.field("part", pa.string()),
+    ]
 )
 FIRST = pa.table(
     {
@@ -222,7 +227,7 @@ def _rows(files: Files, now_ms: int) -> Rows:
 
 
 def _plain(rows: list[dict[str, object]]) -> Rows:
-    return sorted(tuple(row[name] for name in SCHEMA.names) for row in rows)  # type: ignore[type-var]
+    return sorted(tuple(row[name] for name in SCHEMA.names) for row in rows)
 
 
 def _was_decided(operation: Operation, crashed: Files, start: Files) -> bool:

@@ -84,7 +84,7 @@ def _version_order(versions: pa.Table, codes: _Positions, ordering: str | None) 
         return np.argsort(codes, kind="stable")
     ranks = pc.rank(
         _single(versions.column(ordering)),
-        sort_keys=[("", "ascending", "at_start")],
+        sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
         tiebreaker="dense",
     )
     return np.lexsort((np.arange(len(codes)), ranks.to_numpy(), codes))
