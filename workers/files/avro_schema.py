@@ -106,6 +106,17 @@ class Struct:
 AvroType = Scalar | ListOf | MapOf | AnyOf | Struct
 
 
+def record_of_json(text: str) -> dict[str, Any]:
+    """A record schema as the dict it is written as. Raises MalformedTable."""
+    try:
+        avro = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedTable("schema is not json", text=text[:200]) from error
+    if not isinstance(avro, dict) or not isinstance(avro.get("fields"), list):
+        raise MalformedTable("schema is not an avro record", text=text[:200])
+    return avro
+
+
 def parse_record(avro: Mapping[str, Any]) -> Struct:
     """The tree of a table's record schema.
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.avro_container import parsed
-from workers.files.avro_schema import arrow_fields, parse_record
+from workers.files.avro_schema import arrow_fields, parse_record, record_of_json
 from workers.files.base_file import AVRO_SCHEMA_KEY, Codec, write_parquet
 from workers.files.delete_record import DELETE_LIST, DeleteRecord
 
@@ -84,7 +84,7 @@ class AvroData:
 
     def table(self) -> pa.Table:
         """Raises MalformedTable, UnsupportedTable for a type that Arrow columns cannot hold."""
-        tree = parse_record(json.loads(self.avro_schema))
+        tree = parse_record(record_of_json(self.avro_schema))
         schema = pa.schema(arrow_fields(tree.fields))
         try:
             rows = list(_avro_rows(self.content, _physical(self.avro_schema)))

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from workers.errors import InvalidInput, MalformedTable
-from workers.files.avro_schema import Struct, arrow_fields, parse_record
+from workers.errors import InvalidInput
+from workers.files.avro_schema import Struct, arrow_fields, parse_record, record_of_json
 from workers.files.meta_columns import META_COLUMNS
 from workers.schema.from_arrow import avro_field
 
@@ -36,17 +36,11 @@ class TableSchema:
     @classmethod
     def from_avro_json(cls, text: str) -> TableSchema:
         """Raises MalformedTable, UnsupportedTable."""
-        try:
-            avro = json.loads(text)
-        except ValueError as error:
-            raise MalformedTable("schema is not json", text=text[:200]) from error
-        if not isinstance(avro, dict) or not isinstance(avro.get("fields"), list):
-            raise MalformedTable("schema is not an avro record", text=text[:200])
-        return cls.from_avro(avro)
+        return cls.from_avro(record_of_json(text))
 
     @classmethod
     def from_avro(cls, avro: dict[str, Any]) -> TableSchema:
-        fields = [one for one in avro["fields"] if one.get("name") not in META_COLUMNS]
+        fields = [one for one in avro["fields"] if _name(one) not in META_COLUMNS]
         return cls(json.dumps({**avro, "fields": fields}, separators=(",", ":")))
 
     @classmethod
@@ -91,3 +85,7 @@ class TableSchema:
         return TableSchema.from_avro(
             {**avro, "fields": [one for one in avro["fields"] if one["name"] in columns]}
         )
+
+
+def _name(field: Any) -> Any:
+    return field.get("name") if isinstance(field, dict) else None

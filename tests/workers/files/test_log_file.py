@@ -178,8 +178,13 @@ def test_a_whole_block_that_makes_no_sense_is_an_error_and_not_a_loss(
     with pytest.raises(MalformedTable, match="delete block"):
         logged(storage, encode_block(BlockType.DELETE, {0: FIRST}, struct.pack(">ii", 3, 9)))
     header = {int(HeaderKey.INSTANT_TIME): FIRST, int(HeaderKey.SCHEMA): SCHEMA.avro_json}
-    for kind in (BlockType.PARQUET_DATA, BlockType.AVRO_DATA):
-        [block] = logged(storage, encode_block(kind, header, b"no rows"))
+    damaged = [
+        encode_block(BlockType.PARQUET_DATA, header, b"no rows"),
+        encode_block(BlockType.AVRO_DATA, header, b"no rows"),
+        encode_block(BlockType.AVRO_DATA, {**header, 2: "{"}, struct.pack(">ii", 3, 0)),
+    ]
+    for encoded in damaged:
+        [block] = logged(storage, encoded)
         assert isinstance(block, ParquetData | AvroData)
         with pytest.raises(MalformedTable):
             block.table()
