@@ -1,6 +1,4 @@
-"""Who may ask the marker server for what: a token per table and instant, an admin token, or
-loopback by leave.
-"""
+"""Who may ask the marker server: by token per instant, by admin token, or loopback by leave."""
 
 from __future__ import annotations
 

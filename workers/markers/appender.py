@@ -1,5 +1,4 @@
-"""The storage side of batching: appends to the MARKERS<i> files of one directory, between two
-looks at the fence.
+"""The storage side of batching: appends to one directory's files between two looks at the fence.
 
 Called from threads, one at a time per file. An append costs the same however much the files hold
 already.
@@ -41,8 +40,7 @@ class MarkersAppender:
         return found
 
     def write(self, index: int, names: Sequence[str]) -> tuple[str, ...]:
-        """Make `names` durable in file `index`; returns what became a marker by the way, see
-        `_appended`.
+        """Make `names` durable in file `index`; returns what became a marker by the way.
 
         Raises InstantRolledBack, MarkersVanished, and whatever storage raises.
         """
@@ -64,8 +62,7 @@ class MarkersAppender:
         return finished
 
     def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int]:
-        """Names and bytes added. A half line that a crash left is ended first, so that it never
-        merges with a name.
+        """Names and bytes added, after ending a half line so that it never merges with a name.
 
         Where only its newline was missing it is a marker from now on: readers will count it, so
         memory must too.

@@ -1,5 +1,4 @@
-"""What writers of markers share: the port that the write path calls, and the settings that travel
-to executors.
+"""The port that the write path calls for markers, and the settings that travel to executors.
 
 Contract: when `create` or `create_all` returns, the markers are durable and the instant was
 undecided afterwards, so whoever decides a rollback later sees them. The data file may be opened

@@ -43,9 +43,7 @@ class BatchSettings:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Requests that share a fate. `done` carries the error as a value: not everybody stays to
-    hear it.
-    """
+    """Requests that share a fate; `done` has an error as value, not everybody stays to hear it."""
 
     since_s: float
     done: asyncio.Future[LakehouseError | None]
@@ -54,9 +52,7 @@ class _Batch:
 
 
 class MarkerDirectory:
-    """The server's memory of one marker directory: a cache of storage, loaded on the first
-    request.
-    """
+    """The server's cache of one marker directory on storage, loaded on the first request."""
 
     def __init__(
         self,
@@ -107,8 +103,7 @@ class MarkerDirectory:
         return self._pending is None and not self._flushes and self._users == 0
 
     async def create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
-        """Make `names` durable; for each whether this request, or an earlier one with its id,
-        created it.
+        """Make `names` durable; for each whether this request, or an earlier try of it, created it.
 
         Raises MarkerServerBusy, InstantRolledBack, MarkerRefused when the flush failed.
         """
@@ -174,9 +169,7 @@ class MarkerDirectory:
         self.counts_by_file = {index: len(names) for index, names in found.by_file.items()}
 
     def _batch_for(self, count: int) -> _Batch:
-        """The batch that a request of `count` names joins. Every request does: the fence is
-        looked at per batch.
-        """
+        """The batch that a request of `count` names joins; known names too, to meet the fence."""
         batch = self._pending
         if batch is None:
             future = asyncio.get_running_loop().create_future()

@@ -1,5 +1,4 @@
-"""Markers through the marker server, over HTTP, with nothing but the standard library: it runs on
-executors.
+"""Markers through the marker server, over HTTP by the standard library: it runs on executors.
 
 A request keeps its id over all its attempts, so a lost answer costs nothing: the server gives the
 first answer again. The server may be away for some seconds while it is restarted; after the retry
@@ -33,9 +32,7 @@ _TRANSIENT = frozenset({500, 502, 503, 504})
 
 
 class ServerMarkers:
-    """MarkerWriter that asks the server at `url`. Safe to share between threads, each has its
-    own connection.
-    """
+    """MarkerWriter that asks the server at `url`; threads share it, each with its connection."""
 
     def __init__(
         self,

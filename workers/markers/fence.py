@@ -21,9 +21,7 @@ _PENDING_ENDINGS = (".requested", ".inflight")
 
 
 def is_fenced(storage: Storage, instant: InstantTime) -> bool:
-    """True once the instant is decided, committed or rolled back: nothing may be added to it any
-    more.
-    """
+    """True once the instant is decided, either way: nothing may be added to it any more."""
     return storage.info(f"{_DECISIONS}/{checked_instant(instant)}") is not None
 
 
@@ -34,9 +32,7 @@ def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
 
 
 def is_settled(storage: Storage, instant: InstantTime) -> bool:
-    """True when the markers may be deleted: decided by us, or no longer pending for a foreign
-    writer.
-    """
+    """True when markers may go: decided by us, or no longer pending for a foreign writer."""
     if is_fenced(storage, instant):
         return True
     names = [

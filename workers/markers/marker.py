@@ -76,9 +76,7 @@ def parse_marker(text: str) -> Marker:
 
 
 def checked_name(text: str) -> str:
-    """`text` itself when it is a marker's name, for those who handle thousands. Raises
-    InvalidInput.
-    """
+    """`text` itself when it names a marker, for those who handle thousands. Raises InvalidInput."""
     _matched(text)
     return text
 
@@ -98,9 +96,7 @@ def markers_directory_path(location: str, instant: InstantTime) -> str:
 
 
 def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
-    """Table location and instant of a `markerdirpath`. Raises InvalidInput when it breaks the
-    grammar.
-    """
+    """Table location and instant of a `markerdirpath`. Raises InvalidInput outside the grammar."""
     path = re.sub(r"\Afile:(?://)?(?=/)", "", text)  # Hadoop writes a local path in this way.
     match = _DIRECTORY.match(path) if len(path) <= 2 * _NAME_BYTES_MAX else None
     if match is None:
@@ -109,9 +105,7 @@ def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
 
 
 def normal_location(location: str) -> str:
-    """One spelling per location, by text alone, so that a token and a request speak of the same
-    table.
-    """
+    """One spelling per location, by text alone: a token and a request speak of the same table."""
     return posixpath.normpath(location)
 
 

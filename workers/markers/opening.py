@@ -23,8 +23,7 @@ def open_markers(
     retry_window_s: float = RETRY_WINDOW_S,
     ports: Ports | None = None,
 ) -> MarkerWriter:
-    """The writer that `settings` ask for; without a server's address direct markers, with a
-    warning.
+    """The writer that `settings` ask for; without a server's address direct, with a warning.
 
     A server that is named but away is an error, after the retry window: markers of one instant in
     two places are readable, but a writer that silently went another way than it was told is not

@@ -51,9 +51,7 @@ def start_server(
     log_path: str | Path,
     options: Sequence[str] = (),
 ) -> int:
-    """Start a server in a process group of its own and return its pid at once; `probe` says when
-    it answers.
-    """
+    """Start a server in its own process group; returns at once, `probe` says when it answers."""
     command = [sys.executable, "-m", _MODULE, "--port", str(port), "--secret-env", SECRET_VARIABLE]
     for root in roots:
         command += ["--root", str(root)]
@@ -106,9 +104,7 @@ def sample(url: str, secret: str, timeout_s: float) -> Mapping[str, object] | No
 
 
 def drain(url: str, secret: str, timeout_s: float) -> bool:
-    """Make the server refuse creates and flush what it has; True when nothing waits there any
-    more.
-    """
+    """Make the server refuse creates and flush; True when nothing waits there any more."""
     token = mint_admin_token(secret)
     answer = _asked(url, "POST", "/drain", token=token, timeout_s=timeout_s)
     return answer is not None and answer.get("drained") is True
@@ -125,9 +121,7 @@ def is_server(pid: int, *, port: int) -> bool:
 
 
 def stop(pid: int, *, port: int, timeout_s: float = 10.0, clock: Clock | None = None) -> bool:
-    """Ask the server to end, and kill it when it does not; False when `pid` is no marker server
-    on `port`.
-    """
+    """End the server, by force if need be; False when `pid` is no marker server on `port`."""
     if not is_server(pid, port=port):
         _reap(pid)
         return False

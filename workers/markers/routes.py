@@ -1,5 +1,4 @@
-"""The marker server's routes: Hudi's marker REST surface, creation in bulk, and what its
-operators ask.
+"""The marker server's routes: Hudi's marker REST surface, bulk creation, and operations.
 
 Answers a create only after it is durable. Never touches anything but marker directories of tables
 below its roots.
@@ -15,6 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -39,6 +39,7 @@ from workers.markers.statistics import Statistics
 _BODY_BYTES_MAX = 8 << 20
 _DRAIN_MAX_S = 60.0
 _RETRY_AFTER_S = 1
+_FORM = "application/x-www-form-urlencoded"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _STATUS: tuple[tuple[type[LakehouseError], int], ...] = (
     (InvalidInput, 400),
@@ -111,7 +112,7 @@ class MarkerServer:
         started_s = self._clock.monotonic_s()
         asked = dict(request.query)
         directory = await self._find(request, asked)
-        names = _listed_names(await request.text())
+        names = _listed_names(await _body(request))
         results = await self._create(directory, names, asked)
         self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
         return _json(results, result="created" if "created" in results else "exists")
@@ -131,9 +132,7 @@ class MarkerServer:
         return _json(await self._in_pool(_exists, directory))
 
     async def delete_directory(self, request: web.Request) -> web.Response:
-        """Only for an instant that is settled: a pending one's markers are all that a rollback
-        has.
-        """
+        """Only for a settled instant: the markers of a pending one are all that a rollback has."""
         directory = await self._find(request, await _parameters(request))
         self._statistics.requests["deleted"] += 1
         if not await self._in_pool(_is_settled, directory):
@@ -165,9 +164,7 @@ class MarkerServer:
         )
 
     async def drain(self, request: web.Request) -> web.Response:
-        """Refuse creates from now on, answer when every marker is flushed; stopping loses
-        nobody's time then.
-        """
+        """Refuse creates from now on and answer when every marker is flushed."""
         self._access.check_admin(request)
         self._is_draining = True
         try:
@@ -239,21 +236,25 @@ def _json(content: object, *, result: str | None = None, status: int = 200) -> w
 
 
 async def _parameters(request: web.Request) -> dict[str, str]:
-    """From the query, where Hudi's clients put them, or from a form; the query has the last
-    word.
-    """
-    form = {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
-    return {**form, **request.query}
+    """From the query, where Hudi's clients put them, or a form; the query has the last word."""
+    if request.content_type != _FORM:
+        return dict(request.query)
+    return {**dict(parse_qsl(await _body(request))), **request.query}
+
+
+async def _body(request: web.Request) -> str:
+    try:
+        return (await request.read()).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("body is not UTF-8") from error
 
 
 def _listed_names(body: str) -> list[str]:
-    """A JSON list, or one name a line. Raises InvalidInput: one bad name refuses all, before any
-    is written.
-    """
+    """A JSON list, or one name a line; one bad name refuses all. Raises InvalidInput."""
     if body.lstrip().startswith("["):
         try:
             listed = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput("body is no JSON list") from error
         if not all(isinstance(name, str) for name in listed):
             raise InvalidInput("a marker name is not text")

@@ -7,6 +7,7 @@ lines are skipped. Appending never rewrites.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from workers.markers.marker import (
 from workers.storage.base import Storage
 
 _MARKERS_FILE = re.compile(r"MARKERS([0-9]{1,6})\Z")
+_DELETE_ATTEMPTS = 5
 _TAIL_BYTES = 4_096  # More than the longest name.
 
 
@@ -70,7 +72,14 @@ def has_markers_directory(storage: Storage, instant: InstantTime) -> bool:
 
 def delete_markers(storage: Storage, instant: InstantTime) -> None:
     """Remove the instant's marker directory; absent is fine."""
-    storage.delete_tree(markers_directory(instant))
+    for _ in range(_DELETE_ATTEMPTS - 1):
+        try:
+            return storage.delete_tree(markers_directory(instant))
+        except OSError as error:
+            # A request that was already past the fence may add a file while we delete.
+            if error.errno != errno.ENOTEMPTY:
+                raise
+    return storage.delete_tree(markers_directory(instant))
 
 
 def pending_marker_instants(storage: Storage) -> tuple[InstantTime, ...]:
@@ -123,8 +132,7 @@ def unfinished_tail(storage: Storage, instant: InstantTime, index: int) -> str:
 
 
 def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_bytes: int) -> None:
-    """Take back names that nobody was told of, where the directory of a decided instant came back
-    through them.
+    """Take back names nobody was told of that brought a decided instant's directory back.
 
     Only a file without any other line goes: older lines may be what a rollback still has to read.
     Whatever is added after the decision is never acknowledged, so nothing that matters can slip

@@ -1,0 +1,134 @@
+"""The grammar of markers: whatever gets through may be deleted by a rollback."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.errors import InvalidInput
+from workers.markers import IOType, Marker, markers_directory, parse_marker
+from workers.markers.marker import parse_markers_directory
+
+SEED_EXAMPLE = (
+    "91245ce3-bb82-4f9f-969e-343364159174-0_140-579-0_20210820173605.parquet.marker.CREATE"
+)
+GOOD = """
+f.parquet.marker.CREATE
+2021/08/20/f.parquet.marker.MERGE
+origin=EWR/.00000001-0000-0000-0000-000000000000-0_20240101000000000.log.1_0-0-0.marker.CREATE
+by å/ø.parquet.marker.APPEND
+event_date=2024-01-01/f_1-2-3_20240101000000000.parquet.marker.CREATE
+""".strip().splitlines()
+BAD = [
+    "",
+    "f.parquet",
+    ".marker.CREATE",
+    "f.parquet.marker.create",
+    "f.parquet.marker.DELETE",
+    "f.parquet.marker.CREATE\n",
+    "f.parquet.marker.CREATE/",
+    "../f.parquet.marker.CREATE",
+    "a/../../f.parquet.marker.CREATE",
+    "a/./f.parquet.marker.CREATE",
+    "a//f.parquet.marker.CREATE",
+    "/etc/passwd.marker.CREATE",
+    "...marker.CREATE",
+    "..marker.CREATE",
+    ".hoodie/hoodie.properties.marker.CREATE",
+    "a/.hoodie/timeline/x.marker.CREATE",
+    ".hoodie.marker.CREATE",
+    "a.marker.CREATE/f.marker.CREATE",
+    "f.marker.CREATE.marker.MERGE",
+    "a%2e%2e/f.marker.CREATE",
+    "a\\f.marker.CREATE",
+    "a*/f.marker.CREATE",
+    "a'b.marker.CREATE",
+    'a"b.marker.CREATE',
+    "a\x00b.marker.CREATE",
+    "a\tb.marker.CREATE",
+    "a\x85b.marker.CREATE",
+    "a\u2028b.marker.CREATE",
+    "a\udc80b.marker.CREATE",
+    "x" * 250 + ".marker.CREATE",
+    "/".join(["p" * 200] * 20) + "/f.marker.CREATE",
+]
+
+
+@pytest.mark.parametrize("text", [*GOOD, SEED_EXAMPLE])
+def test_a_name_parses_and_comes_back_unchanged(text: str) -> None:
+    assert parse_marker(text).name == text
+
+
+def test_the_seeds_example_names_its_data_file() -> None:
+    marker = parse_marker(f"2021/08/20/{SEED_EXAMPLE}")
+
+    assert marker.partition == "2021/08/20"
+    assert marker.data_path == "2021/08/20/" + SEED_EXAMPLE.removesuffix(".marker.CREATE")
+    assert marker.io_type is IOType.CREATE
+
+
+@pytest.mark.parametrize("text", BAD, ids=ascii)
+def test_a_name_outside_the_grammar_never_becomes_a_marker(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_marker(text)
+
+
+@pytest.mark.parametrize(
+    ("partition", "file"),
+    [("", "a/f.parquet"), ("a/", "f"), ("..", "f"), ("/a", "f"), ("a", ""), ("", ".hoodie")],
+)
+def test_parts_that_would_name_another_file_are_refused(partition: str, file: str) -> None:
+    with pytest.raises(InvalidInput):
+        Marker(partition, file, IOType.CREATE)
+
+
+@given(st.text(max_size=40), st.sampled_from(IOType))
+def test_whatever_parses_stays_inside_the_table(text: str, io_type: IOType) -> None:
+    name = f"{text}.marker.{io_type}"
+    try:
+        marker = parse_marker(name)
+    except InvalidInput:
+        return
+
+    parts = marker.data_path.split("/")
+    assert marker.name == name
+    assert not {"", ".", "..", ".hoodie"} & set(parts)
+    assert not set("*'\"%\\\n\r\x00") & set(name)
+
+
+def test_a_markers_directory_tells_table_and_instant() -> None:
+    relative = markers_directory("20240101000000000")
+
+    assert relative == ".hoodie/.temp/20240101000000000"
+    for spelling in (
+        f"/data/t/{relative}",
+        f"file:/data/t/{relative}",
+        f"file:///data/t/{relative}",
+    ):
+        assert parse_markers_directory(spelling) == ("/data/t", "20240101000000000")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "data/t/.hoodie/.temp/20240101000000000",
+        "/.hoodie/.temp/20240101000000000",
+        "/data/../etc/.hoodie/.temp/20240101000000000",
+        "/data/t/.hoodie/.temp/20240101000000000/",
+        "/data/t/.hoodie/.temp/2024",
+        "/data/t/.hoodie/.temp/..",
+        "/data/t/.hoodie/timeline/20240101000000000",
+        "/data/%2e%2e/t/.hoodie/.temp/20240101000000000",
+        "s3://bucket/t/.hoodie/.temp/20240101000000000",
+    ],
+)
+def test_a_directory_that_is_no_tables_markers_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_markers_directory(path)
+
+
+def test_an_instant_is_digits_before_it_is_a_path() -> None:
+    with pytest.raises(InvalidInput):
+        markers_directory("../../etc")
