@@ -29,8 +29,8 @@ def register_table(*, location: str, slug: str, name: str = "", by: User | None)
         raise InvalidRequest("the name has characters that are not allowed", name=name[:80])
     resolved = checked_location(location)
     with transaction.atomic():
-        # One registration at a time: SQLite's transactions are immediate, and elsewhere a row that
-        # always exists queues them, because a lock on tables holds no row back that is not there yet.
+        # One registration at a time: SQLite transactions are immediate; elsewhere a row that
+        # always exists queues them, since no lock holds back a table that is not there yet.
         Group.objects.select_for_update().get(name=ADMIN)
         others = list(Table.objects.all())
         if any(other.slug == slug for other in others):

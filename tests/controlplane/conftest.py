@@ -1,0 +1,81 @@
+"""A real table under a configured root, registered; and one person per role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.cache import cache
+from pytest_django import Settings
+
+from controlplane.mirror.sync import sync_table
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.controlplane.lake import Lake
+from workers import create_table
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
+
+
+@pytest.fixture(autouse=True)
+def _fresh_cache() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def root(tmp_path: Path, settings: Settings) -> Path:
+    """The configured table root of this test."""
+    root = tmp_path / "tables"
+    root.mkdir()
+    settings.SLUICE_TABLE_ROOTS = (str(root),)
+    settings.SLUICE_HOME = tmp_path
+    return root
+
+
+@pytest.fixture
+def admin(db: None) -> User:
+    return _person("ada", "admin")
+
+
+@pytest.fixture
+def viewer(db: None) -> User:
+    return _person("vera", "viewer")
+
+
+@pytest.fixture
+def nobody(db: None) -> User:
+    """Signed in, but without a role."""
+    return _person("nora", None)
+
+
+@pytest.fixture
+def lake(root: Path, admin: User) -> Lake:
+    """A merge-on-read table on storage, registered and not yet synced."""
+    created = create_table(
+        root / "trips",
+        name="trips",
+        schema=SCHEMA,
+        record_key=["id"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+    )
+    row = register_table(location=str(root / "trips"), slug="trips", name="Trips", by=admin)
+    return Lake(created.table, row)
+
+
+@pytest.fixture
+def synced(lake: Lake) -> Table:
+    """The same table with one commit, synced."""
+    lake.commit({"id": "1", "ts": 1, "city": "Oslo"})
+    sync_table(lake.row)
+    lake.row.refresh_from_db()
+    return lake.row
+
+
+def _person(name: str, role: str | None) -> User:
+    user = User.objects.create_user(name, password="a long password")
+    if role is not None:
+        user.groups.add(Group.objects.get(name=role))
+    return user

@@ -1,0 +1,285 @@
+"""The mirror converges on storage after any gap, forgets what is gone, and a rebuild gives the same rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord, SchemaRecord, SyncMark
+from controlplane.mirror.selectors import pending_markers, schema_history, timeline_window
+from controlplane.mirror.sync import forget_mirror, observe, sync_table
+from controlplane.mirror.storage import engine_table
+from controlplane.mirror import sync as sync_module
+from controlplane.tables.models import Table
+from controlplane.writers.models import Conflict
+from controlplane.writers.selectors import recent_conflicts, writers_board
+from tests.controlplane.lake import OPTIMISTIC, Lake
+from workers.concurrency.heartbeat import path_of
+from workers.concurrency.outcome import Conflicted
+from workers.config import write_options
+from workers.recovery.rollback import RollbackRequest, rollback
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
+
+
+def mirrored(table: Table) -> dict[str, list[dict[str, Any]]]:
+    """Every row that is a projection of storage. Gone heartbeats are history, so not among them."""
+    hidden = {"id", "table_id", "last_seen"}
+    querysets = {
+        "instants": InstantRecord.objects.filter(table=table).order_by("requested_at", "action"),
+        "schemas": SchemaRecord.objects.filter(table=table).order_by("instant"),
+        "heartbeats": HeartbeatRecord.objects.filter(table=table, is_gone=False).order_by("instant"),
+        "markers": table.marker_counts.order_by("instant", "kind"),
+        "conflicts": Conflict.objects.filter(table=table).order_by("loser_instant"),
+    }
+    return {
+        name: [{k: v for k, v in row.items() if k not in hidden} for row in rows.values()]
+        for name, rows in querysets.items()
+    }
+
+
+def test_a_commit_is_mirrored_with_writer_rows_and_files(lake: Lake) -> None:
+    instant = lake.commit(OSLO, {"id": "2", "ts": 1, "city": "Moss"}, writer="ingest")
+
+    changed = sync_table(lake.row)
+
+    record = InstantRecord.objects.get(table=lake.row, requested_at=instant)
+    assert (record.state, record.writer_name, record.rows) == ("completed", "ingest", 2)
+    assert record.files == len(record.metadata["file_groups"]) > 0
+    assert changed is not None
+    assert "instants" in changed
+    lake.row.refresh_from_db()
+    assert (lake.row.table_type, lake.row.table_version) == ("MERGE_ON_READ", 9)
+    assert (lake.row.record_key, lake.row.ordering, lake.row.sync_error) == ("id", "ts", "")
+
+
+def test_a_second_sync_of_an_unchanged_table_changes_nothing(lake: Lake) -> None:
+    lake.commit(OSLO)
+    sync_table(lake.row)
+    before = mirrored(lake.row)
+
+    changed = sync_table(lake.row)
+
+    assert changed == frozenset()
+    assert mirrored(lake.row) == before
+
+
+def test_a_pending_write_shows_its_writer_heartbeat_and_markers(lake: Lake) -> None:
+    write = lake.begin(OSLO, writer="slow", operation_id="op-1")
+
+    sync_table(lake.row)
+
+    record = InstantRecord.objects.get(table=lake.row, requested_at=write.instant)
+    assert (record.state, record.writer_name, record.operation_ref) == ("inflight", "slow", "op-1")
+    (writer,) = writers_board(lake.row, timezone.now())
+    assert (writer.writer, writer.state, writer.instant) == ("slow", "alive", write.instant)
+    (markers,) = pending_markers(lake.row)
+    assert (markers.instant, markers.count, markers.writer) == (write.instant, 1, "slow")
+
+
+def test_after_the_commit_the_writer_is_gone_and_no_marker_is_left(lake: Lake) -> None:
+    write = lake.begin(OSLO, writer="slow")
+    sync_table(lake.row)
+    write.commit()
+
+    sync_table(lake.row)
+
+    (writer,) = writers_board(lake.row, timezone.now())
+    assert writer.state == "gone"
+    assert pending_markers(lake.row) == []
+    assert InstantRecord.objects.get(requested_at=write.instant).state == "completed"
+
+
+def test_a_lost_conflict_names_both_writers_and_the_overlap(lake: Lake) -> None:
+    backfill = lake.begin(OSLO, writer="backfill", mode=OPTIMISTIC)
+    ingest = lake.begin(BERGEN, writer="ingest", mode=OPTIMISTIC)
+    ingest.commit()
+    outcome = backfill.commit()
+    assert isinstance(outcome, Conflicted)
+
+    sync_table(lake.row)
+
+    (conflict,) = recent_conflicts(lake.row)
+    assert (conflict.loser_writer, conflict.loser_instant) == ("backfill", backfill.instant)
+    assert (conflict.winner_writer, conflict.winner_instant) == ("ingest", ingest.instant)
+    assert conflict.kind == "write"
+    assert len(conflict.overlap) == 1
+
+
+def test_a_rolled_back_instant_disappears_and_the_rollback_names_it(lake: Lake) -> None:
+    kept = lake.commit(OSLO)
+    undone = lake.commit(BERGEN)
+    sync_table(lake.row)
+
+    rollback(
+        lake.table, RollbackRequest(undone, by="ada", reason="wrong"), write_options({})
+    )
+    sync_table(lake.row)
+
+    assert not InstantRecord.objects.filter(requested_at=undone).exists()
+    assert InstantRecord.objects.filter(requested_at=kept).exists()
+    assert InstantRecord.objects.get(action="rollback").metadata["rolled_back"] == [undone]
+
+
+def test_schemas_are_kept_where_they_change(lake: Lake) -> None:
+    lake.commit(OSLO)
+    lake.commit(BERGEN)
+    wider = lake.commit({**BERGEN, "zip": "5003"}, writer="evolver")
+
+    sync_table(lake.row)
+
+    newest, oldest = schema_history(lake.row)
+    assert (newest.instant, newest.columns, newest.writer) == (wider, 4, "evolver")
+    assert [(change.name, change.kind) for change in newest.changes] == [("zip", "added")]
+    assert oldest.columns == 3
+
+
+def test_the_schema_of_a_rolled_back_commit_goes_with_it(lake: Lake) -> None:
+    lake.commit(OSLO)
+    wider = lake.commit({**BERGEN, "zip": "5003"})
+    sync_table(lake.row)
+    rollback(lake.table, RollbackRequest(wider, by="ada", reason="wrong"), write_options({}))
+
+    sync_table(lake.row)
+
+    assert [schema.columns for schema in schema_history(lake.row)] == [3]
+
+
+def test_syncing_at_every_step_and_rebuilding_from_nothing_give_the_same_rows(lake: Lake) -> None:
+    """Invariant MR4, over every kind of thing that the mirror holds."""
+    _eventful_history(lake, after_each=lambda: sync_table(lake.row))
+    sync_table(lake.row)
+    incremental = mirrored(lake.row)
+
+    forget_mirror(lake.row)
+    sync_table(lake.row)
+
+    assert mirrored(lake.row) == incremental
+    assert all(incremental.values()), incremental
+
+
+def test_one_sync_after_a_long_gap_sees_all_of_it(lake: Lake) -> None:
+    _eventful_history(lake, after_each=lambda: None)
+
+    sync_table(lake.row)
+    once = mirrored(lake.row)
+    forget_mirror(lake.row)
+    sync_table(lake.row)
+
+    assert mirrored(lake.row) == once
+    assert len(once["conflicts"]) == 1
+
+
+def test_a_table_that_is_not_there_is_an_error_on_its_row_and_not_an_exception(lake: Lake) -> None:
+    lake.commit(OSLO)
+    sync_table(lake.row)
+    shutil.move(lake.row.location, lake.row.location + "-away")
+
+    sync_table(lake.row)
+
+    lake.row.refresh_from_db()
+    assert "no table here" in lake.row.sync_error
+    assert timeline_window(lake.row).rows
+
+    shutil.move(lake.row.location + "-away", lake.row.location)
+    sync_table(lake.row)
+    lake.row.refresh_from_db()
+    assert lake.row.sync_error == ""
+
+
+def test_a_location_that_left_the_roots_through_a_link_is_refused(
+    lake: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    shutil.move(lake.row.location, outside / "trips")
+    os.symlink(outside / "trips", lake.row.location)
+
+    sync_table(lake.row)
+
+    lake.row.refresh_from_db()
+    assert "outside the configured table roots" in lake.row.sync_error
+
+
+def test_while_one_process_syncs_another_leaves_the_table_alone(lake: Lake) -> None:
+    SyncMark.objects.create(
+        table=lake.row, running_until=timezone.now() + timedelta(seconds=30)
+    )
+
+    assert sync_table(lake.row) is None
+
+
+def test_a_sync_that_died_blocks_nobody_for_long(lake: Lake) -> None:
+    SyncMark.objects.create(table=lake.row, running_until=timezone.now() - timedelta(seconds=1))
+
+    assert sync_table(lake.row)
+
+
+def test_a_sync_that_lost_its_turn_applies_nothing(lake: Lake) -> None:
+    """Invariant MR2: facts read earlier never overwrite facts read later."""
+    SyncMark.objects.create(table=lake.row)
+    lake.commit(OSLO)
+    opened = engine_table(lake.row)
+    stale = observe(lake.row, opened)
+    lake.commit(BERGEN)
+    sync_table(lake.row)
+    before = mirrored(lake.row)
+
+    changed = sync_module._apply(lake.row, opened, stale, timezone.now())
+
+    assert changed == frozenset()
+    assert mirrored(lake.row) == before
+
+
+def test_a_damaged_commit_file_is_shown_as_damaged_and_hides_nothing_else(lake: Lake) -> None:
+    good, bad = lake.commit(OSLO), lake.commit(BERGEN)
+    timeline = lake.table.timeline()
+    damaged = timeline.find(bad)
+    assert damaged is not None
+    lake.table.storage.put(lake.table.layout.path(damaged), b"not a commit")
+
+    sync_table(lake.row)
+
+    assert "error" in InstantRecord.objects.get(requested_at=bad).metadata
+    assert InstantRecord.objects.get(requested_at=good).rows == 1
+
+
+def test_a_heartbeat_that_stopped_turns_suspect_then_expired(lake: Lake) -> None:
+    write = lake.begin(OSLO, writer="dying", heartbeat_ms=10_000)
+    path = os.path.join(lake.row.location, path_of(write.instant))
+
+    states = []
+    for age_s in (1, 12, 25):
+        beat = timezone.now().timestamp() - age_s
+        os.utime(path, (beat, beat))
+        sync_table(lake.row)
+        states.append(writers_board(lake.row, timezone.now())[0].state)
+
+    assert states == ["alive", "suspect", "expired"]
+
+
+def _eventful_history(lake: Lake, after_each: Any) -> None:
+    """Commits, a schema change, a conflict, a rollback, a writer that stays."""
+    lake.commit(OSLO)
+    after_each()
+    lake.commit({**BERGEN, "zip": "5003"}, writer="evolver", stream=None)
+    after_each()
+    loser = lake.begin(OSLO, writer="backfill", mode=OPTIMISTIC)
+    after_each()
+    winner = lake.begin(BERGEN, writer="ingest", mode=OPTIMISTIC)
+    after_each()
+    winner.commit()
+    after_each()
+    loser.commit()
+    after_each()
+    wrong = lake.commit(OSLO)
+    after_each()
+    rollback(lake.table, RollbackRequest(wrong, by="ada", reason="wrong"), write_options({}))
+    after_each()
+    lake.begin({"id": "9", "ts": 1, "city": "Moss"}, writer="still-here", heartbeat_ms=3_600_000)
+    after_each()

@@ -1,0 +1,39 @@
+"""The state machine of an operation, as the table that it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.operations.states import ALLOWED, FINAL, OPEN, OperationState, may_move
+
+# From          to                              (everything that is not listed is refused)
+TABLE = """
+queued          starting running cancelling unknown succeeded failed conflicted rolled_back cancelled
+starting        queued running cancelling unknown succeeded failed conflicted rolled_back cancelled
+running         cancelling unknown succeeded failed conflicted rolled_back cancelled
+cancelling      unknown succeeded failed conflicted rolled_back cancelled
+unknown         succeeded failed conflicted rolled_back cancelled
+failed          succeeded conflicted rolled_back
+cancelled       succeeded rolled_back
+succeeded
+conflicted
+rolled_back
+"""
+
+
+@pytest.mark.parametrize("line", TABLE.strip().splitlines())
+def test_moves_are_exactly_those_of_the_table(line: str) -> None:
+    current, *reachable = line.split()
+
+    allowed = {state for state in OperationState if may_move(OperationState(current), state)}
+
+    assert allowed == {OperationState(state) for state in reachable}
+
+
+def test_every_state_is_either_open_or_final() -> None:
+    assert set(ALLOWED) == set(OperationState) == OPEN | FINAL
+    assert not OPEN & FINAL
+
+
+def test_nothing_final_opens_again() -> None:
+    assert not [(state, to) for state in FINAL for to in ALLOWED[state] if to in OPEN]
