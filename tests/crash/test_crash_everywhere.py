@@ -30,14 +30,13 @@ from workers.timeline.instant import Action
 from workers.timeline.metadata import read_rollback_targets
 from workers.write.client import WriteRequest
 
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string()),
-        pa.field("ts", pa.int64()),
-        pa.field("city", pa.string()),
-        pa.field("part", pa.string()),
-    ]
-)
+TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "ts": pa.int64(),
+    "city": pa.string(),
+    "part": pa.string(),
+}
+SCHEMA = pa.schema(TYPES)
 FIRST = pa.table(
     {
         "id": ["a", "b", "c"],
