@@ -1,0 +1,218 @@
+"""A write is a row before it is a message; what its driver leaves behind is settled by the decision object."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.mirror.sync import sync_table
+from controlplane.operations.models import Operation
+from controlplane.operations.recovery import recover_tables
+from controlplane.operations.services import (
+    kill_demo_writer,
+    reconcile,
+    record_report,
+    request_cancel,
+    request_write,
+)
+from tests.controlplane.lake import OPTIMISTIC, Lake
+from workers.concurrency.heartbeat import path_of
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
+LATER = timedelta(minutes=10)
+
+
+def start(lake: Lake, by: User, **source: Any) -> Operation:
+    source = {"kind": "csv", "path": "/data/weather.csv", **source}
+    return request_write(table=lake.row, parameters={"source": source}, by=by)
+
+
+def run_dead(operation: Operation) -> None:
+    """Its driver reported a pid that no process with its name has."""
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 2**22 - 1})
+
+
+def settled(operation: Operation) -> str:
+    reconcile(now=timezone.now() + LATER)
+    operation.refresh_from_db()
+    return operation.state
+
+
+@pytest.fixture
+def driver() -> Iterator[Callable[[Operation], int]]:
+    """Starts a process that carries an operation's id in its command line, as a driver does."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(operation: Operation) -> int:
+        command = [sys.executable, "-c", "import time; time.sleep(60)", str(operation.pk)]
+        running.append(subprocess.Popen(command, start_new_session=True))
+        return running[-1].pid
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_a_write_is_queued_with_session_and_user_chosen_beforehand(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+
+    job = operation.parameters["job"]
+    assert operation.state == "queued"
+    assert job["session_id"] == operation.session_id
+    assert job["options"]["sluice.operation.id"] == str(operation.pk)
+    assert job["table"] == lake.row.location
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"source": {"kind": "csv"}, "spark_conf": {"spark.jars": "/tmp/evil.jar"}},
+        {"source": {"kind": "csv"}, "spark_conf": {"SPARK.sql.shuffle.partitions ": "8"}},
+        {"source": {"kind": "csv"}, "options": {"hoodie.write.lock.provider": "x.Evil"}},
+        {"source": {"kind": "shell"}},
+        {"source": {"kind": "csv"}, "operation": "drop"},
+        {"source": {"kind": "csv"}, "table": "/etc"},
+    ],
+    ids=lambda parameters: " ".join(parameters),
+)
+def test_what_is_not_on_a_list_is_refused_before_anything_is_stored(
+    lake: Lake, admin: User, parameters: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest):
+        request_write(table=lake.row, parameters=parameters, by=admin)
+
+    assert not Operation.objects.exists()
+
+
+def test_a_driver_that_died_after_its_decision_has_succeeded(lake: Lake, admin: User) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+    lake.commit(OSLO, operation_id=str(operation.pk))
+    sync_table(lake.row)
+
+    assert settled(operation) == "succeeded"
+
+
+def test_a_driver_that_died_in_the_middle_of_its_rounds_has_failed(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+    progress = {"done": 3, "total": 40, "unit": "rounds"}
+    record_report(
+        {"operation_id": str(operation.pk), "state": "progress", "progress": progress}
+    )
+    lake.commit(OSLO, operation_id=str(operation.pk))
+    sync_table(lake.row)
+
+    assert settled(operation) == "failed"
+
+
+def test_a_driver_that_died_before_it_began_has_failed(lake: Lake, admin: User) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+
+    assert settled(operation) == "failed"
+
+
+def test_a_driver_that_lost_a_conflict_and_died_is_told_so(lake: Lake, admin: User) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+    loser = lake.begin(OSLO, mode=OPTIMISTIC, operation_id=str(operation.pk))
+    lake.begin(BERGEN, mode=OPTIMISTIC).commit()
+    loser.commit()
+    record_report(
+        {"operation_id": str(operation.pk), "state": "running", "instant": loser.instant}
+    )
+    sync_table(lake.row)
+
+    assert settled(operation) == "conflicted"
+
+
+def test_a_dead_driver_waits_for_its_heartbeat_then_recovery_undoes_it(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+    write = lake.begin(OSLO, operation_id=str(operation.pk), heartbeat_ms=10_000)
+    write.transaction._started.heartbeat.stop()
+    sync_table(lake.row)
+
+    assert settled(operation) == "unknown"
+    assert recover_tables() == 0, "its heartbeat is fresh still"
+
+    old = timezone.now().timestamp() - 60
+    os.utime(os.path.join(lake.row.location, path_of(write.instant)), (old, old))
+    sync_table(lake.row)
+    assert recover_tables() == 1
+    sync_table(lake.row)
+    assert settled(operation) == "rolled_back"
+
+
+def test_a_running_driver_is_left_alone(
+    lake: Lake, admin: User, driver: Callable[[Operation], int]
+) -> None:
+    operation = start(lake, admin)
+    pid = driver(operation)
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
+
+    assert settled(operation) == "running"
+
+
+def test_a_process_that_got_the_pid_of_a_dead_driver_is_not_taken_for_it(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": os.getpid()})
+
+    assert settled(operation) == "failed"
+
+
+def test_a_cancelled_write_whose_driver_ended_is_cancelled(lake: Lake, admin: User) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+
+    request_cancel(operation=operation, by=admin)
+
+    operation.refresh_from_db()
+    assert operation.state == "cancelling"
+    assert settled(operation) == "cancelled"
+
+
+def test_what_has_ended_cannot_be_cancelled(lake: Lake, admin: User) -> None:
+    operation = start(lake, admin)
+    record_report({"operation_id": str(operation.pk), "state": "succeeded"})
+    operation.refresh_from_db()
+
+    with pytest.raises(NotAllowedNow):
+        request_cancel(operation=operation, by=admin)
+
+
+def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
+    lake: Lake, admin: User, driver: Callable[[Operation], int]
+) -> None:
+    operation = start(lake, admin, kind="demo_stream")
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": os.getpid()})
+    with pytest.raises(NotAllowedNow):
+        kill_demo_writer(lake.row, admin)
+
+    pid = driver(operation)
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
+    killed = kill_demo_writer(lake.row, admin)
+
+    assert killed.pk == operation.pk
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
