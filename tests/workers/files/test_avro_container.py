@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.files.conftest import OpenGolden
@@ -44,6 +44,7 @@ def test_a_torn_or_empty_file_is_malformed(content: bytes) -> None:
         decode_record(content)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(0, 255))
 def test_one_changed_byte_is_read_or_refused_and_never_anything_else(at: int, byte: int) -> None:
     content = bytearray(encode_record(SCHEMA, RECORD))

@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.files.conftest import OpenGolden
@@ -227,6 +227,7 @@ def test_a_log_file_is_written_once(storage: LocalStorage) -> None:
         write_log_file(storage, PATH, [data_block(SECOND)])
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_damage_to_a_log_file_ends_in_anything_but_our_own_errors(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

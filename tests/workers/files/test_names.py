@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
@@ -141,6 +141,7 @@ def test_a_partition_value_without_a_safe_spelling_is_refused(value: object) -> 
         partition_path(["region"], [value], hive_style=False, url_encode=False)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_no_partition_value_leaves_the_table_or_hides_in_it(value: str) -> None:
     for url_encode in (False, True):
@@ -153,6 +154,7 @@ def test_no_partition_value_leaves_the_table_or_hides_in_it(value: str) -> None:
         assert not url_encode or "/" not in path
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
 def test_two_encoded_values_never_share_a_directory(left: str, right: str) -> None:
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.files.conftest import OpenGolden
@@ -53,6 +53,7 @@ def test_a_broken_escape_is_an_error_and_not_a_guess() -> None:
 PLAIN_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(PLAIN_TEXT.filter(bool), PLAIN_TEXT))
 def test_whatever_is_written_is_read_again(properties: dict[str, str]) -> None:
     assert parse_properties(format_properties(properties)) == properties

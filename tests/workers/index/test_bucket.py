@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
@@ -82,6 +82,7 @@ KEYS = st.text(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(KEYS, max_size=60), st.integers(1, 1000), st.integers(0, 5))
 def test_a_column_of_any_text_agrees_with_the_rule_read_one_character_at_a_time(
     keys: list[str], buckets: int, offset: int
@@ -101,6 +102,7 @@ def test_a_column_of_any_text_agrees_with_the_rule_read_one_character_at_a_time(
         assert bucket_of_keys(variant, buckets=buckets).tolist() == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab12_", max_size=200), min_size=80, max_size=200))
 def test_keys_of_many_lengths_agree_too(keys: list[str]) -> None:
     assert buckets_of(*keys, buckets=97) == [by_the_book(key, 97) for key in keys]

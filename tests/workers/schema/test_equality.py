@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.schema.equality import differences, equal
@@ -180,6 +180,7 @@ def distinct(fields: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
+@settings(deadline=None)
 @given(FIELDS, FIELDS)
 def test_two_schemas_are_equal_exactly_when_no_difference_is_found(
     left: list[Any], right: list[Any]
