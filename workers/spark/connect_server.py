@@ -1,0 +1,177 @@
+"""A Spark Connect server of our own, on loopback: for the demo, for tests and for one-off loads.
+
+`server_command` and `server_environment` say how one is started, for whoever supervises processes;
+`start_connect_server` starts one in its own process group and waits until it answers. Tasks of the
+server find this project by PYTHONPATH. A user's own cluster replaces all of this by its address.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from workers.clock import Clock, SystemClock
+from workers.errors import LakehouseError
+
+SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+MASTER = "local[8,4]"
+"""Eight slots whatever the cores, and four attempts: a plain `local[*]` never retries a task."""
+
+_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+_START_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 15.0
+_POLL_S = 0.2
+_LOG_TAIL_BYTES = 4_000
+
+
+class ConnectServerFailed(LakehouseError):
+    """The Spark Connect server did not start. Look at its log."""
+
+    code = "connect_server_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectServer:
+    remote: str
+    """`sc://host:port`"""
+    pid: int
+    """Also the id of its process group."""
+    log: Path
+
+
+def server_command(*, port: int, work_dir: Path, heap: str = "1g") -> list[str]:
+    """The words that run a Connect server in the foreground."""
+    settings = {
+        "spark.master": MASTER,
+        "spark.app.name": "sluice",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": heap,
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={work_dir}",
+        "spark.local.dir": str(work_dir / "spark-local"),
+        "spark.pyspark.python": sys.executable,
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.warehouse.dir": str(work_dir / "spark-warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    words = [str(submit), "--class", SERVER_CLASS]
+    for key, value in settings.items():
+        words += ["--conf", f"{key}={value}"]
+    return [*words, "spark-internal"]
+
+
+def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` with what the server's Python workers need: this project and this Python."""
+    paths = [str(_PROJECT_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    return {
+        **environment,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONNECT_MODE": "0",
+    }
+
+
+def start_connect_server(
+    work_dir: Path,
+    *,
+    port: int | None = None,
+    heap: str = "1g",
+    environment: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+) -> ConnectServer:
+    """Start a server in its own process group and wait until it listens.
+
+    Raises ConnectServerFailed with the end of its log.
+    """
+    clock = clock or SystemClock()
+    work_dir.mkdir(parents=True, exist_ok=True)
+    chosen_port = port or _free_port()
+    log = work_dir / "spark-connect.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            server_command(port=chosen_port, work_dir=work_dir, heap=heap),
+            env=server_environment(os.environ if environment is None else environment),
+            cwd=work_dir,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = ConnectServer(remote=f"sc://127.0.0.1:{chosen_port}", pid=process.pid, log=log)
+    deadline = clock.monotonic_s() + _START_TIMEOUT_S
+    while not is_listening(server.remote):
+        if process.poll() is not None or clock.monotonic_s() > deadline:
+            stop_connect_server(server, clock=clock)
+            raise ConnectServerFailed("spark connect server did not start", log=_tail(log))
+        clock.sleep(_POLL_S)
+    return server
+
+
+def stop_connect_server(server: ConnectServer, *, clock: Clock | None = None) -> None:
+    """End the server's process group; a server that is gone already is stopped."""
+    clock = clock or SystemClock()
+    deadline = clock.monotonic_s() + _STOP_TIMEOUT_S
+    _signal_group(server.pid, signal.SIGTERM)
+    while _is_running(server.pid) and clock.monotonic_s() < deadline:
+        clock.sleep(_POLL_S)
+    _signal_group(server.pid, signal.SIGKILL)
+
+
+@contextmanager
+def connect_server(work_dir: Path, *, heap: str = "1g") -> Iterator[ConnectServer]:
+    server = start_connect_server(work_dir, heap=heap)
+    try:
+        yield server
+    finally:
+        stop_connect_server(server)
+
+
+def is_listening(remote: str) -> bool:
+    host, _, port = remote.removeprefix("sc://").split("/")[0].partition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _is_running(pid: int) -> bool:
+    """A child that ended is reaped here; one that somebody else reaps is looked for."""
+    try:
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return Path(f"/proc/{pid}").exists()
+    return ended == 0
+
+
+def _tail(log: Path) -> str:
+    return log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
