@@ -25,7 +25,6 @@ def main(name: str) -> None:
     wanted = {process.name: process for process in processes(os.environ, places, identity, secrets)}
     process = wanted[name]
     environ = process_environment(os.environ, places, identity, process.secrets)
-    os.umask(0o077)
     os.chdir(process.folder)
     os.execve(process.command[0], process.command, environ)  # noqa: S606  (a list of words, no shell)
 

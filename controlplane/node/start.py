@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from controlplane.node.doctor import Finding, Surroundings, examine, free_bytes
+from controlplane.node.doctor import Surroundings, examine, free_bytes
 from controlplane.node.first_use import login_line, prepare
-from controlplane.node.identity import read_identity
+from controlplane.node.identity import Identity, read_identity
 from controlplane.node.living import end, processes_of, supervisor_pid
 from controlplane.node.places import Places
 from controlplane.node.processes import processes
 from controlplane.node.readiness import NotReady, Wait, probes
 from controlplane.node.secrets_file import read_secrets
-from controlplane.node.stop import stop
+from controlplane.node.stop import remove_sockets, stop
 from controlplane.node.supervision import SupervisorFailed, settings_text, start_supervisor
 
 READY_DEADLINE_S = 180.0
@@ -28,8 +28,9 @@ class CannotStart(Exception):
 
 
 def start(places: Places, say: Callable[[str], None]) -> bool:
-    """Start every process and wait until each is ready; False when they run already. Raises
-    CannotStart.
+    """Start every process and wait until each is ready; False when they run already.
+
+    Raises CannotStart.
     """
     identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
     assert identity is not None, places
@@ -41,28 +42,41 @@ def start(places: Places, say: Callable[[str], None]) -> bool:
         say(f"stopping {len(leftovers)} processes that an earlier run left behind")
         end(leftovers, patience_s=_LEFTOVER_PATIENCE_S)
     say("checking this machine")
-    refuse(
-        examine(
-            Surroundings(
-                environ=os.environ,
-                places=places,
-                identity=identity,
-                is_running=False,
-                free_bytes=free_bytes,
-            )
-        )
-    )
+    _check(places, identity)
     say("preparing")
     prepare(places, secrets, say)
     wanted = processes(os.environ, places, identity, secrets)
     places.supervisor_settings.write_text(settings_text(places, identity, wanted))
     _empty_scratch(places)
     say("starting")
+    _run(places, identity, say)
+    say("")
+    say(f"Sluice is up: {identity.url}")
+    say(f"Log in as {login_line(secrets)}")
+    return True
+
+
+def _check(places: Places, identity: Identity) -> None:
+    """Raises CannotStart with one line for each check that failed."""
+    around = Surroundings(
+        environ=os.environ,
+        places=places,
+        identity=identity,
+        is_running=False,
+        free_bytes=free_bytes,
+    )
+    wrong = [finding.line for finding in examine(around) if not finding.is_fine]
+    if wrong:
+        remove_sockets(identity)
+        raise CannotStart("\n".join(wrong))
+
+
+def _run(places: Places, identity: Identity, say: Callable[[str], None]) -> None:
+    """Raises CannotStart; also when a person interrupts, everything is stopped again."""
     try:
         supervisor = start_supervisor(places, identity)
-        Wait(
-            supervisor=supervisor, places=places, say=say, deadline_s=READY_DEADLINE_S
-        ).until_ready(probes(identity, supervisor))
+        wait = Wait(supervisor=supervisor, places=places, say=say, deadline_s=READY_DEADLINE_S)
+        wait.until_ready(probes(identity, supervisor))
     except (NotReady, SupervisorFailed) as error:
         stop(places, lambda line: None)
         raise CannotStart(str(error)) from error
@@ -70,17 +84,6 @@ def start(places: Places, say: Callable[[str], None]) -> bool:
         say("interrupted; stopping what was started")
         stop(places, lambda line: None)
         raise
-    say("")
-    say(f"Sluice is up: {identity.url}")
-    say(f"Log in as {login_line(secrets)}")
-    return True
-
-
-def refuse(findings: Sequence[Finding]) -> None:
-    """Raises CannotStart with one line for each check that failed."""
-    wrong = [finding.line for finding in findings if not finding.is_fine]
-    if wrong:
-        raise CannotStart("\n".join(wrong))
 
 
 def _empty_scratch(places: Places) -> None:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
+from django.db import DatabaseError
 
 from controlplane.node.identity import Identity, is_private, read_identity
 from controlplane.node.living import end, is_writer, processes_of, supervisor_pid
 from controlplane.node.places import Places
 from controlplane.node.supervision import Supervisor
+from controlplane.operations.marker_server import shut_down
 
 _WRITER_PATIENCE_S = 20.0
 _PATIENCE_S = 10.0
@@ -31,7 +34,9 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
         return False
     pid = supervisor_pid(places)
     if pid is None:
-        return _sweep(places, identity, say) > 0
+        was_running = _sweep(places, identity, say) > 0
+        remove_sockets(identity)
+        return was_running
     supervisor = Supervisor(identity)
     if supervisor.answers():
         say("stopping: no new work")
@@ -40,15 +45,29 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
         if writers := [one for one in processes_of(places, identity) if is_writer(one)]:
             say(f"stopping {len(writers)} writers")
             end(writers, patience_s=_WRITER_PATIENCE_S)
+        _drain_marker_server(say)
         supervised = {state.pid for state in supervisor.states().values()} | {pid}
         end(_unsupervised(places, identity, supervised), patience_s=_PATIENCE_S)
         say("stopping the services")
         supervisor.shut_down()
         _wait_until_gone(places)
     _sweep(places, identity, say)
-    if is_private(identity.supervisor_socket.parent):
-        shutil.rmtree(identity.sockets, ignore_errors=True)
+    remove_sockets(identity)
     return True
+
+
+def remove_sockets(identity: Identity) -> None:
+    """The folder that `up` makes anew; nothing listens there any more."""
+    if is_private(Path(identity.sockets)):
+        shutil.rmtree(identity.sockets, ignore_errors=True)
+
+
+def _drain_marker_server(say: Callable[[str], None]) -> None:
+    """It writes what it has acknowledged; should it not end, the sweep ends it."""
+    try:
+        shut_down()
+    except DatabaseError as error:
+        say(f"the marker server is stopped without draining: {error}")
 
 
 def _unsupervised(places: Places, identity: Identity, supervised: set[int]) -> list[psutil.Process]:

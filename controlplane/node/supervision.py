@@ -60,7 +60,6 @@ def settings_text(places: Places, identity: Identity, processes: Iterable[Proces
         f"childlogdir={_escaped(places.log)}",
         f"logfile_maxbytes={_LOG_BYTES_MAX}",
         f"logfile_backups={_LOG_BACKUPS}",
-        "umask=077",
         "",
         "[unix_http_server]",
         f"file={_escaped(identity.supervisor_socket)}",
@@ -92,6 +91,10 @@ def settings_text(places: Places, identity: Identity, processes: Iterable[Proces
 
 
 def log_file(places: Places, process: str) -> Path:
+    """Celery starts the marker server: before that has a log, the worker's tells why."""
+    if process == "markers":
+        own = places.log / "marker-server.log"
+        return own if own.is_file() else places.log / "worker.log"
     return places.log / f"{process}.log"
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from django.core.management import BaseCommand
+from django.core.management import BaseCommand, CommandError
 
+from controlplane.node.identity import read_identity
 from controlplane.node.places import places_from
 from controlplane.node.stop import stop
+from controlplane.node.turns import NotMyTurn, turn
 
 
 class Command(BaseCommand):
@@ -16,7 +18,16 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if stop(places_from(os.environ), self._say):
+        places = places_from(os.environ)
+        if read_identity(places.identity) is None:
+            self._say("Sluice is not running.")
+            return
+        try:
+            with turn(places):
+                was_running = stop(places, self._say)
+        except NotMyTurn as error:
+            raise CommandError(str(error)) from error
+        if was_running:
             self._say("Sluice is down; `up` continues where it was.")
         else:
             self._say("Sluice is not running.")

@@ -10,6 +10,7 @@ from django.core.management import BaseCommand, CommandError, call_command, get_
 
 from controlplane.node.places import places_from
 from controlplane.node.start import CannotStart, start
+from controlplane.node.turns import NotMyTurn, turn
 
 
 class Command(BaseCommand):
@@ -24,8 +25,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        places = places_from(os.environ)
         try:
-            is_fresh = start(places_from(os.environ), self._say)
+            with turn(places):
+                is_fresh = start(places, self._say)
+        except NotMyTurn as error:
+            raise CommandError(str(error)) from error
         except CannotStart as error:
             raise CommandError(f"Sluice is not up.\n{error}") from error
         except KeyboardInterrupt:

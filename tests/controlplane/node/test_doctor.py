@@ -1,0 +1,187 @@
+"""The doctor says each problem in one line that names the thing and what would help."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.node.doctor import (
+    KEY_PACKAGES,
+    Finding,
+    Surroundings,
+    check_java,
+    check_python,
+    examine,
+    free_bytes,
+)
+from controlplane.node.identity import Identity
+from controlplane.node.places import Places
+
+GIB = 1024**3
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    return Surroundings(
+        environ={
+            "PATH": os.environ["PATH"],
+            "SLUICE_WEB_PORT": str(free_port()),
+            "SLUICE_SPARK_PORT": str(free_port()),
+            "SLUICE_MARKER_PORT": str(free_port()),
+        },
+        places=Places(home=tmp_path / "home"),
+        identity=None,
+        is_running=False,
+        free_bytes=lambda path: 100 * GIB,
+    )
+
+
+@pytest.fixture
+def occupied_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield int(listener.getsockname()[1])
+
+
+def test_a_fit_machine_has_nothing_to_say_against_it(around: Surroundings) -> None:
+    findings = examine(around)
+
+    assert [finding for finding in findings if not finding.is_fine] == []
+    assert all("\n" not in finding.line for finding in findings)
+
+
+def test_no_java_on_the_path_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:
+    finding = check_java({"PATH": str(tmp_path)})
+
+    assert not finding.is_fine
+    assert finding.line == (
+        "no java on the PATH; install Java 17 or newer (Debian: openjdk-17-jre-headless) "
+        "or set JAVA_HOME"
+    )
+
+
+def test_an_old_java_is_refused_by_its_version(tmp_path: Path) -> None:
+    fake_java(tmp_path, 'openjdk version "11.0.22" 2024-01-16')
+
+    finding = check_java({"PATH": str(tmp_path)})
+
+    assert not finding.is_fine
+    assert "is Java 11, too old for Spark" in finding.line
+
+
+def test_java_8_is_not_taken_for_java_1(tmp_path: Path) -> None:
+    fake_java(tmp_path, 'java version "1.8.0_402"')
+
+    assert "is Java 8, too old" in check_java({"PATH": str(tmp_path)}).line
+
+
+def test_java_home_wins_over_the_path(tmp_path: Path) -> None:
+    fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.2" 2024-01-16')
+    environ = {"PATH": str(tmp_path / "empty"), "JAVA_HOME": str(tmp_path / "home")}
+
+    assert check_java(environ) == Finding("java", True, f"Java 21.0.2 ({tmp_path}/home/bin/java)")
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
+    finding = check_java({"PATH": os.environ["PATH"], "JAVA_HOME": str(tmp_path)})
+
+    assert not finding.is_fine
+    assert f"JAVA_HOME is {tmp_path}, and no java is in its bin" in finding.line
+
+
+def test_a_port_in_use_is_named_with_the_setting_that_changes_it(
+    around: Surroundings, occupied_port: int
+) -> None:
+    environ = {**around.environ, "SLUICE_WEB_PORT": str(occupied_port)}
+
+    lines = problems(replace(around, environ=environ))
+
+    assert lines == [
+        (
+            f"port {occupied_port} cannot be used (Address already in use); "
+            "stop what listens there, or set SLUICE_WEB_PORT"
+        )
+    ]
+
+
+def test_the_ports_of_a_running_node_are_its_own(around: Surroundings, occupied_port: int) -> None:
+    environ = {**around.environ, "SLUICE_WEB_PORT": str(occupied_port)}
+
+    assert problems(replace(around, environ=environ, is_running=True)) == []
+
+
+def test_a_port_that_is_no_port_is_one_line(around: Surroundings) -> None:
+    environ = {**around.environ, "SLUICE_SPARK_PORT": "http"}
+
+    assert problems(replace(around, environ=environ)) == [
+        "SLUICE_SPARK_PORT must be a port between 1 and 65535, not 'http'"
+    ]
+
+
+def test_a_full_disk_is_named_with_what_is_left(around: Surroundings) -> None:
+    [line] = problems(replace(around, free_bytes=lambda path: GIB // 2))
+
+    assert line == f"only 0.5 GiB free where {around.places.home} is; 2 GiB are needed"
+
+
+def test_free_space_is_known_before_the_home_exists(tmp_path: Path) -> None:
+    assert free_bytes(tmp_path / "not" / "there" / "yet") > 0
+
+
+def test_a_home_inside_a_file_is_refused(around: Surroundings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    [line] = problems(replace(around, places=Places(home=tmp_path / "file" / "home")))
+
+    assert line == f"{tmp_path}/file cannot be written to; set SLUICE_HOME to a folder that can"
+
+
+def test_a_socket_folder_that_is_too_long_is_refused(around: Surroundings) -> None:
+    identity = Identity(
+        node="n", web_port=1, spark_port=2, marker_port=3, sockets="/tmp/" + "long" * 30
+    )
+
+    [line] = problems(replace(around, identity=identity))
+
+    assert "107 fit; set TMPDIR to a shorter folder" in line
+
+
+def test_another_version_than_the_pinned_one_is_named(around: Surroundings, tmp_path: Path) -> None:
+    pins = [f"{name}==0.0.1  # why" for name in KEY_PACKAGES]
+    (tmp_path / "requirements.txt").write_text(
+        "\n".join(pins).replace("pyspark", "pyspark[connect]")
+    )
+
+    [line] = problems(replace(around, requirements=tmp_path / "requirements.txt"))
+
+    assert "pyspark is 4." in line
+    assert line.endswith("run `make setup`")
+
+
+def test_an_old_python_is_refused() -> None:
+    assert check_python((3, 10)) == Finding(
+        "python", False, "Python 3.10 is too old; 3.11 is needed"
+    )
+
+
+def problems(around: Surroundings) -> list[str]:
+    return [finding.line for finding in examine(around) if not finding.is_fine]
+
+
+def fake_java(folder: Path, says: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "java"
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

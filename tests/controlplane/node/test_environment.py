@@ -1,0 +1,203 @@
+"""What each process of a node gets, and above all what it does not get."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.node.environment import adopt, process_environment
+from controlplane.node.identity import BadSetting, Identity, read_identity
+from controlplane.node.places import Places
+from controlplane.node.processes import Process, processes
+from controlplane.node.secrets_file import NodeSecrets, ensure_secrets, read_secrets
+from controlplane.node.supervision import settings_text
+
+SECRETS = NodeSecrets(
+    django_secret_key="django-secret",
+    worker_token="worker-secret",
+    marker_secret="marker-secret",
+    spark_token="spark-secret",
+    admin_password="admin-secret",
+    viewer_password="viewer-secret",
+)
+IDENTITY = Identity(
+    node="n1", web_port=8000, spark_port=15002, marker_port=8766, sockets="/tmp/sluice-x"
+)
+SHELL = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/ada",
+    "SPARK_HOME": "/opt/another-spark",
+    "PYTHONPATH": "/opt/another-project",
+    "SECRET_OF_MY_SHELL": "shell-secret",
+}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(home=tmp_path / "a home with spaces and 100%")
+
+
+def test_no_argument_and_no_settings_file_holds_a_secret(places: Places) -> None:
+    wanted = table(places)
+
+    written = settings_text(places, IDENTITY, wanted.values()) + json.dumps(
+        [process.command for process in wanted.values()]
+    )
+
+    assert [secret for secret in asdict(SECRETS).values() if secret in written] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "secrets"),
+    [
+        ("redis", set()),
+        ("spark", {"spark-secret"}),
+        ("web", {"django-secret", "worker-secret", "marker-secret"}),
+        ("worker", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
+        ("beat", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
+    ],
+)
+def test_a_process_gets_the_secrets_that_it_needs_and_no_others(
+    places: Places, name: str, secrets: set[str]
+) -> None:
+    environ = environment_of(places, name, SHELL)
+
+    assert set(environ.values()) & set(asdict(SECRETS).values()) == secrets
+
+
+def test_a_shells_own_spark_and_secrets_do_not_leak_in(places: Places) -> None:
+    environ = environment_of(places, "spark", SHELL)
+
+    assert "SPARK_HOME" not in environ
+    assert "another-project" not in environ["PYTHONPATH"]
+    assert "shell-secret" not in environ.values()
+    assert environ["HOME"] == "/home/ada"
+
+
+def test_addresses_with_passwords_do_not_reach_spark(places: Places) -> None:
+    given = {
+        **SHELL,
+        "SLUICE_DATABASE": "postgres://sluice:pw@db/sluice",
+        "SLUICE_LOG_LEVEL": "INFO",
+    }
+
+    spark, web = environment_of(places, "spark", given), environment_of(places, "web", given)
+
+    assert "SLUICE_DATABASE" not in spark
+    assert web["SLUICE_DATABASE"] == "postgres://sluice:pw@db/sluice"
+    assert spark["SLUICE_LOG_LEVEL"] == "INFO"
+
+
+def test_another_redis_and_another_spark_are_used_and_not_started(places: Places) -> None:
+    identity = replace(
+        IDENTITY, redis_url="redis://queue:6379/0", spark_remote="sc://cluster:15002"
+    )
+
+    wanted = {one.name: one for one in processes(SHELL, places, identity, SECRETS)}
+    environ = process_environment(SHELL, places, identity, wanted["worker"].secrets)
+
+    assert set(wanted) == {"web", "worker", "beat"}
+    assert environ["SLUICE_REDIS_URL"] == "redis://queue:6379/0"
+    assert environ["SLUICE_SPARK_REMOTE"] == "sc://cluster:15002"
+    # With a token Spark's client would insist on TLS, and the token is not that server's.
+    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" not in environ
+
+
+def test_spark_listens_on_loopback_only(places: Places) -> None:
+    command = table(places)["spark"].command
+
+    assert "spark.connect.grpc.binding.address=127.0.0.1" in command
+    assert "spark.driver.bindAddress=127.0.0.1" in command
+    assert "local[8,4]" in command
+
+
+def test_up_makes_secrets_once_and_only_this_user_can_read_them(tmp_path: Path) -> None:
+    environ = {"SLUICE_HOME": str(tmp_path / "home")}
+
+    adopt(environ, command="up")
+    first = (tmp_path / "home" / "secrets.json").read_text()
+    adopt({"SLUICE_HOME": str(tmp_path / "home")}, command="up")
+
+    assert (tmp_path / "home" / "secrets.json").read_text() == first
+    assert stat.S_IMODE((tmp_path / "home" / "secrets.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+    assert environ["SLUICE_SECRET_KEY"] in first
+    remove_sockets(tmp_path / "home")
+
+
+def test_a_later_command_finds_the_node_that_up_chose(tmp_path: Path) -> None:
+    adopt({"SLUICE_HOME": str(tmp_path), "SLUICE_WEB_PORT": "8123"}, command="up")
+    later = {"SLUICE_HOME": str(tmp_path)}
+
+    adopt(later, command="write")
+
+    assert later["SLUICE_PUBLIC_URL"] == "http://127.0.0.1:8123"
+    assert later["SLUICE_REDIS_URL"].startswith("unix:///")
+    remove_sockets(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["down", "status", "doctor"])
+def test_a_command_that_needs_no_node_leaves_no_trace(tmp_path: Path, command: str) -> None:
+    environ = {"SLUICE_HOME": str(tmp_path / "home")}
+
+    adopt(environ, command=command)
+
+    assert environ["SLUICE_SECRET_KEY"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_two_services_on_one_port_are_refused(tmp_path: Path) -> None:
+    environ = {"SLUICE_HOME": str(tmp_path), "SLUICE_WEB_PORT": "15002"}
+
+    with pytest.raises(BadSetting, match="every port must be another one"):
+        adopt(environ, command="up")
+
+
+def test_a_socket_folder_of_somebody_else_is_not_used_again(tmp_path: Path) -> None:
+    environ = {"SLUICE_HOME": str(tmp_path)}
+    adopt(environ, command="up")
+    identity = read_identity(Places(tmp_path).identity)
+    assert identity is not None
+    Path(identity.sockets).chmod(0o777)
+
+    adopt(environ, command="up")
+
+    chosen_again = read_identity(Places(tmp_path).identity)
+    assert chosen_again is not None
+    assert chosen_again.sockets != identity.sockets
+    assert chosen_again.node == identity.node
+    Path(identity.sockets).rmdir()
+    remove_sockets(tmp_path)
+
+
+def test_a_secret_that_a_later_version_needs_is_added_and_the_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    old = {"worker_token": "kept", "from_a_newer_version": "kept too"}
+    path.write_text(json.dumps(old))
+    assert read_secrets(path) is None
+
+    secrets = ensure_secrets(path)
+
+    stored = json.loads(path.read_text())
+    assert secrets.worker_token == "kept"
+    assert stored["from_a_newer_version"] == "kept too"
+    assert read_secrets(path) == secrets
+
+
+def table(places: Places) -> dict[str, Process]:
+    return {one.name: one for one in processes(SHELL, places, IDENTITY, SECRETS)}
+
+
+def environment_of(places: Places, name: str, shell: dict[str, str]) -> dict[str, str]:
+    wanted = {one.name: one for one in processes(shell, places, IDENTITY, SECRETS)}
+    return process_environment(shell, places, IDENTITY, wanted[name].secrets)
+
+
+def remove_sockets(home: Path) -> None:
+    identity = read_identity(Places(home).identity)
+    assert identity is not None
+    Path(identity.sockets).rmdir()

@@ -1,0 +1,187 @@
+"""A whole node on ports of its own: started, hurt, stopped, started again, in real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from controlplane.node.identity import Identity, read_identity
+from controlplane.node.living import processes_of
+from controlplane.node.places import PROJECT, Places
+
+WRITER = "import sys, time; time.sleep(600)"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as a person in a shell uses it."""
+
+    home: Path
+    environ: dict[str, str]
+
+    def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=PROJECT,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+
+    @property
+    def identity(self) -> Identity:
+        identity = read_identity(Places(self.home).identity)
+        assert identity is not None
+        return identity
+
+    def processes(self) -> list[psutil.Process]:
+        return processes_of(Places(self.home), self.identity)
+
+    def pid_of(self, word: str) -> int:
+        return next(one.pid for one in self.processes() if word in " ".join(one.cmdline()))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    passed_on = ("PATH", "HOME", "LANG", "JAVA_HOME")
+    ports = {
+        variable: str(free_port())
+        for variable in ("SLUICE_WEB_PORT", "SLUICE_SPARK_PORT", "SLUICE_MARKER_PORT")
+    }
+    given = {name: os.environ[name] for name in passed_on if name in os.environ}
+    node = Node(tmp_path / "home", {**given, **ports, "SLUICE_HOME": str(tmp_path / "home")})
+    yield node
+    node.manage("down")
+    assert not Places(node.home).identity.exists() or node.processes() == []
+
+
+def test_up_on_a_port_in_use_says_so_and_leaves_nothing(node: Node) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", int(node.environ["SLUICE_WEB_PORT"])))
+        listener.listen()
+
+        up = node.manage("up")
+
+    port = node.environ["SLUICE_WEB_PORT"]
+    assert up.returncode == 1
+    assert up.stderr.splitlines() == [
+        "CommandError: Sluice is not up.",
+        (
+            f"port {port} cannot be used (Address already in use); "
+            "stop what listens there, or set SLUICE_WEB_PORT"
+        ),
+    ]
+    assert node.processes() == []
+    assert not Path(node.identity.sockets).exists()
+
+
+def test_up_without_java_says_so(node: Node, tmp_path: Path) -> None:
+    environ = {**node.environ, "PATH": str(tmp_path)}
+    environ.pop("JAVA_HOME", None)
+
+    up = Node(node.home, environ).manage("up")
+
+    assert up.returncode == 1
+    assert "no java on the PATH; install Java 17 or newer" in up.stderr
+    assert "Traceback" not in up.stderr
+
+
+def test_down_and_status_of_a_node_that_never_was(node: Node) -> None:
+    down, status = node.manage("down"), node.manage("status")
+
+    assert (down.returncode, down.stdout) == (0, "Sluice is not running.\n")
+    assert (status.returncode, status.stdout) == (1, "Sluice is not running.\n")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
+    up = node.manage("up", "--no-demo")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert f"Sluice is up: {node.identity.url}" in up.stdout
+    log_in(node, *login(up.stdout))
+
+    again = node.manage("up", "--no-demo")
+    assert again.stdout == f"Sluice is running already: {node.identity.url}\n"
+    assert node.manage("status").returncode == 0
+
+    for word in ("workers.markers.server", "uvicorn", "redis-server"):
+        os.kill(node.pid_of(word), signal.SIGKILL)
+    wait_until(lambda: node.manage("status").returncode == 0, seconds=20)
+
+    writer = start_writer(node)
+    down = node.manage("down")
+    assert "stopping 1 writers" in down.stdout
+    assert writer.wait(5) == -signal.SIGTERM
+    assert node.processes() == []
+    assert not Path(node.identity.sockets).exists()
+
+    # A supervisor that is killed leaves its children; the next `up` ends them and starts anew.
+    up = node.manage("up", "--no-demo")
+    assert up.returncode == 0, up.stdout + up.stderr
+    os.kill(node.pid_of("supervisord"), signal.SIGKILL)
+    left = {process.pid for process in node.processes()}
+    up = node.manage("up", "--no-demo")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert re.search(r"stopping \d+ processes that an earlier run left behind", up.stdout)
+    assert not left & {process.pid for process in node.processes()}
+    log_in(node, *login(up.stdout))
+
+
+def login(said: str) -> tuple[str, str]:
+    found = re.search(r"Log in as user (\w+), password (\S+)", said)
+    assert found is not None, said
+    return found[1], found[2]
+
+
+def log_in(node: Node, user: str, password: str) -> None:
+    with requests.Session() as session:
+        page = session.get(f"{node.identity.url}login/", timeout=30)
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+        assert token is not None, page.text
+        session.post(
+            f"{node.identity.url}login/",
+            data={"username": user, "password": password, "csrfmiddlewaretoken": token[1]},
+            headers={"Referer": node.identity.url},
+            timeout=30,
+        )
+        home = session.get(node.identity.url, timeout=30)
+        assert home.status_code == 200
+        assert "/login/" not in home.url
+
+
+def start_writer(node: Node) -> subprocess.Popen[bytes]:
+    """A process of its own group, as Celery starts a writer."""
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, "workers.spark.runner"],
+        env={**node.environ, "SLUICE_NODE": node.identity.node},
+        start_new_session=True,
+    )
+
+
+def wait_until(is_so: Callable[[], bool], *, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < until, f"not so after {seconds} s"
+        time.sleep(0.3)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
