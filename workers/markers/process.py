@@ -28,6 +28,8 @@ _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.05
 # The server needs nothing else of ours, least of all other processes' secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
+# By these a node finds what belongs to it, also when nobody supervises it any more.
+_NODE = ("SLUICE_HOME", "SLUICE_NODE")
 _STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
 
 
@@ -57,7 +59,7 @@ def start_server(
         command += ["--root", str(root)]
     environment = {
         name: value
-        for name in (*_INHERITED, *_STOP_POINTS)
+        for name in (*_INHERITED, *_NODE, *_STOP_POINTS)
         if (value := os.environ.get(name)) is not None
     }
     environment |= {SECRET_VARIABLE: secret, "PYTHONPATH": str(_SOURCE_ROOT)}
