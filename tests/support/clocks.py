@@ -1,0 +1,57 @@
+"""A wall clock that a test sets, and a scheduler whose threads a test can stop: how a writer dies
+without a process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from workers.clock import SystemClock
+from workers.ports import Repetition, ThreadScheduler
+
+
+class ManualClock:
+    """Wall time stands still until `advance`; deadlines and sleeps are real, so nothing hangs."""
+
+    def __init__(self, now_ms: int = 1_750_000_000_000) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, milliseconds: int) -> None:
+        self._now_ms += milliseconds
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class SkewedClock(SystemClock):
+    """The clock of a machine that is `ahead_ms` before everybody else's."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+class MortalScheduler:
+    """Real threads that all end when the writer they belong to dies."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadScheduler()
+        self._running: list[Repetition] = []
+
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+        repetition = self._threads.every(interval_s, action, name=name)
+        self._running.append(repetition)
+        return repetition
+
+    def stop_all(self) -> None:
+        while self._running:
+            self._running.pop().stop()

@@ -1,0 +1,99 @@
+"""What holds of every table at every moment, whatever a test did to it (docs/invariants.md)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.files.names import parse_base_file, parse_log_file
+from workers.files.partition import list_partitions
+from workers.lakehouse import open_table
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.instant import Action
+from workers.timeline.metadata import WriteStat
+
+
+def assert_table_is_sound(location: str | Path) -> None:
+    table = open_table(location).table
+    _assert_times_are_unique_and_ordered(table)
+    _assert_committed_files_stand(table)
+    _assert_timeline_follows_decisions(table)
+
+
+def orphan_files(table: Table) -> list[str]:
+    """Data files that no completed commit names and no live writer still works on."""
+    owned = {stat.path for stat in _committed_stats(table)}
+    now_ms = table.ports.clock.now_ms()
+    live = {beat.instant for beat in read_heartbeats(table.storage) if not beat.is_expired(now_ms)}
+    live &= {instant.requested_at for instant in table.timeline().pending()}
+    return [
+        path
+        for path, instant in sorted(_data_files(table).items())
+        if path not in owned and instant not in live
+    ]
+
+
+def leftovers(table: Table) -> list[str]:
+    """Heartbeats, markers and waiting metadata of instants that are not pending any more."""
+    pending = {instant.requested_at for instant in table.timeline().pending()}
+    found = []
+    for directory in (".hoodie/.heartbeat", ".hoodie/.temp", ".hoodie/.sluice/metadata"):
+        for file in table.storage.list_tree(directory):
+            owner = file.path.removeprefix(f"{directory}/").split("/")[0].split(".")[0]
+            if owner not in pending:
+                found.append(file.path)
+    return found
+
+
+def _data_files(table: Table) -> dict[str, str]:
+    """Path -> request instant in its name."""
+    found = {}
+    for partition in list_partitions(table.storage):
+        for file in table.storage.list_files(partition):
+            if parsed := parse_base_file(file.name) or parse_log_file(file.name):
+                found[file.path] = parsed.instant
+    return found
+
+
+def _committed_stats(table: Table) -> Iterator[WriteStat]:
+    for instant in table.timeline().completed_writes():
+        yield from read_instant(table, instant).stats
+
+
+def _assert_times_are_unique_and_ordered(table: Table) -> None:
+    """TL1, TL2."""
+    instants = table.timeline().instants
+    times = [one.requested_at for one in instants]
+    times += [one.completed_at for one in instants if one.completed_at]
+    assert len(set(times)) == len(times), f"a time was given twice: {sorted(times)}"
+    for one in instants:
+        assert one.completed_at is None or one.requested_at < one.completed_at, one
+
+
+def _assert_committed_files_stand(table: Table) -> None:
+    """TL6, and the sizes in commit metadata are true."""
+    for stat in _committed_stats(table):
+        file = table.storage.info(stat.path)
+        assert file is not None, f"a committed file is gone: {stat.path}"
+        assert file.size == stat.bytes, (file, stat)
+
+
+def _assert_timeline_follows_decisions(table: Table) -> None:
+    """HB3: what is completed was decided so and not undone; what was decided otherwise is gone."""
+    for instant in table.timeline().completed():
+        if instant.action is Action.ROLLBACK:
+            continue
+        decision = decisions.read(table.storage, instant.requested_at)
+        assert not isinstance(decision, RollbackDecision), f"rolled back, yet completed: {instant}"
+        assert not decisions.is_undone(table.storage, instant.requested_at), (
+            f"undone, yet completed: {instant}"
+        )
+        if isinstance(decision, CommitDecision):
+            content = table.storage.read(table.layout.path(instant))
+            assert decision.completed_at == instant.completed_at, (decision, instant)
+            assert decision.metadata_sha256 == hashlib.sha256(content).hexdigest(), instant

@@ -1,0 +1,289 @@
+"""A real table in a directory, and writers with names: what scenario tests tell their stories with.
+
+Every table that is made here is judged when its test ends: hudi-rs reads it back, and the
+invariants that always hold are checked. A test that damages a table on purpose says so with
+`excuse_referee`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.support.clocks import MortalScheduler
+from tests.support.invariants import assert_table_is_sound, leftovers, orphan_files
+from tests.support.referee import assert_referee_agrees
+from workers.clock import Clock, InstantTime, SystemClock
+from workers.concurrency.conflicts import Conflict
+from workers.concurrency.heartbeat import path_of
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
+from workers.config import write_options
+from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.ports import Ports, RandomIds
+from workers.storage.base import Storage
+from workers.table.table import Table
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import CommitMetadata, read_commit_metadata
+from workers.write.client import Transaction, WriteClient, WriteRequest
+from workers.write.context import Operation
+from workers.write.handles import write_file_groups
+from workers.write.prepare import prepare
+from workers.write.status import TaskIds, WriteStatus
+
+Row = dict[str, Any]
+CITIES = pa.schema([pa.field("id", pa.int64()), pa.field("city", pa.string())])
+READINGS = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("place", pa.string()),
+        pa.field("ts", pa.int64()),
+        pa.field("value", pa.int32()),
+        pa.field("note", pa.string()),
+    ]
+)
+MODES = {
+    "single": "SINGLE_WRITER",
+    "optimistic": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "non-blocking": "NON_BLOCKING_CONCURRENCY_CONTROL",
+}
+LONG_AGO_S = 24 * 3600
+
+
+class ScenarioTable:
+    def __init__(
+        self,
+        location: Path,
+        *,
+        schema: pa.Schema | None = CITIES,
+        table_type: str = "COPY_ON_WRITE",
+        record_key: str = "id",
+        partition_by: Sequence[str] = (),
+        ordering: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        write_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.location = location
+        self.clock = clock or SystemClock()
+        self._record_key = record_key
+        self._schema = schema or pa.schema([])
+        self._write_options = {"hoodie.write.markers.type": "direct"} | dict(write_options or {})
+        self._excuse: str | None = None
+        self.lakehouse: LakehouseTable = create_table(
+            location,
+            name="scenario",
+            schema=schema,
+            record_key=[record_key],
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            options=options,
+            ports=self.ports(),
+        )
+
+    def ports(self, *, clock: Clock | None = None) -> Ports:
+        return Ports(clock=clock or self.clock, ids=RandomIds(), scheduler=MortalScheduler())
+
+    @property
+    def table(self) -> Table:
+        return self.lakehouse.table
+
+    @property
+    def storage(self) -> Storage:
+        return self.table.storage
+
+    def writer(
+        self,
+        name: str,
+        *,
+        mode: str = "optimistic",
+        stream: str | None = None,
+        options: Mapping[str, str] | None = None,
+        storage: Storage | None = None,
+        clock: Clock | None = None,
+    ) -> ScenarioWriter:
+        """A writer with a storage handle, a clock and threads of its own, as in a process."""
+        given = {
+            "hoodie.write.concurrency.mode": MODES[mode],
+            "sluice.writer.name": name,
+            **self._write_options,
+            **(options or {}),
+        }
+        own = open_table(self.location, ports=self.ports(clock=clock), storage=storage)
+        return ScenarioWriter(self, own.table, name, stream, given)
+
+    def batch(self, rows: Sequence[Row], schema: pa.Schema | None = None) -> pa.Table:
+        """The columns that the rows name, in the table's types; of other columns what Arrow
+        thinks.
+        """
+        types = {field.name: field.type for field in self._schema}
+        types |= {field.name: field.type for field in schema or []}
+        names = list(dict.fromkeys(name for row in rows for name in row)) or list(types)
+        return pa.table(
+            {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
+        )
+
+    def rows(self, *columns: str) -> list[Row]:
+        """What a reader who comes now sees, sorted by key."""
+        found: pa.Table = open_table(self.location).read()
+        key = self._record_key
+        rows = sorted(found.to_pylist(), key=lambda row: (row[key], repr(row)))
+        return [{name: row[name] for name in columns or found.column_names} for row in rows]
+
+    def schema_columns(self) -> list[str]:
+        schema = open_table(self.location).schema()
+        return list(schema.names) if schema is not None else []
+
+    def timeline(self) -> list[tuple[str, str]]:
+        """(action, state) of every instant, oldest first."""
+        return [(one.action.value, one.state.value) for one in self.instants()]
+
+    def instants(self) -> tuple[Instant, ...]:
+        return self.table.timeline().instants
+
+    def metadata(self, instant: InstantTime) -> CommitMetadata:
+        found = self.table.timeline().find(instant)
+        assert found is not None, f"{instant} is not on the timeline"
+        assert found.is_completed, found
+        return read_commit_metadata(self.storage.read(self.table.layout.path(found)))
+
+    def data_files(self) -> list[str]:
+        return [
+            file.path
+            for file in self.storage.list_tree("")
+            if not file.path.startswith(".hoodie/") and ".hoodie_partition" not in file.path
+        ]
+
+    def orphan_files(self) -> list[str]:
+        return orphan_files(self.table)
+
+    def leftovers(self) -> list[str]:
+        return leftovers(self.table)
+
+    def assert_referee_agrees(self) -> None:
+        assert_referee_agrees(self.location)
+
+    def excuse_referee(self, reason: str) -> None:
+        """This test leaves the table in a state that another reader may not take; say why."""
+        assert reason
+        self._excuse = reason
+
+    def judge(self) -> None:
+        """Called for every table when its test ends."""
+        assert_table_is_sound(self.location)
+        if self._excuse is None:
+            assert_referee_agrees(self.location)
+
+
+class ScenarioWriter:
+    """One writer. Its transaction starts with its first rows and ends with `commit` or `abort`."""
+
+    def __init__(
+        self,
+        home: ScenarioTable,
+        table: Table,
+        name: str,
+        stream: str | None,
+        options: Mapping[str, str],
+    ) -> None:
+        self.name = name
+        self.table = table
+        self._home = home
+        self._stream = stream
+        self._options = write_options(options)
+        self._transaction: Transaction | None = None
+        self._statuses: list[WriteStatus] = []
+
+    @property
+    def transaction(self) -> Transaction:
+        assert self._transaction is not None, f"{self.name} has not begun"
+        return self._transaction
+
+    @property
+    def last_instant(self) -> InstantTime:
+        return self.transaction.instant
+
+    def begin(self, schema: pa.Schema, operation: Operation = "upsert") -> ScenarioWriter:
+        """Start an instant and write nothing yet."""
+        client = WriteClient(self.table, self._options)
+        self._transaction = client.begin(schema, WriteRequest(operation, self._stream))
+        self._statuses = []
+        return self
+
+    def write(self, *rows: Row, schema: pa.Schema | None = None, attempt: int = 0) -> None:
+        """Files for these rows, in the transaction that was begun."""
+        batch = self._home.batch(rows, schema)
+        prepared = prepare(self.transaction.context, batch)
+        task = TaskIds(attempt=attempt)
+        self._statuses += write_file_groups(
+            self.transaction.context, prepared, task, self.table.storage
+        )
+
+    def upsert(
+        self, *rows: Row, schema: pa.Schema | None = None, operation: Operation = "upsert"
+    ) -> ScenarioWriter:
+        """Begin and write the files, without committing."""
+        self.begin(self._home.batch(rows, schema).schema, operation)
+        self.write(*rows, schema=schema)
+        return self
+
+    def commit(self) -> CommitOutcome:
+        return self.transaction.commit(self._statuses)
+
+    def wins(self) -> Committed:
+        """Commit, and it must succeed."""
+        outcome = self.commit()
+        assert isinstance(outcome, Committed), outcome
+        return outcome
+
+    def loses(self) -> Conflict:
+        """Commit, and it must be refused for a conflict."""
+        outcome = self.commit()
+        assert isinstance(outcome, Conflicted), outcome
+        return outcome.conflict
+
+    def is_told_rolled_back(self) -> RolledBack:
+        """Commit, and somebody else must have decided to roll it back."""
+        outcome = self.commit()
+        assert isinstance(outcome, RolledBack), outcome
+        return outcome
+
+    def abort(self, reason: str = "the test gave up") -> None:
+        self.transaction.abort(reason)
+
+    def upsert_and_commit(self, *rows: Row, schema: pa.Schema | None = None) -> Committed:
+        return self.upsert(*rows, schema=schema).wins()
+
+    def dies(self) -> None:
+        """As by SIGKILL: its threads end, nothing is tidied up, and its last beat is long ago."""
+        self.falls_silent()
+        beat = Path(self.table.storage.location) / path_of(self.last_instant)
+        last_ms = self.table.ports.clock.now_ms() - LONG_AGO_S * 1000
+        os.utime(beat, (last_ms / 1000, last_ms / 1000))
+
+    def falls_silent(self) -> None:
+        """Its threads end, but its last beat is fresh."""
+        scheduler = self.table.ports.scheduler
+        assert isinstance(scheduler, MortalScheduler)
+        scheduler.stop_all()
+
+
+class ScenarioTables:
+    """Makes tables below one directory and judges all of them at the end."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.made: list[ScenarioTable] = []
+
+    def __call__(self, **definition: Any) -> ScenarioTable:
+        table = ScenarioTable(self.root / f"table{len(self.made)}", **definition)
+        self.made.append(table)
+        return table
+
+    def judge_all(self) -> None:
+        for table in self.made:
+            table.judge()
