@@ -196,12 +196,12 @@ def _validated(
 ) -> Proposal | Conflict:
     if (lost := _lost_base(started, timeline, proposal)) is not None:
         return lost
-    if options.mode is ConcurrencyMode.SINGLE_WRITER:
-        return _with_schema(proposal, proposal.schema, None)
+    # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
+    # is not.
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    if options.mode is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL:
+    if options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
         conflict = _file_conflict(table, started, timeline, proposal)
         if conflict is not None:
             return conflict

@@ -18,7 +18,13 @@ from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.transaction import Proposal, Started
 from workers.config import ConcurrencyMode, MarkerKind, WriteOptions
-from workers.errors import InvalidInput, LakehouseError
+from workers.errors import (
+    InvalidInput,
+    LakehouseError,
+    LeaseLost,
+    LockTimeout,
+    RollbackRefused,
+)
 from workers.files.names import bucket_of
 from workers.markers.base import MarkerSettings
 from workers.markers.store import delete_markers
@@ -157,18 +163,24 @@ class Transaction:
         return outcome
 
     def abort(self, reason: str) -> None:
-        """Roll this instant back; its tasks are refused their next marker."""
+        """Roll this instant back; its tasks are refused their next marker.
+
+        When the table lock cannot be had, the next writer does it: nothing beats for this instant
+        any more.
+        """
         self._started.heartbeat.stop()
-        self._roll_back(
-            RollbackRequest(
-                self._instant,
-                by=self._writer,
-                reason=reason,
-                is_forced=True,
-                is_only_pending=True,
-                writer=self._writer,
-            )
+        request = RollbackRequest(
+            self._instant,
+            by=self._writer,
+            reason=reason,
+            is_forced=True,
+            is_only_pending=True,
+            writer=self._writer,
         )
+        try:
+            self._roll_back(request)
+        except (LockTimeout, LeaseLost, RollbackRefused) as error:
+            _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
 
     def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
         heartbeat = self._started.heartbeat
