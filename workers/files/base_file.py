@@ -16,6 +16,9 @@ from workers.storage.base import Storage
 
 Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 
+# What reading damaged Parquet may raise; ValueError is a footer with broken text.
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
+
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
@@ -57,6 +60,11 @@ def write_parquet(
         writer.add_key_value_metadata(footer)
 
 
+def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
+    """Raises one of UNREADABLE when the content is damaged."""
+    return pq.ParquetFile(stream).read(columns=columns).replace_schema_metadata(None)
+
+
 def read_base_file(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:
     """The rows as they were written; of `columns` those that the file has, in the order asked for.
 
@@ -64,6 +72,6 @@ def read_base_file(storage: Storage, path: str, columns: list[str] | None = None
     """
     with storage.open_data(path) as stream:
         try:
-            return pq.ParquetFile(stream).read(columns=columns).replace_schema_metadata(None)
-        except (pa.ArrowException, OSError) as error:
+            return read_parquet(stream, columns)
+        except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error

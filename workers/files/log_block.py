@@ -18,13 +18,12 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.avro_container import parsed
 from workers.files.avro_schema import arrow_fields, parse_record, record_of_json
-from workers.files.base_file import AVRO_SCHEMA_KEY, Codec, write_parquet
+from workers.files.base_file import AVRO_SCHEMA_KEY, UNREADABLE, Codec, read_parquet, write_parquet
 from workers.files.delete_record import DELETE_LIST, DeleteRecord
 
 MAGIC = b"#HUDI#"
@@ -69,10 +68,9 @@ class ParquetData:
     def table(self) -> pa.Table:
         """Raises MalformedTable."""
         try:
-            found = pq.ParquetFile(io.BytesIO(self.content)).read()
-        except (pa.ArrowException, OSError) as error:
+            return read_parquet(io.BytesIO(self.content))
+        except UNREADABLE as error:
             raise MalformedTable("log block is not parquet", instant=self.instant) from error
-        return found.replace_schema_metadata(None)
 
 
 @dataclass(frozen=True, slots=True)
