@@ -47,14 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings=_batch_settings(asked),
     )
     _log.info("marker server on http://%s:%s", asked.host, asked.port)
-    web.run_app(
-        server.application(),
-        host=asked.host,
-        port=asked.port,
-        access_log=None,
-        print=None,
-        shutdown_timeout=_SHUTDOWN_S,
-    )
+    try:
+        web.run_app(
+            server.application(),
+            host=asked.host,
+            port=asked.port,
+            access_log=None,
+            print=None,
+            shutdown_timeout=_SHUTDOWN_S,
+        )
+    except OSError as error:
+        sys.exit(f"marker server: cannot serve {asked.host}:{asked.port}: {error.strerror}")
 
 
 def build_server(

@@ -155,3 +155,19 @@ def test_without_a_server_markers_are_direct_and_say_so(
 
 def test_settings_never_print_their_token() -> None:
     assert "s3cret" not in repr(MarkerSettings(token="s3cret"))
+
+
+class OvertakenStorage(LocalStorage):
+    """A table on which a rollback is decided in the middle of the creation of a marker."""
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        if path.endswith(".marker.CREATE"):
+            decide(LocalStorage(self.location), "rollback")
+        return super().put_if_absent(path, content)
+
+
+def test_a_rollback_decided_while_a_direct_marker_is_written_wins(storage: LocalStorage) -> None:
+    overtaken = OvertakenStorage(storage.location)
+
+    with pytest.raises(InstantRolledBack):
+        open_markers(MarkerSettings(kind="direct"), overtaken, INSTANT).create(A)

@@ -11,7 +11,15 @@ import pytest
 
 from tests.workers.markers.harness import SECRET, ServerProcess, free_port
 from workers.clock import SystemClock
-from workers.markers.process import await_health, drain, is_server, probe, sample, stop
+from workers.markers.process import (
+    await_health,
+    drain,
+    is_server,
+    probe,
+    sample,
+    start_server,
+    stop,
+)
 
 
 def test_a_started_server_answers_and_a_stopped_one_is_gone(own_server: ServerProcess) -> None:
@@ -100,6 +108,25 @@ def test_a_wrong_start_is_one_clear_line(options: tuple[str, ...], message: str)
     assert ended.returncode == 1
     assert message in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_a_port_in_use_is_one_clear_line(own_server: ServerProcess) -> None:
+    own_server.start()
+    first = own_server.pid
+
+    own_server.pid = start_server(
+        port=own_server.port,
+        roots=[own_server.root],
+        secret=SECRET,
+        log_path=own_server.root.parent / "second.log",
+    )
+    os.waitpid(own_server.pid, 0)
+
+    own_server.pid = first
+    log = (own_server.root.parent / "second.log").read_text()
+    assert "cannot serve 127.0.0.1" in log
+    assert "Traceback" not in log
+    assert probe(own_server.url, 5.0) is not None
 
 
 def test_the_server_loads_neither_spark_nor_django_and_the_client_no_server() -> None:
