@@ -10,7 +10,7 @@ from django.conf import settings
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from controlplane.accounts.roles import is_admin, is_viewer
@@ -64,6 +64,16 @@ class IsAdmin(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return is_admin(request.user)
+
+
+class IsAdminToWrite(BasePermission):
+    """Reading is a viewer's, anything else an admin's."""
+
+    message = "this needs the role admin"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        allowed = is_viewer if request.method in SAFE_METHODS else is_admin
+        return allowed(request.user)
 
 
 class IsWorker(BasePermission):

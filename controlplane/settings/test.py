@@ -13,6 +13,8 @@ from controlplane.settings.connections import sqlite
 
 SECRET_KEY = "a key for tests only"
 SLUICE_HOME = Path(tempfile.gettempdir()) / "sluice-test"
+STATIC_ROOT = SLUICE_HOME / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # Whitenoise warns about one that is not there.
 SLUICE_WORKER_TOKEN = "worker-token-for-tests"
 SLUICE_MARKER_SECRET = "marker-secret-for-tests"
 SLUICE_REDIS_URL = ""

@@ -16,7 +16,9 @@ from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake
 from workers import create_table
 
-SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
+SCHEMA = pa.schema(
+    [pa.field("id", pa.string()), pa.field("ts", pa.int64()), pa.field("city", pa.string())]
+)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A table that the control plane's tests write to with the real engine, one small step at a time."""
+"""A table that the control plane's tests write to with the real engine, step by step."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ class Lake:
             batch.schema, WriteRequest("upsert", stream)
         )
         prepared = prepare(transaction.context, batch)
-        statuses = write_file_groups(
-            transaction.context, prepared, TaskIds(), self.table.storage
-        )
+        statuses = write_file_groups(transaction.context, prepared, TaskIds(), self.table.storage)
         return Write(transaction, statuses)
 
     def commit(self, *rows: dict[str, Any], writer: str = "writer", **how: Any) -> str:

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.auth import IsAdmin
+from controlplane.api.auth import IsAdmin, IsAdminToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated, validated_query
 from controlplane.api.requests import actor
@@ -59,6 +59,8 @@ class OperationListApi(APIView):
 
 
 class TableOperationListApi(APIView):
+    permission_classes = [IsAdminToWrite]
+
     class WriteRequest(Strict):
         source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
         operation = serializers.ChoiceField(choices=["upsert", "bulk_insert"], default="upsert")

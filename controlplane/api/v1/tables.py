@@ -8,8 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.accounts.roles import is_admin
-from controlplane.api.auth import IsAdmin, IsViewer
+from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
@@ -19,13 +18,12 @@ from controlplane.tables.services import register_table
 
 
 class TableListApi(APIView):
+    permission_classes = [IsAdminToWrite]
+
     class Registration(Strict):
         location = serializers.CharField(max_length=700)
         slug = serializers.CharField(max_length=64)
         name = serializers.CharField(max_length=200, required=False, default="")
-
-    def get_permissions(self) -> list[IsViewer | IsAdmin]:
-        return [IsAdmin() if self.request.method == "POST" else IsViewer()]
 
     @extend_schema(operation_id="tables_list", responses=output(TableRow)(many=True))
     def get(self, request: Request) -> Response:
@@ -36,7 +34,6 @@ class TableListApi(APIView):
     )
     def post(self, request: Request) -> Response:
         asked = validated(self.Registration, request)
-        assert is_admin(request.user)
         table = register_table(**asked, by=actor(request))
         return Response(shown(table_row(table)), status=201)
 

@@ -1,20 +1,23 @@
-"""The mirror converges on storage after any gap, forgets what is gone, and a rebuild gives the same rows."""
+"""The mirror converges on storage after any gap, forgets what is gone, and a rebuild gives the same
+rows.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from controlplane.mirror import sync as sync_module
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.selectors import pending_markers, schema_history, timeline_window
-from controlplane.mirror.sync import forget_mirror, observe, sync_table
 from controlplane.mirror.storage import engine_table
-from controlplane.mirror import sync as sync_module
+from controlplane.mirror.sync import forget_mirror, observe, sync_table
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from controlplane.writers.selectors import recent_conflicts, writers_board
@@ -34,7 +37,9 @@ def mirrored(table: Table) -> dict[str, list[dict[str, Any]]]:
     querysets = {
         "instants": InstantRecord.objects.filter(table=table).order_by("requested_at", "action"),
         "schemas": SchemaRecord.objects.filter(table=table).order_by("instant"),
-        "heartbeats": HeartbeatRecord.objects.filter(table=table, is_gone=False).order_by("instant"),
+        "heartbeats": HeartbeatRecord.objects.filter(table=table, is_gone=False).order_by(
+            "instant"
+        ),
         "markers": table.marker_counts.order_by("instant", "kind"),
         "conflicts": Conflict.objects.filter(table=table).order_by("loser_instant"),
     }
@@ -117,9 +122,7 @@ def test_a_rolled_back_instant_disappears_and_the_rollback_names_it(lake: Lake) 
     undone = lake.commit(BERGEN)
     sync_table(lake.row)
 
-    rollback(
-        lake.table, RollbackRequest(undone, by="ada", reason="wrong"), write_options({})
-    )
+    rollback(lake.table, RollbackRequest(undone, by="ada", reason="wrong"), write_options({}))
     sync_table(lake.row)
 
     assert not InstantRecord.objects.filter(requested_at=undone).exists()
@@ -198,7 +201,7 @@ def test_a_location_that_left_the_roots_through_a_link_is_refused(
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
     shutil.move(lake.row.location, outside / "trips")
-    os.symlink(outside / "trips", lake.row.location)
+    Path(lake.row.location).symlink_to(outside / "trips")
 
     sync_table(lake.row)
 
@@ -207,9 +210,7 @@ def test_a_location_that_left_the_roots_through_a_link_is_refused(
 
 
 def test_while_one_process_syncs_another_leaves_the_table_alone(lake: Lake) -> None:
-    SyncMark.objects.create(
-        table=lake.row, running_until=timezone.now() + timedelta(seconds=30)
-    )
+    SyncMark.objects.create(table=lake.row, running_until=timezone.now() + timedelta(seconds=30))
 
     assert sync_table(lake.row) is None
 
@@ -251,7 +252,7 @@ def test_a_damaged_commit_file_is_shown_as_damaged_and_hides_nothing_else(lake: 
 
 def test_a_heartbeat_that_stopped_turns_suspect_then_expired(lake: Lake) -> None:
     write = lake.begin(OSLO, writer="dying", heartbeat_ms=10_000)
-    path = os.path.join(lake.row.location, path_of(write.instant))
+    path = Path(lake.row.location) / path_of(write.instant)
 
     states = []
     for age_s in (1, 12, 25):

@@ -1,4 +1,4 @@
-"""Reports are hints: late, doubled and disordered ones do no harm, and malformed ones are refused."""
+"""Reports are hints: late, doubled and disordered ones do no harm, malformed ones are refused."""
 
 from __future__ import annotations
 
@@ -88,9 +88,7 @@ def test_a_report_about_nothing_we_know_is_told_so(operation: Operation) -> None
     ],
     ids=str,
 )
-def test_a_malformed_report_changes_nothing(
-    operation: Operation, broken: dict[str, Any]
-) -> None:
+def test_a_malformed_report_changes_nothing(operation: Operation, broken: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         record_report(report(operation, "running") | broken)
 

@@ -63,9 +63,7 @@ def test_an_older_instant_is_blocked_and_the_plan_names_what_must_go_first(
         ask(lake, older, admin)
 
 
-def test_a_request_is_a_row_an_audit_entry_and_a_job_with_the_hash(
-    lake: Lake, admin: User
-) -> None:
+def test_a_request_is_a_row_an_audit_entry_and_a_job_with_the_hash(lake: Lake, admin: User) -> None:
     instant = lake.commit(OSLO)
 
     operation = ask(lake, instant, admin)
@@ -119,9 +117,7 @@ def test_the_same_key_has_one_effect_and_another_request_with_it_is_refused(
         ask(lake, older, admin, idempotency_key="k1")
 
 
-def test_two_people_cannot_roll_the_same_instant_back_at_once(
-    lake: Lake, admin: User
-) -> None:
+def test_two_people_cannot_roll_the_same_instant_back_at_once(lake: Lake, admin: User) -> None:
     instant = lake.commit(OSLO)
     ask(lake, instant, admin)
 

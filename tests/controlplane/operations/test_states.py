@@ -6,15 +6,15 @@ import pytest
 
 from controlplane.operations.states import ALLOWED, FINAL, OPEN, OperationState, may_move
 
-# From          to                              (everything that is not listed is refused)
+# From, then every state that may follow; what is not listed is refused.
 TABLE = """
-queued          starting running cancelling unknown succeeded failed conflicted rolled_back cancelled
-starting        queued running cancelling unknown succeeded failed conflicted rolled_back cancelled
-running         cancelling unknown succeeded failed conflicted rolled_back cancelled
-cancelling      unknown succeeded failed conflicted rolled_back cancelled
-unknown         succeeded failed conflicted rolled_back cancelled
-failed          succeeded conflicted rolled_back
-cancelled       succeeded rolled_back
+queued      starting running cancelling unknown succeeded failed conflicted rolled_back cancelled
+starting    queued running cancelling unknown succeeded failed conflicted rolled_back cancelled
+running     cancelling unknown succeeded failed conflicted rolled_back cancelled
+cancelling  unknown succeeded failed conflicted rolled_back cancelled
+unknown     succeeded failed conflicted rolled_back cancelled
+failed      succeeded conflicted rolled_back
+cancelled   succeeded rolled_back
 succeeded
 conflicted
 rolled_back

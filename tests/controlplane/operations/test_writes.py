@@ -1,4 +1,6 @@
-"""A write is a row before it is a message; what its driver leaves behind is settled by the decision object."""
+"""A write is a row before it is a message; what its driver leaves behind is settled by the decision
+object.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,9 +68,7 @@ def driver() -> Iterator[Callable[[Operation], int]]:
         process.wait()
 
 
-def test_a_write_is_queued_with_session_and_user_chosen_beforehand(
-    lake: Lake, admin: User
-) -> None:
+def test_a_write_is_queued_with_session_and_user_chosen_beforehand(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
 
     job = operation.parameters["job"]
@@ -87,7 +88,7 @@ def test_a_write_is_queued_with_session_and_user_chosen_beforehand(
         {"source": {"kind": "csv"}, "operation": "drop"},
         {"source": {"kind": "csv"}, "table": "/etc"},
     ],
-    ids=lambda parameters: " ".join(parameters),
+    ids=" ".join,
 )
 def test_what_is_not_on_a_list_is_refused_before_anything_is_stored(
     lake: Lake, admin: User, parameters: dict[str, Any]
@@ -107,15 +108,11 @@ def test_a_driver_that_died_after_its_decision_has_succeeded(lake: Lake, admin: 
     assert settled(operation) == "succeeded"
 
 
-def test_a_driver_that_died_in_the_middle_of_its_rounds_has_failed(
-    lake: Lake, admin: User
-) -> None:
+def test_a_driver_that_died_in_the_middle_of_its_rounds_has_failed(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
     run_dead(operation)
     progress = {"done": 3, "total": 40, "unit": "rounds"}
-    record_report(
-        {"operation_id": str(operation.pk), "state": "progress", "progress": progress}
-    )
+    record_report({"operation_id": str(operation.pk), "state": "progress", "progress": progress})
     lake.commit(OSLO, operation_id=str(operation.pk))
     sync_table(lake.row)
 
@@ -135,9 +132,7 @@ def test_a_driver_that_lost_a_conflict_and_died_is_told_so(lake: Lake, admin: Us
     loser = lake.begin(OSLO, mode=OPTIMISTIC, operation_id=str(operation.pk))
     lake.begin(BERGEN, mode=OPTIMISTIC).commit()
     loser.commit()
-    record_report(
-        {"operation_id": str(operation.pk), "state": "running", "instant": loser.instant}
-    )
+    record_report({"operation_id": str(operation.pk), "state": "running", "instant": loser.instant})
     sync_table(lake.row)
 
     assert settled(operation) == "conflicted"
@@ -156,7 +151,7 @@ def test_a_dead_driver_waits_for_its_heartbeat_then_recovery_undoes_it(
     assert recover_tables() == 0, "its heartbeat is fresh still"
 
     old = timezone.now().timestamp() - 60
-    os.utime(os.path.join(lake.row.location, path_of(write.instant)), (old, old))
+    os.utime(Path(lake.row.location) / path_of(write.instant), (old, old))
     sync_table(lake.row)
     assert recover_tables() == 1
     sync_table(lake.row)

@@ -1,0 +1,258 @@
+"""What the endpoints answer: pages by cursor, errors in one form, a rollback from plan to job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.sync import sync_table
+from controlplane.operations.models import Operation
+from controlplane.operations.services import request_write
+from controlplane.tables.models import Table
+from tests.controlplane.lake import OPTIMISTIC, Lake
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
+WORKER = {"Authorization": "Worker worker-token-for-tests"}
+QUERIES_MAX = 12
+
+
+def post(client: Client, address: str, body: object, **headers: str) -> Any:
+    return client.post(address, body, "application/json", headers=headers)
+
+
+def make_instants(table: Table, count: int) -> None:
+    InstantRecord.objects.bulk_create(
+        InstantRecord(
+            table=table,
+            requested_at=f"202601010000{number:05d}",
+            action="deltacommit" if number % 2 else "rollback",
+            state="completed",
+            completed_at=f"202601010001{number:05d}",
+        )
+        for number in range(count)
+    )
+
+
+def test_instants_come_in_pages_each_once_newest_first(
+    client: Client, viewer: User, synced: Table
+) -> None:
+    synced.instants.all().delete()
+    make_instants(synced, 25)
+    client.force_login(viewer)
+
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while True:
+        answer = client.get(
+            "/api/v1/tables/trips/instants/", {"limit": 10} | ({"cursor": cursor} if cursor else {})
+        ).json()
+        seen += [row["requested_at"] for row in answer["results"]]
+        pages += 1
+        if (cursor := answer["next_cursor"]) is None:
+            break
+
+    assert pages == 3
+    assert seen == sorted(set(seen), reverse=True)
+    assert len(seen) == 25
+
+
+def test_instants_are_filtered_on_the_server(client: Client, viewer: User, synced: Table) -> None:
+    synced.instants.all().delete()
+    make_instants(synced, 10)
+    client.force_login(viewer)
+
+    answer = client.get("/api/v1/tables/trips/instants/?actions=rollback&states=completed").json()
+
+    assert {row["action"] for row in answer["results"]} == {"rollback"}
+    assert len(answer["results"]) == 5
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["actions=drop", "states=done", "since=yesterday", "cursor=%00", "limit=0", "color=red"],
+)
+def test_a_wrong_filter_is_an_error_in_one_form(
+    client: Client, viewer: User, synced: Table, query: str
+) -> None:
+    client.force_login(viewer)
+
+    response = client.get(f"/api/v1/tables/trips/instants/?{query}")
+
+    assert response.status_code == 400
+    assert set(response.json()) == {"code", "message", "values"}
+    assert response.json()["code"] == "invalid_request"
+
+
+def test_a_rollback_from_plan_to_request(client: Client, admin: User, lake: Lake) -> None:
+    instant = lake.commit(OSLO)
+    sync_table(lake.row)
+    client.force_login(admin)
+
+    plan = post(client, "/api/v1/tables/trips/rollbacks/plan/", {"instant": instant}).json()
+    asked = {
+        "instant": instant,
+        "plan_hash": plan["plan_hash"],
+        "reason": "wrong file",
+        "table_name": "trips",
+    }
+    first = post(client, "/api/v1/tables/trips/rollbacks/", asked, **{"Idempotency-Key": "k1"})
+    again = post(client, "/api/v1/tables/trips/rollbacks/", asked, **{"Idempotency-Key": "k1"})
+
+    assert plan["blockers"] == []
+    assert [first.status_code, again.status_code] == [202, 202]
+    assert first.json()["row"]["id"] == again.json()["row"]["id"]
+    assert Operation.objects.count() == 1
+
+
+def test_a_void_plan_is_a_conflict(client: Client, admin: User, lake: Lake) -> None:
+    instant = lake.commit(OSLO)
+    client.force_login(admin)
+    asked = {"instant": instant, "plan_hash": "0" * 16, "reason": "x", "table_name": "trips"}
+
+    response = post(client, "/api/v1/tables/trips/rollbacks/", asked)
+
+    assert (response.status_code, response.json()["code"]) == (409, "plan_changed")
+
+
+def test_state_and_owner_cannot_be_assigned(client: Client, admin: User, synced: Table) -> None:
+    """Threat T13: what the serializer does not name is refused, not ignored."""
+    client.force_login(admin)
+    body = {"source": {"kind": "csv"}, "state": "succeeded", "requested_by": 1}
+
+    response = post(client, "/api/v1/tables/trips/operations/", body)
+
+    assert response.status_code == 400
+    assert set(response.json()["values"]["fields"]) == {"state", "requested_by"}
+
+
+def test_a_worker_reports_with_its_token_and_only_with_it(
+    client: Client, admin: User, synced: Table
+) -> None:
+    parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
+    operation = request_write(table=synced, parameters=parameters, by=admin)
+    body = {
+        "operation_id": str(operation.pk),
+        "state": "running",
+        "pid": 4711,
+        "progress": {"done": 0, "total": 3, "unit": "tasks"},
+        "outcome": {"kind": "none"},
+    }
+
+    refused = post(client, "/api/v1/reports/operations", body, Authorization="Worker wrong")
+    taken = post(client, "/api/v1/reports/operations", body, **WORKER)
+
+    assert [refused.status_code, taken.status_code] == [401, 204]
+    operation.refresh_from_db()
+    assert (operation.state, operation.pid) == ("running", 4711)
+
+
+def test_without_a_configured_worker_token_nobody_reports(
+    client: Client, synced: Table, settings: Settings
+) -> None:
+    settings.SLUICE_WORKER_TOKEN = ""
+
+    response = post(client, "/api/v1/reports/operations", {}, Authorization="Worker ")
+
+    assert response.status_code == 401
+
+
+def test_a_token_is_shown_once_works_and_can_be_revoked(client: Client, viewer: User) -> None:
+    client.force_login(viewer)
+    made = post(client, "/api/v1/tokens/", {"days": 1}).json()
+    client.logout()
+    with_token = {"Authorization": f"Token {made['token']}"}
+
+    assert client.get("/api/v1/tables/", headers=with_token).status_code == 200
+    listed = client.get("/api/v1/tokens/", headers=with_token).json()
+    assert [row["id"] for row in listed] == [made["id"]]
+    assert "token" not in listed[0]
+
+    gone = client.delete(f"/api/v1/tokens/{made['id']}/", headers=with_token)
+    assert gone.status_code == 204
+    assert client.get("/api/v1/tables/", headers=with_token).status_code == 401
+
+
+def test_nobody_revokes_another_persons_token(client: Client, viewer: User, admin: User) -> None:
+    client.force_login(admin)
+    made = post(client, "/api/v1/tokens/", {}).json()
+    client.force_login(viewer)
+
+    assert client.delete(f"/api/v1/tokens/{made['id']}/").status_code == 404
+
+
+def test_conflicts_and_writers_are_read_with_both_names(
+    client: Client, viewer: User, lake: Lake
+) -> None:
+    backfill = lake.begin(OSLO, writer="backfill", mode=OPTIMISTIC)
+    lake.begin(BERGEN, writer="ingest", mode=OPTIMISTIC).commit()
+    backfill.commit()
+    sync_table(lake.row)
+    client.force_login(viewer)
+
+    (conflict,) = client.get("/api/v1/tables/trips/conflicts/").json()["results"]
+
+    assert (conflict["loser_writer"], conflict["winner_writer"]) == ("backfill", "ingest")
+    assert len(conflict["overlap"][0]) == 2
+    assert client.get("/api/v1/tables/trips/conflicts/?kind=schema").json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/api/v1/tables/",
+        "/api/v1/tables/trips/",
+        "/api/v1/tables/trips/instants/?limit=500",
+        "/api/v1/tables/trips/writers/",
+        "/api/v1/tables/trips/conflicts/",
+        "/api/v1/tables/trips/markers/",
+        "/api/v1/tables/trips/streams/",
+        "/api/v1/tables/trips/schemas/",
+        "/api/v1/tables/trips/operations/",
+        "/api/v1/operations/",
+    ],
+)
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    client: Client,
+    viewer: User,
+    admin: User,
+    synced: Table,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+    address: str,
+) -> None:
+    make_instants(synced, 300)
+    parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
+    for _ in range(20):
+        request_write(table=synced, parameters=parameters, by=admin)
+    for number in range(10):
+        Table.objects.create(slug=f"t{number}", name="t", location=f"/t{number}")
+    client.force_login(viewer)
+
+    with django_assert_max_num_queries(QUERIES_MAX):
+        response = client.get(address)
+
+    assert response.status_code == 200
+
+
+def test_every_answer_carries_a_request_id(client: Client, viewer: User) -> None:
+    client.force_login(viewer)
+
+    given = client.get("/api/v1/tables/", headers={"X-Request-ID": "abcdef-12345"})
+    forged = client.get("/api/v1/tables/", headers={"X-Request-ID": "a\tb<script>"})
+
+    assert given.headers["X-Request-ID"] == "abcdef-12345"
+    assert "<" not in forged.headers["X-Request-ID"]
+
+
+def test_the_openapi_document_is_complete(client: Client, viewer: User) -> None:
+    client.force_login(viewer)
+
+    document = client.get("/api/v1/schema/?format=json").json()
+
+    assert document["openapi"].startswith("3.")
+    assert "/api/v1/tables/{slug}/rollbacks/" in document["paths"]

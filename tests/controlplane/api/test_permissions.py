@@ -1,0 +1,151 @@
+"""Every route against every role. The list of routes comes from the URLconf, so a new one fails
+until it is listed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, reverse
+from pytest_django import Settings
+
+from controlplane.api.urls import urlpatterns
+from controlplane.operations.models import Operation
+from controlplane.operations.services import request_write
+from controlplane.tables.models import Table
+
+# Route, method, then the status for: anonymous, no role, viewer, admin, worker token
+MATRIX = """
+schema                 GET     401 403 200 200 401
+docs                   GET     401 403 200 200 401
+tables                 GET     401 403 200 200 401
+tables                 POST    401 403 403 400 401
+table                  GET     401 403 200 200 401
+instants               GET     401 403 200 200 401
+instant                GET     401 403 200 200 401
+schemas                GET     401 403 200 200 401
+markers                GET     401 403 200 200 401
+streams                GET     401 403 200 200 401
+writers                GET     401 403 200 200 401
+conflicts              GET     401 403 200 200 401
+table_operations       GET     401 403 200 200 401
+table_operations       POST    401 403 403 400 401
+rollback_plan          POST    401 403 403 400 401
+rollbacks              POST    401 403 403 400 401
+operations             GET     401 403 200 200 401
+operation              GET     401 403 200 200 401
+operation_cancel       POST    401 403 403 202 401
+marker_server          GET     401 403 200 200 401
+marker_server_restart  POST    401 403 403 409 401
+tokens                 GET     401 403 200 200 401
+tokens                 POST    401 403 201 201 401
+token                  DELETE  401 403 404 404 401
+report_operation       POST    401 401 401 401 400
+"""
+ROLES = ("anonymous", "nobody", "viewer", "admin", "worker")
+CASES = [line.split() for line in MATRIX.strip().splitlines()]
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+@pytest.fixture
+def operation(synced: Table, admin: User) -> Operation:
+    parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
+    return request_write(table=synced, parameters=parameters, by=admin)
+
+
+@pytest.fixture
+def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[str, str]:
+    settings.SLUICE_MARKER_SECRET = ""  # So that no marker server is started here.
+    instant = synced.instants.order_by("requested_at").last()
+    assert instant is not None
+    values = {
+        "slug": synced.slug,
+        "requested_at": instant.requested_at,
+        "operation_id": operation.pk,
+        "token_key": "0" * 15,
+    }
+    return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
+
+
+def _wanted(name: str, values: dict[str, object]) -> dict[str, object]:
+    pattern = next(one for one in urlpatterns if one.name == name)
+    return {key: values[key] for key in pattern.pattern.converters}
+
+
+def _routes() -> Iterator[str]:
+    for pattern in urlpatterns:
+        assert isinstance(pattern, URLPattern)
+        assert pattern.name is not None
+        yield pattern.name
+
+
+def test_the_matrix_names_every_route() -> None:
+    assert {case[0] for case in CASES} == set(_routes())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}")
+def test_each_role_gets_exactly_what_it_may(
+    case: list[str],
+    addresses: dict[str, str],
+    client: Client,
+    nobody: User,
+    viewer: User,
+    admin: User,
+) -> None:
+    name, method, *expected = case
+    people = {"nobody": nobody, "viewer": viewer, "admin": admin}
+
+    found = []
+    for role in ROLES:
+        client.logout()
+        if role in people:
+            client.force_login(people[role])
+        headers = {"Authorization": "Worker worker-token-for-tests"} if role == "worker" else {}
+        response = client.generic(
+            method, addresses[name], b"{}", "application/json", headers=headers
+        )
+        found.append(str(response.status_code))
+
+    assert found == expected
+
+
+def test_no_route_answers_a_method_that_the_matrix_does_not_list(
+    addresses: dict[str, str], client: Client, admin: User
+) -> None:
+    client.force_login(admin)
+    listed = {(name, method) for name, method, *_ in CASES}
+
+    found = {
+        (name, method): client.generic(method, address, b"{}", "application/json").status_code
+        for name, address in addresses.items()
+        for method in METHODS
+        if (name, method) not in listed
+    }
+
+    assert {status for key, status in found.items() if key[0] != "report_operation"} == {405}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[1] != "GET"], ids=" ".join)
+def test_a_session_without_a_csrf_token_changes_nothing(
+    case: list[str], addresses: dict[str, str], admin: User
+) -> None:
+    name, method, *_ = case
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin)
+
+    response = client.generic(method, addresses[name], b"{}", "application/json")
+
+    assert response.status_code == (401 if name == "report_operation" else 403)
+
+
+def test_an_unknown_table_is_not_found_and_a_foreign_operation_neither(
+    client: Client, viewer: User, synced: Table
+) -> None:
+    client.force_login(viewer)
+
+    assert client.get("/api/v1/tables/other/").status_code == 404
+    assert client.get(f"/api/v1/operations/{uuid.uuid4()}/").status_code == 404

@@ -1,0 +1,136 @@
+"""The marker server under supervision: a real process that is started, killed, hung, drained,
+started again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from pytest_django import Settings
+
+from controlplane.audit.models import AuditEvent
+from controlplane.errors import NotAllowedNow
+from controlplane.mirror.models import ServerSample
+from controlplane.operations.marker_server import restart_marker_server, shut_down, supervise
+from controlplane.operations.models import MarkerServer
+from controlplane.operations.selectors import marker_server_status
+from workers.markers import process
+
+RESTART_S_MAX = 10
+
+
+@pytest.fixture
+def port(root: Path, db: None, settings: Settings) -> Iterator[int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    settings.SLUICE_MARKER_PORT = port
+    yield port
+    shut_down()
+
+
+def pid() -> int:
+    found = MarkerServer.objects.get().pid
+    assert found is not None
+    return found
+
+
+def seconds_until(is_true: Callable[[], bool], *, most: float) -> float:
+    began = time.monotonic()
+    while not is_true():
+        assert time.monotonic() - began < most
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def test_it_is_started_sampled_and_left_running(port: int) -> None:
+    assert supervise() == "running"
+    first = pid()
+    assert supervise() == "running"
+
+    status = marker_server_status()
+    assert (status.state, status.pid, status.restarts) == ("running", first, 0)
+    assert status.latest is not None
+    assert status.latest.up
+    assert process.is_server(first, port=port)
+
+
+def test_killed_it_answers_again_within_ten_seconds(port: int) -> None:
+    supervise()
+    killed = pid()
+
+    os.kill(killed, signal.SIGKILL)
+    took_s = seconds_until(lambda: supervise() == "running" and pid() != killed, most=RESTART_S_MAX)
+
+    assert took_s < RESTART_S_MAX
+    assert MarkerServer.objects.get().restarts == 1
+    assert process.probe(process.server_url(port), 1.0) is not None
+    assert ServerSample.objects.filter(up=False).exists(), "the gap is shown"
+
+
+def test_one_that_hangs_is_replaced(port: int) -> None:
+    supervise()
+    hung = pid()
+    os.kill(hung, signal.SIGSTOP)
+    long_ago = timezone.now() - timedelta(seconds=8)
+    ServerSample.objects.update(at=long_ago)
+    MarkerServer.objects.update(started_at=long_ago)
+
+    seconds_until(lambda: supervise() == "running" and pid() != hung, most=RESTART_S_MAX)
+
+    assert not process.is_server(hung, port=port)
+
+
+def test_an_admin_restarts_it_after_a_drain(port: int, admin: User) -> None:
+    supervise()
+    before = pid()
+
+    restart_marker_server(admin)
+
+    assert supervise() == "running"
+    assert pid() != before
+    assert AuditEvent.objects.filter(what="marker_server.restart", who="ada").exists()
+
+
+def test_drained_by_somebody_else_it_is_started_anew(port: int, settings: Settings) -> None:
+    supervise()
+    before = pid()
+    process.drain(process.server_url(port), settings.SLUICE_MARKER_SECRET, 5.0)
+
+    assert supervise() == "draining"
+    seconds_until(lambda: supervise() == "running", most=RESTART_S_MAX)
+
+    assert pid() != before
+
+
+def test_while_one_process_supervises_another_does_not(port: int) -> None:
+    MarkerServer.objects.create(port=port, running_until=timezone.now() + timedelta(seconds=20))
+
+    assert supervise() == "busy"
+
+
+def test_without_a_secret_none_is_started(port: int, settings: Settings, admin: User) -> None:
+    settings.SLUICE_MARKER_SECRET = ""
+
+    assert supervise() == "down"
+    with pytest.raises(NotAllowedNow):
+        restart_marker_server(admin)
+
+
+def test_after_shut_down_nothing_runs(port: int) -> None:
+    supervise()
+    running = pid()
+
+    shut_down()
+
+    assert not process.is_server(running, port=port)
+    assert marker_server_status().state == "down"

@@ -1,0 +1,93 @@
+"""Tables lie under configured roots, whatever their path is written with, and never overlap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+
+from controlplane.errors import InvalidRequest
+from controlplane.tables.locations import overlap
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+
+
+def test_a_location_is_stored_resolved_and_without_a_trailing_slash(
+    root: Path, admin: User
+) -> None:
+    (root / "real").mkdir()
+    (root / "link").symlink_to(root / "real")
+
+    table = register_table(location=f"{root}/link/", slug="t1", by=admin)
+
+    assert table.location == str(root / "real")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "relative/path",
+        "/etc/passwd",
+        "{root}",
+        "{root}/",
+        "{root}/../other",
+        "{root}/a/../../other",
+        "{root}/a%2e%2e/b",
+        "{root}/a\x00b",
+        "{root}/a*",
+        "{root}/a'b",
+        '{root}/a"b',
+        "{root}/a\\b",
+        "{root}-evil/t",
+        "s3://bucket/t",
+        "file:///etc",
+    ],
+)
+def test_anything_outside_the_roots_or_the_grammar_is_refused(
+    root: Path, admin: User, location: str
+) -> None:
+    with pytest.raises(InvalidRequest):
+        register_table(location=location.format(root=root), slug="t1", by=admin)
+
+    assert not Table.objects.exists()
+
+
+def test_a_link_that_leads_out_of_the_root_is_refused(
+    root: Path, admin: User, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (root / "link").symlink_to(tmp_path / "outside")
+
+    with pytest.raises(InvalidRequest):
+        register_table(location=f"{root}/link", slug="t1", by=admin)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "overlapping"),
+    [
+        ("t1", "t1", True),
+        ("t1", "t1/inner", True),
+        ("t1/inner", "t1", True),
+        ("t1", "t10", False),
+        ("t10", "t1", False),
+        ("a/b", "a/c", False),
+    ],
+)
+def test_tables_do_not_nest(
+    root: Path, admin: User, first: str, second: str, overlapping: bool
+) -> None:
+    register_table(location=f"{root}/{first}", slug="first", by=admin)
+
+    if overlapping:
+        with pytest.raises(InvalidRequest):
+            register_table(location=f"{root}/{second}", slug="second", by=admin)
+    else:
+        register_table(location=f"{root}/{second}", slug="second", by=admin)
+    assert overlap(f"{root}/{first}", f"{root}/{second}") is overlapping
+
+
+@pytest.mark.parametrize("slug", ["", "Big", "-a", "a-", "a/b", "a b", "ä", "x" * 65])
+def test_a_slug_outside_the_grammar_is_refused(root: Path, admin: User, slug: str) -> None:
+    with pytest.raises(InvalidRequest):
+        register_table(location=f"{root}/t", slug=slug, by=admin)

@@ -1,0 +1,112 @@
+"""Settings that keep promises: JSON only, no result backend, safe deployment, one line per log
+event.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from controlplane.celery import app
+from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
+from controlplane.settings.logs import OneLineFormatter
+from controlplane.settings.secrets import read_secrets
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_celery_takes_json_only_and_keeps_no_results() -> None:
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_serializer == "json"
+    assert app.conf.result_backend is None
+    assert app.conf.task_acks_late is True
+
+
+def test_every_scheduled_task_exists() -> None:
+    app.loader.import_default_modules()
+
+    assert {entry["task"] for entry in app.conf.beat_schedule.values()} <= set(app.tasks)
+
+
+@pytest.mark.parametrize(
+    ("address", "engine", "name"),
+    [
+        ("/data/db.sqlite3", "sqlite3", "/data/db.sqlite3"),
+        ("sqlite:///data/db.sqlite3", "sqlite3", "/data/db.sqlite3"),
+        ("postgres://u:p%40ss@db:5433/sluice", "postgresql", "sluice"),
+    ],
+)
+def test_a_database_is_one_text(address: str, engine: str, name: str) -> None:
+    found = database(address)
+
+    assert found["ENGINE"] == f"django.db.backends.{engine}"
+    assert found["NAME"] == name
+    if engine == "sqlite3":
+        assert found["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+        assert "mmap" not in found["OPTIONS"]["init_command"]
+    else:
+        assert (found["PASSWORD"], found["PORT"]) == ("p@ss", "5433")
+
+
+def test_an_unknown_database_is_refused() -> None:
+    with pytest.raises(ImproperlyConfigured):
+        database("oracle://x")
+
+
+def test_a_socket_is_spelt_as_each_library_wants_it() -> None:
+    assert redis_for_celery("unix:///run/r.sock") == "redis+socket:///run/r.sock"
+    assert redis_for_clients("redis+socket:///run/r.sock") == "unix:///run/r.sock"
+    assert redis_for_celery("redis://h:6379/0") == "redis://h:6379/0"
+
+
+def test_secrets_come_from_the_environment_before_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secrets.json").write_text('{"worker_token": "file", "marker_secret": "m"}')
+    monkeypatch.setenv("SLUICE_WORKER_TOKEN", "environment")
+    monkeypatch.delenv("SLUICE_MARKER_SECRET", raising=False)
+
+    found = read_secrets(tmp_path)
+
+    assert (found.worker_token, found.marker_secret) == ("environment", "m")
+    assert "environment" not in repr(found)
+
+
+def test_production_starts_only_with_a_secret_and_passes_the_deployment_check(
+    tmp_path: Path,
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if "SLUICE" not in name}
+    environment |= {
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+        "SLUICE_HOME": str(tmp_path),
+        "SLUICE_HTTPS": "1",
+    }
+    command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+
+    without = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, check=False
+    )
+    environment["SLUICE_SECRET_KEY"] = "k3-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 2
+    with_secret = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, check=False
+    )
+
+    assert without.returncode != 0
+    assert b"no secret key" in without.stderr
+    assert with_secret.returncode == 0, with_secret.stderr.decode()
+
+
+def test_one_event_stays_one_line() -> None:
+    record = logging.LogRecord("n", logging.INFO, "", 0, "a\nb\r\x1b[31m\u202e\u2028", None, None)
+
+    line = OneLineFormatter().format(record)
+
+    assert len(line.splitlines()) == 1
+    assert "\x1b" not in line
+    assert "\u202e" not in line
