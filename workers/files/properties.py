@@ -156,13 +156,22 @@ def _checked(properties: dict[str, str], *, path: str) -> dict[str, str]:
     return properties
 
 
+def create_properties(storage: Storage, properties: Mapping[str, str]) -> bool:
+    """Create the file; False when a table was created here first."""
+    return storage.put_if_absent(PROPERTIES_PATH, _with_checksum(properties))
+
+
+def _with_checksum(properties: Mapping[str, str]) -> bytes:
+    checksum = table_checksum(properties.get(_DATABASE_KEY), properties[_NAME_KEY])
+    return format_properties({**properties, CHECKSUM_KEY: str(checksum)})
+
+
 def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
     """Create or replace the file, with the right checksum.
 
     The caller holds the table lock or creates the table.
     """
-    checksum = table_checksum(properties.get(_DATABASE_KEY), properties[_NAME_KEY])
-    content = format_properties({**properties, CHECKSUM_KEY: str(checksum)})
+    content = _with_checksum(properties)
     try:
         old = format_properties(load_properties(storage))
     except TableNotFound:

@@ -21,7 +21,7 @@ from workers.config import (
 )
 from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
 from workers.files.names import check_table_name
-from workers.files.properties import load_properties, store_properties, table_checksum
+from workers.files.properties import create_properties, load_properties
 from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
@@ -75,10 +75,9 @@ def create(
     """Raises TableExists, and InvalidInput before anything is written."""
     values = table_options(options)
     _check_definition(definition, values)
-    if _exists(storage):
-        raise TableExists("a table lives here already", location=storage.location)
     properties = _new_properties(definition, values)
-    store_properties(storage, properties)
+    if _exists(storage) or not create_properties(storage, properties):
+        raise TableExists("a table lives here already", location=storage.location)
     table = Table(storage, config_from_properties(properties), ports)
     if definition.schema is not None:
         _commit_schema(table, definition.schema)
@@ -143,7 +142,6 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.timeline.path": "timeline",
         "hoodie.timeline.history.path": "history",
         "hoodie.archivelog.folder": "history",
-        "hoodie.table.checksum": str(table_checksum("", definition.name)),
         "hoodie.table.recordkey.fields": ",".join(definition.record_key),
         "hoodie.table.partition.fields": ",".join(definition.partition_by),
         "hoodie.table.keygenerator.type": key_generator,
