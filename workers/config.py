@@ -151,7 +151,8 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
         raise InvalidInput("only the simple bucket index is supported", given=given)
     integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
     boolean(values, "hoodie.datasource.write.hive_style_partitioning")
-    boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
+    if boolean(values, "hoodie.datasource.write.partitionpath.urlencode"):
+        raise InvalidInput("url-encoded partition paths are not written by this version")
     partial = values["hoodie.table.partial.update.mode"]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)

@@ -153,10 +153,14 @@ class LocalStorage:
 
     def _prepared(self, path: str) -> Path:
         target = self._path(path)
-        missing = target.parent
-        if not missing.is_dir():
-            missing.mkdir(parents=True, exist_ok=True)
-            _sync_directory(missing.parent)
+        new = []
+        parent = target.parent
+        while not parent.is_dir():
+            new.append(parent)
+            parent = parent.parent
+        for directory in reversed(new):
+            directory.mkdir(exist_ok=True)
+            _sync_directory(directory.parent)
         return target
 
 

@@ -191,6 +191,8 @@ def _write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | 
         return "composite keys, partitions and orderings are read only for now"
     if properties.get("hoodie.datasource.write.drop.partition.columns") == "true":
         return "tables that drop their partition columns are read only"
+    if config.url_encode:
+        return "tables with url-encoded partition paths are read only for now"
     if properties.get("hoodie.table.timeline.timezone", "UTC") != "UTC":
         return "the timeline is kept in a local time zone; Sluice writes UTC only"
     if properties.get("hoodie.index.type", "BUCKET") != "BUCKET":

@@ -187,6 +187,8 @@ class Transaction:
         heartbeat.stop()
         match outcome:
             case Committed():
+                # A straggler may have opened its file between the first look and the decision.
+                drop_strays(self._table.storage, self._instant, written)
                 delete_markers(self._table.storage, self._instant)
                 heartbeat.remove()
             case Conflicted(conflict=conflict):
