@@ -64,6 +64,8 @@ def redis_command(places: Places, identity: Identity) -> tuple[str, ...]:
         *("--save", ""),
         *("--maxmemory", "256mb"),
         *("--maxmemory-policy", "noeviction"),
+        # A title of its own would overwrite the environment by which the node finds its processes.
+        *("--set-proc-title", "no"),
     )
 
 
