@@ -74,7 +74,7 @@ types: setup ## Mypy, strict.
 
 .PHONY: layers
 layers: setup ## Import rules.
-	@$(VENV)/bin/lint-imports --no-timing
+	@$(VENV)/bin/lint-imports
 
 .PHONY: check
 check: lint types layers ## Lint, types and layers.
