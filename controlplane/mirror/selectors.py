@@ -214,9 +214,10 @@ def join_status(table: Table) -> JoinStatus:
     """How many rows have each stream's columns, as last measured. `total_rows` counts the joined
     rows.
     """
+    now = timezone.now()
     records = list(StreamStatus.objects.filter(table=table).order_by("stream"))
     return JoinStatus(
-        streams=[_stream_row(record) for record in records],
+        streams=[_stream_row(record, now) for record in records],
         total_rows=max((record.rows_with + record.rows_without for record in records), default=0),
         sampled_at=max((record.sampled_at for record in records), default=None),
     )
@@ -268,8 +269,10 @@ def _marker_rows(table: Table, counts: QuerySet[MarkerCount]) -> list[MarkerRow]
     ]
 
 
-def _stream_row(record: StreamStatus) -> StreamRow:
+def _stream_row(record: StreamStatus, now: datetime) -> StreamRow:
     total = record.rows_with + record.rows_without
+    # A stream that stands still is not measured again, and its lag grows all the same.
+    since_s = (now - record.sampled_at).total_seconds()
     return StreamRow(
         stream=record.stream,
         columns=[str(name) for name in record.columns],
@@ -278,7 +281,7 @@ def _stream_row(record: StreamStatus) -> StreamRow:
         coverage_pct=100 * record.rows_with / total if total else None,
         last_event_time=record.last_event_time,
         last_commit_at=record.last_commit_at,
-        lag_s=record.lag_s,
+        lag_s=None if record.lag_s is None else record.lag_s + since_s,
     )
 
 

@@ -42,6 +42,8 @@ from workers.timeline.instant import Instant
 log = logging.getLogger(__name__)
 
 TURN = timedelta(seconds=60)
+INSTANTS_PER_PASS_MAX = 2000
+"""More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
 
 
@@ -56,7 +58,7 @@ class Observed:
     """Those that are new or changed; None when the listing is the one that was applied last."""
     conflicts: list[ConflictFacts] = field(default_factory=list)
     is_complete: bool = True
-    """False when something vanished while it was read: the next pass must not skip."""
+    """False when something vanished while it was read, or was left: the next pass must not skip."""
 
 
 def sync_table(table: Table) -> frozenset[Kind] | None:
@@ -87,7 +89,8 @@ def observe(table: Table, opened: engine.Table) -> Observed:
     if mark.listing_hash == _listing_hash(listing, beats):
         return Observed(listing, beats, markers, None)
     by_instant = {beat.instant: beat for beat in beats}
-    wanted = _changed(table, listing)
+    changed = _changed(table, listing)
+    wanted = changed[-INSTANTS_PER_PASS_MAX:]
     read = [
         facts.instant_facts(opened, instant, by_instant.get(instant.requested_at))
         for instant in wanted
@@ -100,7 +103,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         if (found := facts.conflict_facts(opened.storage, loser))
     ]
     present = [one for one in read if one is not None]
-    return Observed(listing, beats, markers, present, conflicts, len(present) == len(read))
+    return Observed(listing, beats, markers, present, conflicts, len(present) == len(changed))
 
 
 def forget_mirror(table: Table) -> None:

@@ -4,8 +4,7 @@ synced is left alone.
 
 from __future__ import annotations
 
-from celery import shared_task
-
+from controlplane.celery import app
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.models import Table
@@ -13,19 +12,19 @@ from controlplane.tables.models import Table
 EXPIRES_S = 4
 
 
-@shared_task(name="controlplane.mirror.sync_tables")
+@app.task(name="controlplane.mirror.sync_tables")
 def sync_tables() -> None:
     for slug in Table.objects.values_list("slug", flat=True):
         sync_one.apply_async(args=[slug], expires=EXPIRES_S)
 
 
-@shared_task(name="controlplane.mirror.sync_one")
+@app.task(name="controlplane.mirror.sync_one")
 def sync_one(slug: str) -> None:
     if table := Table.objects.filter(slug=slug).first():
         sync_table(table)
 
 
-@shared_task(name="controlplane.mirror.measure_streams")
+@app.task(name="controlplane.mirror.measure_streams")
 def measure_streams() -> None:
     for table in Table.objects.all():
         measure(table)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from celery import shared_task
 from django.utils import timezone
 
+from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
 from controlplane.operations import marker_server, recovery, settling
 from controlplane.writers.services import forget_hints
@@ -15,18 +15,18 @@ SAMPLES_KEPT_FOR = timedelta(hours=6)
 REPORTS_KEPT_FOR = timedelta(days=7)
 
 
-@shared_task(name="controlplane.operations.reconcile")
+@app.task(name="controlplane.operations.reconcile")
 def reconcile() -> None:
     recovery.recover_tables()
     settling.reconcile()
 
 
-@shared_task(name="controlplane.operations.supervise")
+@app.task(name="controlplane.operations.supervise")
 def supervise() -> None:
     marker_server.supervise()
 
 
-@shared_task(name="controlplane.operations.forget")
+@app.task(name="controlplane.operations.forget")
 def forget() -> None:
     now = timezone.now()
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()

@@ -203,6 +203,11 @@ LOGGING: dict[str, Any] = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "controlplane.settings.logs.OneLineFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # Beat sends a task every second or two; that each came and went is no news.
+    "loggers": {
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+    },
     "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL") or "INFO"},
 }
 

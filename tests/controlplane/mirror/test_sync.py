@@ -179,6 +179,22 @@ def test_one_sync_after_a_long_gap_sees_all_of_it(lake: Lake) -> None:
     assert len(once["conflicts"]) == 1
 
 
+def test_a_long_timeline_is_read_over_several_passes_newest_first(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instants = [lake.commit(OSLO) for _ in range(5)]
+    monkeypatch.setattr(sync_module, "INSTANTS_PER_PASS_MAX", 2)
+
+    sync_table(lake.row)
+    first = [row.requested_at for row in timeline_window(lake.row).rows]
+    sync_table(lake.row)
+    sync_table(lake.row)
+
+    assert first == instants[:-3:-1]
+    assert len(timeline_window(lake.row).rows) == 6  # with the one that created the table
+    assert sync_table(lake.row) == frozenset()
+
+
 def test_a_table_that_is_not_there_is_an_error_on_its_row_and_not_an_exception(lake: Lake) -> None:
     lake.commit(OSLO)
     sync_table(lake.row)
