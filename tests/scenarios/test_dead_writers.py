@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -268,12 +267,12 @@ def test_a_dead_older_writer_is_rolled_back_beside_a_younger_live_one(
 def test_cleaning_up_five_times_ends_as_once(table: ScenarioTable) -> None:
     table.writer("dead").upsert({"id": 1, "city": "Oslo"}).dies()
     roll_back_dead_writers(table.table, OPTIONS)
-    once = _listing(table.location)
+    once = table.listing()
 
     for _ in range(4):
         assert roll_back_dead_writers(table.table, OPTIONS) == []
 
-    assert _listing(table.location) == once
+    assert table.listing() == once
 
 
 def test_heartbeats_end_with_their_writers(table: ScenarioTable) -> None:
@@ -292,12 +291,3 @@ def test_heartbeats_end_with_their_writers(table: ScenarioTable) -> None:
 
     assert read_heartbeats(table.storage) == []
     assert list(settled_timeline(table.table).pending()) == []
-
-
-def _listing(location: Path) -> list[tuple[str, bytes]]:
-    """Every file of the table but the lock, which changes with each holder."""
-    return [
-        (str(path.relative_to(location)), path.read_bytes())
-        for path in sorted(location.rglob("*"))
-        if path.is_file() and ".locks" not in path.parts
-    ]

@@ -35,15 +35,16 @@ from workers.write.prepare import prepare
 from workers.write.status import TaskIds, WriteStatus
 
 Row = dict[str, Any]
-CITIES = pa.schema([pa.field("id", pa.int64()), pa.field("city", pa.string())])
-READINGS = pa.schema(
-    [
-        pa.field("id", pa.string()),
-        pa.field("place", pa.string()),
-        pa.field("ts", pa.int64()),
-        pa.field("value", pa.int32()),
-        pa.field("note", pa.string()),
-    ]
+
+
+def schema_of(**types: pa.DataType) -> pa.Schema:
+    """Columns by name and type; everything may be null."""
+    return pa.schema(types)
+
+
+CITIES = schema_of(id=pa.int64(), city=pa.string())
+READINGS = schema_of(
+    id=pa.string(), place=pa.string(), ts=pa.int64(), value=pa.int32(), note=pa.string()
 )
 MODES = {
     "single": "SINGLE_WRITER",
@@ -150,6 +151,14 @@ class ScenarioTable:
         assert found is not None, f"{instant} is not on the timeline"
         assert found.is_completed, found
         return read_commit_metadata(self.storage.read(self.table.layout.path(found)))
+
+    def listing(self) -> dict[str, bytes]:
+        """Every file but the lock, which changes with each holder."""
+        return {
+            file.path: self.storage.read(file.path)
+            for file in self.storage.list_tree("")
+            if ".locks/" not in file.path
+        }
 
     def data_files(self) -> list[str]:
         return [

@@ -1,0 +1,110 @@
+"""A table's directory with somebody at every changing call: to pause there, to die there, or to
+lose the answer.
+
+Where stop points are too coarse. The storage itself stays real.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from workers.storage.local import LocalStorage
+
+Watch = Callable[[str, str], None]
+"""Called with the name of the call and the path."""
+_WAIT_MAX_S = 30.0
+
+
+class Died(BaseException):
+    """The process is gone: no `except Exception` of ours may tidy up after it."""
+
+
+def nobody(call: str, path: str) -> None:
+    """Watches nothing."""
+
+
+class WatchedStorage(LocalStorage):
+    def __init__(self, root: Path, *, before: Watch = nobody, after: Watch = nobody) -> None:
+        super().__init__(root)
+        self._before = before
+        self._after = after
+
+    def put(self, path: str, content: bytes) -> None:
+        self._before("put", path)
+        super().put(path, content)
+        self._after("put", path)
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        self._before("put_if_absent", path)
+        created = super().put_if_absent(path, content)
+        self._after("put_if_absent", path)
+        return created
+
+    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        self._before("replace_if_match", path)
+        replaced = super().replace_if_match(path, content, tag)
+        self._after("replace_if_match", path)
+        return replaced
+
+    @contextmanager
+    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+        self._before("create_data", path)
+        with super().create_data(path) as stream:
+            yield stream
+        self._after("create_data", path)
+
+    def delete(self, path: str) -> None:
+        self._before("delete", path)
+        super().delete(path)
+        self._after("delete", path)
+
+    def delete_tree(self, directory: str) -> None:
+        self._before("delete_tree", directory)
+        super().delete_tree(directory)
+        self._after("delete_tree", directory)
+
+
+@dataclass
+class At:
+    """Does `effect` at the first call of this name whose path contains `part`."""
+
+    call: str
+    part: str
+    effect: Callable[[], None]
+    hits: int = 0
+    times: int = 1
+
+    def __call__(self, call: str, path: str) -> None:
+        if call == self.call and self.part in path and self.hits < self.times:
+            self.hits += 1
+            self.effect()
+
+
+def fails(error: BaseException) -> Callable[[], None]:
+    def raise_it() -> None:
+        raise error
+
+    return raise_it
+
+
+@dataclass
+class Sleep:
+    """Falls asleep there until woken; `is_asleep` tells the test."""
+
+    is_asleep: threading.Event = field(default_factory=threading.Event)
+    _wake: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self) -> None:
+        self.is_asleep.set()
+        assert self._wake.wait(_WAIT_MAX_S), "nobody woke the sleeper"
+
+    def await_asleep(self) -> None:
+        assert self.is_asleep.wait(_WAIT_MAX_S), "nobody came by"
+
+    def wake(self) -> None:
+        self._wake.set()
