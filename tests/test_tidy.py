@@ -1,4 +1,4 @@
-"""Rules of the repository that no linter knows. Each failure lists every place, so that one run is enough."""
+"""Rules of the repository that no linter knows. A failure lists every place: one run is enough."""
 
 from __future__ import annotations
 
