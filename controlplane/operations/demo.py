@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 from django.contrib.auth.models import User
 
+from controlplane.accounts.roles import is_admin
 from controlplane.audit.services import record
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.models import Operation
 from controlplane.operations.processes import is_running, kill_group
 from controlplane.operations.requests import request_write
-from controlplane.operations.states import OperationKind, OperationState
+from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table
 
 HEARTBEAT = {
@@ -25,10 +26,14 @@ HEARTBEAT = {
 OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL", **HEARTBEAT}
 
 
+RESTARTS_MAX = 3
+
+
 def start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
     """Two optimistic backfills of the same requests at the same time: one commits, the other is
     told to whom it lost.
     """
+    _refuse_while_running(table, "demo_backfill")
     first = _write(table, by, "backfill-a", {"kind": "demo_backfill", "seed": 1}, OPTIMISTIC)
     second = _write(table, by, "backfill-b", {"kind": "demo_backfill", "seed": 2}, OPTIMISTIC)
     return first, second
@@ -38,6 +43,7 @@ def start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Opera
     """Two writers that evolve one column in different ways at the same time (scenario 8 of the
     schema table).
     """
+    _refuse_while_running(table, "demo_evolve")
     first = _write(table, by, "evolve-a", {"kind": "demo_evolve", "variant": "a"}, OPTIMISTIC)
     second = _write(table, by, "evolve-b", {"kind": "demo_evolve", "variant": "b"}, OPTIMISTIC)
     return first, second
@@ -69,6 +75,41 @@ def kill_demo_writer(table: Table, by: User) -> Operation:
         if kill_group(operation.pid, str(operation.pk)):
             return operation
     raise NotAllowedNow("no demo writer is running now", table=table.slug)
+
+
+def start_stream_again(operation: Operation) -> Operation | None:
+    """Another writer in the place of a demo stream's that died; it goes on behind its last commit.
+
+    None for any other write, after too many restarts, or when nobody may ask for it any more.
+    """
+    job = operation.parameters["job"]
+    restarts = int(operation.parameters.get("restarts", 0))
+    if job["source"].get("kind") != "demo_stream" or restarts >= RESTARTS_MAX:
+        return None
+    if operation.requested_by is None or not is_admin(operation.requested_by):
+        return None
+    options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
+    return request_write(
+        table=operation.table,
+        parameters={
+            "source": job["source"],
+            "operation": job["operation"],
+            "stream": job["stream"],
+            "options": options,
+            "spark_conf": job["spark_conf"],
+        },
+        by=operation.requested_by,
+        reason=f"in the place of {operation.pk}",
+        restarts=restarts + 1,
+    )
+
+
+def _refuse_while_running(table: Table, kind: str) -> None:
+    running = Operation.objects.filter(
+        table=table, state__in=sorted(OPEN), parameters__job__source__kind=kind
+    )
+    if running.exists():
+        raise NotAllowedNow("this demonstration is running already", kind=kind)
 
 
 def _write(

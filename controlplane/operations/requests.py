@@ -28,7 +28,12 @@ SPARK_USER = "sluice"
 
 
 def request_write(
-    *, table: Table, parameters: Mapping[str, Any], by: User, reason: str = ""
+    *,
+    table: Table,
+    parameters: Mapping[str, Any],
+    by: User,
+    reason: str = "",
+    restarts: int = 0,
 ) -> Operation:
     """Queue a Spark write of `parameters["source"]` into `table`.
 
@@ -51,6 +56,7 @@ def request_write(
                 "job": job.to_message(),
                 "writer": job.options.get("sluice.writer.name", ""),
                 "stream": job.stream or "",
+                "restarts": restarts,
             },
         )
         record(

@@ -18,11 +18,12 @@ from controlplane.accounts.roles import is_admin
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.mirror.storage import storage_of
+from controlplane.operations.demo import start_stream_again
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
 from controlplane.operations.processes import is_running
 from controlplane.operations.requests import cancel_job
-from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.operations.states import FINAL, OPEN, OperationKind, OperationState
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat
 from workers.errors import LakehouseError
@@ -63,7 +64,9 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
         if now - operation.changed_at > LOST_AFTER:
             _settle_rollback(operation)
     elif _driver_is_gone(operation, now):
-        _settle_write(operation, now)
+        ended = _settle_write(operation)
+        if ended in (OperationState.FAILED, OperationState.ROLLED_BACK):
+            start_stream_again(operation)
     elif state is OperationState.CANCELLING and now - operation.changed_at > CANCEL_AGAIN_AFTER:
         amend(operation.pk, attempts=operation.attempts + 1)
         send_cancel(operation, cancel_job(operation, by="control plane", reason="cancelled"))
@@ -96,46 +99,59 @@ def _driver_is_gone(operation: Operation, now: datetime) -> bool:
     return not is_running(operation.pid, str(operation.pk))
 
 
-def _settle_write(operation: Operation, now: datetime) -> None:
-    """The driver is gone and nothing final was reported: its newest instant says how it ended."""
+def _settle_write(operation: Operation) -> OperationState | None:
+    """The driver is gone and nothing final was reported: its newest instant says how it ended.
+
+    The state it was moved to; None while that is open.
+    """
     storage = storage_of(operation.table)
     instant = _newest_instant(operation)
+    ended, message = _ending(operation, storage, instant)
+    moved = move(operation.pk, ended, message=message)
+    return ended if moved is not None and ended in FINAL else None
+
+
+def _ending(
+    operation: Operation, storage: Storage, instant: InstantTime
+) -> tuple[OperationState, str]:
+    is_cancelling = operation.state == OperationState.CANCELLING.value
+    undone = OperationState.CANCELLED if is_cancelling else OperationState.FAILED
     if not instant:
-        move(operation.pk, _ended(operation), message="its driver ended before it wrote anything")
-        return
+        return undone, "its driver ended before it wrote anything"
     match decisions.read(storage, instant):
+        case CommitDecision() if is_cancelling:
+            return OperationState.CANCELLED, f"cancelled after {instant} was committed"
         case CommitDecision():
-            _settle_committed(operation, instant)
+            return _after_commit(operation, instant)
+        case RollbackDecision(conflict=None) if is_cancelling:
+            return OperationState.CANCELLED, f"cancelled, {instant} was rolled back"
         case RollbackDecision(conflict=None):
-            if operation.state == OperationState.CANCELLING.value:
-                move(operation.pk, OperationState.CANCELLED, message="cancelled and undone")
-            else:
-                move(operation.pk, OperationState.ROLLED_BACK, message=f"{instant} was rolled back")
+            return OperationState.ROLLED_BACK, f"its driver ended; {instant} was rolled back"
         case RollbackDecision():
-            move(operation.pk, OperationState.CONFLICTED, message=f"{instant} lost a conflict")
+            return OperationState.CONFLICTED, f"{instant} lost a conflict"
+        case None if not _is_anything_left(operation, storage, instant):
+            return undone, f"nothing is left of {instant}"
         case None:
-            _wait_for_recovery(operation, storage, instant)
+            return (
+                OperationState.UNKNOWN,
+                "its driver ended; recovery acts when its heartbeat has run out",
+            )
 
 
-def _settle_committed(operation: Operation, instant: InstantTime) -> None:
-    is_all = operation.progress_done >= operation.progress_total
-    if operation.state == OperationState.CANCELLING.value:
-        move(operation.pk, OperationState.CANCELLED, message=f"cancelled after {instant}")
-    elif is_all or operation.progress_unit not in ("rounds", "commits"):
-        move(operation.pk, OperationState.SUCCEEDED, message=f"committed {instant}")
-    else:
-        message = f"its driver ended after it had committed {instant}"
-        move(operation.pk, OperationState.FAILED, message=message)
+def _after_commit(operation: Operation, instant: InstantTime) -> tuple[OperationState, str]:
+    """A write of many rounds is done with the last one only; one that counts tasks has one."""
+    is_midway = (
+        operation.progress_unit in ("rounds", "commits")
+        and operation.progress_done < operation.progress_total
+    )
+    if is_midway:
+        return OperationState.FAILED, f"its driver ended after it had committed {instant}"
+    return OperationState.SUCCEEDED, f"committed {instant}"
 
 
-def _wait_for_recovery(operation: Operation, storage: Storage, instant: InstantTime) -> None:
+def _is_anything_left(operation: Operation, storage: Storage, instant: InstantTime) -> bool:
     is_pending = InstantRecord.objects.filter(table=operation.table, requested_at=instant).exists()
-    if not is_pending and storage.info(heartbeat.path_of(instant)) is None:
-        move(operation.pk, _ended(operation), message=f"nothing is left of {instant}")
-        return
-    if operation.state != OperationState.UNKNOWN.value:
-        message = "its driver ended; recovery acts when its heartbeat has run out"
-        move(operation.pk, OperationState.UNKNOWN, message=message)
+    return is_pending or storage.info(heartbeat.path_of(instant)) is not None
 
 
 def _settle_rollback(operation: Operation) -> bool:
@@ -167,9 +183,3 @@ def _newest_instant(operation: Operation) -> InstantTime:
         )["newest"],
     ]
     return max(instant or "" for instant in seen)
-
-
-def _ended(operation: Operation) -> OperationState:
-    if operation.state == OperationState.CANCELLING.value:
-        return OperationState.CANCELLED
-    return OperationState.FAILED

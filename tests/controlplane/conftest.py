@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,9 +17,12 @@ from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake
 from workers import create_table
 
-SCHEMA = pa.schema(
-    [pa.field("id", pa.string()), pa.field("ts", pa.int64()), pa.field("city", pa.string())]
-)
+_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("id", pa.string()),
+    pa.field("ts", pa.int64()),
+    pa.field("city", pa.string()),
+]
+SCHEMA = pa.schema(_COLUMNS)
 
 
 @pytest.fixture(autouse=True)

