@@ -59,14 +59,14 @@ def group_overlap(overlap: Sequence[tuple[str, str]]) -> tuple[PartitionOverlap,
 
 
 _WRITE_STEPS = (
-    "Run the losing write again: it starts from what the winner wrote. Its files were not published, so nothing has to be cleaned up.",
-    "To keep it from happening again, give each writer its own partitions, or move one to a time when the other rests.",
-    "Two writers that must share file groups can both win on a merge-on-read table in non-blocking mode: each appends log files of its own.",
+    "Run the losing write again: it starts from what the winner wrote; nothing to clean up first.",
+    "To keep it from happening again, give each writer partitions of its own, or another hour.",
+    "On a merge-on-read table both can win in non-blocking mode: each appends its own log files.",
 )
 _SCHEMA_STEPS = (
-    "Run the losing write again: it takes the table's schema of now and adds only its own new columns to it.",
-    "If both gave one name to different types, agree on the type first; a second try alone will lose again.",
-    "Announce schema changes by one writer that runs alone, and let the others start after it.",
+    "Run the losing write again: it takes the table's schema of now and adds its own new columns.",
+    "If both gave one name to different types, agree on the type first, or it will lose again.",
+    "Let one writer that runs alone announce schema changes, and start the others after it.",
 )
 
 

@@ -1,7 +1,9 @@
-"""Timeline rows to Plotly figures, built as plain dicts: pure, no colours (the page takes those from its theme), no I/O.
+"""Timeline rows to Plotly figures, built as plain dicts: pure, no colours (the page takes those
+from its theme), no I/O.
 
-Only SVG traces (`bar`, `heatmap`): WebGL ones need `eval`, which the content policy refuses. Up to `MARKS_MAX` instants are
-bars; more become a heatmap of lane by time, so the size of an answer never depends on the age of a table.
+Only SVG traces (`bar`, `heatmap`): WebGL ones need `eval`, which the content policy refuses. Up to
+`MARKS_MAX` instants are bars; more become a heatmap of lane by time, so the size of an answer never
+depends on the age of a table.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from html import escape
 from itertools import groupby
@@ -16,7 +19,9 @@ from typing import Any, Protocol
 
 MARKS_MAX = 3_000
 SUB_LANES_MAX = 6
-"""Bars of one lane that overlap in time are stacked at most this high; further ones share the last place."""
+"""Bars of one lane that overlap in time are stacked at most this high; further ones share the last
+place.
+"""
 BINS_MAX = 300
 _BIN_WIDTHS_MS = tuple(
     1_000 * seconds
@@ -44,9 +49,11 @@ _BIN_WIDTHS_MS = tuple(
 _ROW_PX = 22
 _LANE_GAP = 0.5
 _THIN_BAR_SHARE = 1 / 900
-"""The part of the window that the narrowest bar takes when sub-lanes are packed: about one pixel."""
+"""The part of the window that the narrowest bar takes when sub-lanes are packed: about one pixel.
+"""
 
 Figure = dict[str, Any]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LaneBy(StrEnum):
@@ -87,9 +94,19 @@ class Cell:
 
 
 _ACTION_ORDER = (
-    "commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering", "clean",
-    "rollback", "savepoint", "restore", "indexing", "schemacommit",
-)  # fmt: skip
+    "commit",
+    "deltacommit",
+    "replacecommit",
+    "compaction",
+    "logcompaction",
+    "clustering",
+    "clean",
+    "rollback",
+    "savepoint",
+    "restore",
+    "indexing",
+    "schemacommit",
+)
 _STATE_ORDER = ("completed", "inflight", "requested", "rolled_back", "failed")
 _HATCH = {"inflight": "/", "requested": ".", "failed": "x", "rolled_back": "\\"}
 NO_LANE = {LaneBy.WRITER: "writer not named", LaneBy.STREAM: "no stream", LaneBy.ACTION: "?"}
@@ -103,7 +120,9 @@ def lane_of(mark: Mark, by: LaneBy) -> str:
 def gantt(
     marks: Sequence[Mark], *, lane_by: LaneBy, since_ms: int, until_ms: int, now_ms: int
 ) -> Figure:
-    """Horizontal bars from requested to completed (a pending one reaches to now), one trace per state."""
+    """Horizontal bars from requested to completed (a pending one reaches to now), one trace per
+    state.
+    """
     thin_ms = max(1, int((until_ms - since_ms) * _THIN_BAR_SHARE))
     placed: list[tuple[Mark, float]] = []
     ticks: list[tuple[float, str]] = []
@@ -125,6 +144,7 @@ def gantt(
     layout = _layout(since_ms=since_ms, until_ms=until_ms, now_ms=now_ms, ticks=ticks, rows=y)
     layout["shapes"] += [_separator(at) for at in separators[:-1]]
     layout["barmode"] = "overlay"
+    layout["meta"] = {"mode": "bars"}
     return {"data": traces, "layout": layout}
 
 
@@ -137,7 +157,9 @@ def density(
     now_ms: int,
     bin_ms: int,
 ) -> Figure:
-    """A heatmap of how many instants began per lane and time bin: the view of a window with too many bars."""
+    """A heatmap of how many instants began per lane and time bin: the view of a window with too
+    many bars.
+    """
     counts: dict[str, dict[int, Cell]] = defaultdict(dict)
     for cell in cells:
         counts[cell.lane][cell.start_ms] = cell
@@ -149,24 +171,31 @@ def density(
     trace: Figure = {
         "type": "heatmap",
         "name": "Instants",
-        "x": [start + bin_ms // 2 for start in starts],
+        "x": [_utc(start + bin_ms // 2) for start in starts],
         "y": list(range(len(lanes))),
         "z": [[cell.count or None for cell in row] for row in rows],
         "customdata": [
             [[escape(lane), cell.pending] for cell in row]
             for lane, row in zip(lanes, rows, strict=True)
         ],
-        "hovertemplate": "%{customdata[0]}<br>%{x|%H:%M:%S}<br>%{z} instants, %{customdata[1]} pending<extra></extra>",
+        "hovertemplate": (
+            "%{customdata[0]}<br>%{x|%H:%M:%S}"
+            "<br>%{z} instants, %{customdata[1]} pending<extra></extra>"
+        ),
         "hoverongaps": False,
         "xgap": 1,
         "ygap": 6,
         "showscale": False,
     }
     layout = _layout(
-        since_ms=since_ms, until_ms=until_ms, now_ms=now_ms,
-        ticks=[(float(at), lane) for at, lane in enumerate(lanes)], rows=len(lanes) * 1.4,
-    )  # fmt: skip
+        since_ms=since_ms,
+        until_ms=until_ms,
+        now_ms=now_ms,
+        ticks=[(float(at), lane) for at, lane in enumerate(lanes)],
+        rows=len(lanes) * 1.4,
+    )
     layout["yaxis"]["range"] = [len(lanes) - 0.5, -0.5]
+    layout["meta"] = {"mode": "heat"}
     return {"data": [trace], "layout": layout}
 
 
@@ -240,7 +269,7 @@ def _bars(state: str, placed: Sequence[tuple[Mark, float]], *, now_ms: int) -> F
         "orientation": "h",
         "name": word,
         "meta": {"state": state},
-        "base": [mark.requested_ms for mark, _ in placed],
+        "base": [_utc(mark.requested_ms) for mark, _ in placed],
         "x": [_end_ms(mark, now_ms) - mark.requested_ms for mark, _ in placed],
         "y": [at for _, at in placed],
         "width": 0.7,
@@ -272,20 +301,20 @@ def _layout(
     *, since_ms: int, until_ms: int, now_ms: int, ticks: Sequence[tuple[float, str]], rows: float
 ) -> Figure:
     return {
-        "height": int(max(3.0, rows) * _ROW_PX + 58),
-        "margin": {"l": 8, "r": 12, "t": 8, "b": 34},
+        "height": int(max(3.0, rows) * _ROW_PX + 60),
+        "margin": {"l": 8, "r": 12, "t": 6, "b": 44},
         "showlegend": False,
         "hovermode": "closest",
         "dragmode": "zoom",
         "uirevision": "timeline",
         "xaxis": {
             "type": "date",
-            "range": [since_ms, until_ms],
+            "range": [_utc(since_ms), _utc(until_ms)],
             "hoverformat": "%H:%M:%S.%L",
             "tickformatstops": [
-                {"dtickrange": [None, 60_000], "value": "%H:%M:%S"},
-                {"dtickrange": [60_000, 86_400_000], "value": "%H:%M"},
-                {"dtickrange": [86_400_000, None], "value": "%d %b"},
+                {"dtickrange": [None, 60_000], "value": "%H:%M:%S\n%-d %b"},
+                {"dtickrange": [60_000, 86_400_000], "value": "%H:%M\n%-d %b"},
+                {"dtickrange": [86_400_000, None], "value": "%-d %b\n%Y"},
             ],
             "zeroline": False,
             "ticks": "outside",
@@ -300,49 +329,42 @@ def _layout(
             "fixedrange": True,
             "zeroline": False,
             "showgrid": False,
+            "ticks": "",
         },
         "shapes": [
             {
-                "name": "now", "type": "line", "x0": now_ms, "x1": now_ms,
-                "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dot"},
+                "name": "now",
+                "type": "line",
+                "x0": _utc(now_ms),
+                "x1": _utc(now_ms),
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"width": 1, "dash": "dot"},
             }
         ],
-    }  # fmt: skip
+    }
+
+
+def _utc(milliseconds: int) -> str:
+    # Text, not a number: Plotly shows numbers in the reader's own time zone.
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}"
 
 
 def _separator(at: float) -> Figure:
     return {
-        "name": "lane", "type": "line", "layer": "below", "xref": "paper", "x0": 0, "x1": 1,
-        "y0": at, "y1": at, "line": {"width": 1},
-    }  # fmt: skip
+        "name": "lane",
+        "type": "line",
+        "layer": "below",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": at,
+        "y1": at,
+        "line": {"width": 1},
+    }
 
 
 def _shortened(text: str, *, length_max: int = 24) -> str:
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
-
-
-def sparkline(values: Sequence[int | None], *, width: int, height: int) -> dict[str, Any]:
-    """Points of an SVG line, drawn by a template; None is a moment without an answer and leaves a mark."""
-    known = [value for value in values if value is not None]
-    if len(values) < 2 or not known:
-        return {
-            "points": "",
-            "gaps": [],
-            "peak": max(known, default=0),
-            "width": width,
-            "height": height,
-        }
-    peak = max(known)
-    step = width / (len(values) - 1)
-    scale = (height - 4) / max(1, peak)
-    return {
-        "points": " ".join(
-            f"{at * step:.1f},{height - 2 - value * scale:.1f}"
-            for at, value in enumerate(values)
-            if value is not None
-        ),
-        "gaps": [f"{at * step:.1f}" for at, value in enumerate(values) if value is None],
-        "peak": peak,
-        "width": width,
-        "height": height,
-    }

@@ -1,10 +1,12 @@
-"""What every page does first: know the person, get the table, and turn a refusal into a page that says what to do."""
+"""What every page does first: know the person, get the table, and turn a refusal into a page that
+says what to do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -21,8 +23,8 @@ from controlplane.errors import (
     StorageUnavailable,
 )
 
-P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+View = Callable[..., HttpResponse]
+"""Takes the request, then what the address names."""
 
 _TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
     InvalidRequest: (400, "That cannot be understood"),
@@ -32,11 +34,13 @@ _TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
 }
 
 
-def page(view: View[P]) -> View[P]:
-    """A page for people who are signed in. Their groups are read once, however often a role is asked for."""
+def page(view: View) -> View:
+    """A page for people who are signed in. Their groups are read once, however often a role is
+    asked for.
+    """
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         prefetch_related_objects([person(request)], "groups")
         try:
             return view(request, *args, **kwargs)

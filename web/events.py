@@ -1,7 +1,9 @@
-"""The live stream: one open answer per browser tab that says which kinds of rows changed, never what they hold.
+"""The live stream: one open answer per browser tab that says which kinds of rows changed, never
+what they hold.
 
-A page fetches its own fragments again, through the same doors as before, so the stream needs no permission of its own
-beyond the table's. Every stream ends after `STREAM_S_MAX`; the browser comes back, and is asked again who it is.
+A page fetches its own fragments again, through the same doors as before, so the stream needs no
+permission of its own beyond the table's. Every stream ends after `STREAM_S_MAX`; the browser comes
+back, and is asked again who it is.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def _stream(*, channels: Sequence[str] = (), patterns: Sequence[str] = ()) -> Ht
 
 
 async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterator[str]:
-    """`ping` at least every few seconds; `change` with the kinds that changed, many at once when they come fast."""
+    """`ping` at least every few seconds; `change` with the kinds that changed, many at once when
+    they come fast.
+    """
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + STREAM_S_MAX
     client = redis.Redis.from_url(settings.SLUICE_REDIS_URL)
@@ -87,7 +91,7 @@ async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterat
 
 
 async def _changes(pubsub: Any) -> set[str]:
-    """The kinds named within one short moment of the first; empty when nothing came for `PING_S`."""
+    """The kinds named within a short moment of the first; empty when none came for `PING_S`."""
     kinds: set[str] = set()
     loop = asyncio.get_running_loop()
     until = loop.time() + PING_S

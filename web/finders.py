@@ -1,4 +1,6 @@
-"""A staticfiles finder for plotly.js, served from the plotly wheel: one file, nothing vendored, nothing from a CDN."""
+"""A staticfiles finder for plotly.js, served from the plotly wheel: one file, nothing vendored,
+nothing from a CDN.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ PLOTLY_JS = "plotly.min.js"
 def _package_data() -> Path:
     # Found, not imported: importing plotly costs more than every page together.
     spec = find_spec("plotly")
-    assert spec is not None and spec.origin is not None, "plotly is a pinned requirement"
+    assert spec is not None, "plotly is a pinned requirement"
+    assert spec.origin is not None, spec
     return Path(spec.origin).parent / "package_data"
 
 

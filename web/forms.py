@@ -34,7 +34,9 @@ class RollbackForm(forms.Form):
 
     @classmethod
     def of(cls, plan: PlanView) -> RollbackForm:
-        """An empty form. Its key makes a second click, or a reload of the request, the same request."""
+        """An empty form. Its key makes a second click, or a reload of the request, the same
+        request.
+        """
         return cls(initial={"plan_hash": plan.plan_hash, "idempotency_key": uuid.uuid4()})
 
     def clean_typed_name(self) -> str:

@@ -1,4 +1,6 @@
-"""A schema conflict, told field by field: the schema at start, the one found at validation, the writer's. Pure."""
+"""A schema conflict, told field by field: the schema at start, the one found at validation, the
+writer's. Pure.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def _cell(name: str, start: dict[str, str] | None, here: dict[str, str] | None) 
 
 
 def _fields(schema: object) -> dict[str, str] | None:
-    """Field names to types, in order; None where there is no schema. Meta columns are not compared."""
+    """Field names to types, in order, without meta columns; None where there is no schema."""
     if not isinstance(schema, Mapping):
         return None
     return {

@@ -1,4 +1,6 @@
-"""What the frame around every page needs: theme and role. A context processor; it asks the database nothing of its own."""
+"""What the frame around every page needs: theme and role. A context processor; it asks the database
+nothing of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The stretch of time a timeline page shows, read from its address and written back into it. Pure.
 
-`range=1h` follows the clock; `from=<instant>&to=<instant>` stands still; without either the page chooses, never "all".
+`range=1h` follows the clock; `from=<instant>&to=<instant>` stands still; without either the page
+chooses, never "all".
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class TimelineQuery:
 
 
 def parse_query(asked: Mapping[str, str]) -> TimelineQuery:
-    """Whatever cannot be understood is left out: an address typed by hand shows something, not an error."""
+    """Whatever cannot be understood is left out: an address typed by hand shows something, not an
+    error.
+    """
     since_ms, until_ms = _instant_ms(asked.get("from", "")), _instant_ms(asked.get("to", ""))
     if since_ms is None or until_ms is None or until_ms <= since_ms:
         since_ms = until_ms = None
@@ -73,7 +76,9 @@ def bounds(asked: TimelineQuery, *, now_ms: int) -> tuple[int, int]:
 
 
 def fitted(starts_ms: list[int], *, since_ms: int, until_ms: int, now_ms: int) -> tuple[int, int]:
-    """A default window with a young table in it: shrink to its instants, so that they are not one line."""
+    """A default window with a young table in it: shrink to its instants, so that they are not one
+    line.
+    """
     if not starts_ms:
         return since_ms, until_ms
     first = max(since_ms, min(starts_ms))

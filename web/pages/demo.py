@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,6 +19,9 @@ from controlplane.operations.services import (
 )
 from controlplane.tables.access import Permission, access_table
 from web.doors import page, person, told
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +39,34 @@ BUTTONS = (
         name="conflict",
         text="Start two optimistic writers",
         icon="conflict",
-        hint="Two writers in optimistic mode on the same file groups: one loses, and its conflict shows below.",
-        started="Two optimistic writers start on the same file groups. One of them will lose; watch Conflicts.",
+        hint="Two optimistic writers on the same file groups: one loses, and why shows below.",
+        started="Two optimistic writers start on the same file groups. One will lose.",
         start=start_demo_conflict,
     ),
     DemoButton(
         name="schema",
         text="Change the schema under a writer",
         icon="timeline",
-        hint="A writer changes the schema while another, which began before it, adds something else.",
-        started="Two writers change the schema in different ways. The second to finish will be refused.",
+        hint="Two writers begin on one schema and change it in different ways: RFC-82, case 8.",
+        started="Two writers change the schema in different ways. The second to finish is refused.",
         start=start_demo_schema_conflict,
     ),
     DemoButton(
         name="kill",
         text="Kill a writer",
         icon="failed",
-        hint="SIGKILL to one running demo writer: its heartbeat stops, then its instant is rolled back.",
-        started="A writer was killed. Its heartbeat grows old, expires, and its instant is rolled back.",
+        hint="SIGKILL to a running demo writer: its heartbeat stops, its instant is rolled back.",
+        started="A writer was killed. Its heartbeat grows old and expires; then it is rolled back.",
         start=kill_demo_writer,
     ),
 )
+
+
+def is_demo(table: Table) -> bool:
+    """Whether the buttons belong on this table's page: they write ad requests, and nothing else
+    holds those.
+    """
+    return (table.record_key, table.partition_by) == ("request_id", "region")
 
 
 @require_POST
@@ -64,7 +74,7 @@ BUTTONS = (
 def demo(request: HttpRequest, slug: str, button: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.OPERATE)
     chosen = next((one for one in BUTTONS if one.name == button), None)
-    if chosen is None:
+    if chosen is None or not is_demo(table):
         raise Http404(f"there is no button {button}")
     try:
         chosen.start(table, person(request))

@@ -1,4 +1,4 @@
-"""The live page of a table: one template, each part a fragment that first load and refresh share."""
+"""The live page of a table: each part is a fragment that first load and refresh share."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.tables.selectors import table_row
 from controlplane.writers.selectors import WriterRow, recent_conflicts, writers_board
 from web.advice import explain
-from web.charts import sparkline
 from web.doors import as_operation_id, page, person
-from web.pages.demo import BUTTONS
+from web.pages.demo import BUTTONS, is_demo
+from web.sparkline import sparkline
+from web.templatetags.lake import age
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -39,6 +40,8 @@ class _Writer:
     used: float
     """The part of the heartbeat tolerance that has passed."""
     beat_ms: int
+    tolerance_ms: int
+    left: str
     operation_url: str
 
 
@@ -89,8 +92,8 @@ def _markers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
 
 def _server(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     status = marker_server_status()
-    batches = sum(sample.batches for sample in status.samples)
-    requests = sum(sample.requests for sample in status.samples)
+    # Counted since the server started.
+    batches, requests = (status.latest.batches, status.latest.requests) if status.latest else (0, 0)
     return {
         "server": status,
         "per_batch": f"{requests / batches:.1f}" if batches else "",
@@ -111,7 +114,7 @@ def _conflicts(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]
 
 
 def _demo(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"buttons": BUTTONS}
+    return {"buttons": BUTTONS if is_demo(table) else ()}
 
 
 # In this order: the figures reuse the board.
@@ -133,5 +136,11 @@ def _writer(table: Table, row: WriterRow) -> _Writer:
         row=row,
         used=row.beat_age_s / row.tolerance_s if row.tolerance_s else 1.0,
         beat_ms=int(row.beat_at.timestamp() * 1000),
+        tolerance_ms=int(row.tolerance_s * 1000),
+        left=(
+            f"expires in {age(row.expires_in_s)}"
+            if row.expires_in_s > 0
+            else f"expired {age(-row.expires_in_s)} ago"
+        ),
         operation_url=reverse("operation", args=[table.slug, operation_id]) if operation_id else "",
     )

@@ -1,4 +1,6 @@
-"""One operation while it runs, and the proof after it: what the mirror says, not what the worker said."""
+"""One operation while it runs, and the proof after it: what the mirror says, not what the worker
+said.
+"""
 
 from __future__ import annotations
 
@@ -74,54 +76,62 @@ def _waiting(found: OperationDetail) -> list[_Check]:
 
 
 def _checks(found: OperationDetail, proof: RollbackProof) -> list[_Check]:
-    planned = proof.files_planned
+    are_files_gone = proof.files_left == ()
     return [
         _check(
             "timeline",
             "Instant off the timeline",
-            proof.is_off_timeline,
-            f"{found.row.instant} is gone"
-            + (f", undone by rollback {proof.rollback_instant}" if proof.rollback_instant else ""),
-            "the mirror still shows it"
-            if proof.is_synced
-            else "the mirror has not read storage since",
+            is_proved=proof.is_off_timeline,
             is_pending=not proof.is_synced,
+            words=_timeline_words(found, proof),
         ),
         _check(
             "files",
             "Files gone",
-            proof.files_left is not None and not proof.files_left,
-            f"none of the {planned:,} planned files is left in storage",
-            f"{len(proof.files_left or ()):,} of {planned:,} are still there, such as {next(iter(proof.files_left or ()), '')}"
-            if proof.files_left is not None
-            else "storage did not answer",
+            is_proved=are_files_gone,
             is_pending=proof.files_left is None,
+            words=_file_words(proof),
         ),
         _check(
             "rows",
             "Rows out of the table",
-            proof.is_off_timeline and proof.files_left is not None and not proof.files_left,
-            _rows_words(proof),
-            "follows from the two checks above",
-            is_pending=not proof.is_synced,
+            is_proved=proof.is_off_timeline and are_files_gone,
+            is_pending=not proof.is_synced or proof.files_left is None,
+            words=_row_words(proof),
         ),
     ]
 
 
-def _rows_words(proof: RollbackProof) -> str:
-    written = (
-        f"the {proof.rows_written:,} rows it wrote are"
-        if proof.rows_written is not None
-        else "what it wrote is"
+def _timeline_words(found: OperationDetail, proof: RollbackProof) -> str:
+    if not proof.is_synced:
+        return "the mirror has not read storage since the rollback ended"
+    if not proof.is_off_timeline:
+        return "the timeline still shows it"
+    by = f", undone by rollback {proof.rollback_instant}" if proof.rollback_instant else ""
+    return f"{found.row.instant} is gone{by}"
+
+
+def _file_words(proof: RollbackProof) -> str:
+    if proof.files_left is None:
+        return "storage did not answer; this page asks again"
+    if proof.files_left:
+        left = len(proof.files_left)
+        return f"{left:,} of {proof.files_planned:,} are left, such as {proof.files_left[0]}"
+    return f"none of the {proof.files_planned:,} planned files is left in storage"
+
+
+def _row_words(proof: RollbackProof) -> str:
+    what = (
+        "what it wrote is" if proof.rows_written is None else f"its {proof.rows_written:,} rows are"
     )
-    return f"{written} no longer read; the table is as of {proof.newest_instant or 'its creation'}"
+    if not proof.newest_instant:
+        return f"{what} no longer read; the table is as it was created"
+    return f"{what} no longer read; the newest write is {proof.newest_instant}"
 
 
-def _check(
-    name: str, title: str, is_proved: bool, proved: str, doubt: str, *, is_pending: bool
-) -> _Check:
+def _check(name: str, title: str, *, is_proved: bool, is_pending: bool, words: str) -> _Check:
     if is_proved:
-        return _Check(name, title, "completed", "proved", proved)
+        return _Check(name, title, "completed", "proved", words)
     if is_pending:
-        return _Check(name, title, "inflight", "checking", doubt)
-    return _Check(name, title, "failed", "not so", doubt)
+        return _Check(name, title, "inflight", "checking", words)
+    return _Check(name, title, "failed", "not so", words)

@@ -1,4 +1,6 @@
-"""The rollback wizard: choose, plan, confirm, run, verify. The plan is the only page that looks at storage."""
+"""The rollback wizard: choose, plan, confirm, run, verify. The plan is the only page that looks at
+storage.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,7 @@ def _show_plan(
     if plan and (form is None or is_new_plan):
         typed = form.data if form is not None else {}
         form = RollbackForm.of(plan)
-        form.initial |= {key: typed[key] for key in ("typed_name", "reason") if key in typed}
+        form.initial.update({key: typed[key] for key in ("typed_name", "reason") if key in typed})
     context: dict[str, Any] = {
         "page": "rollback",
         "table": table,

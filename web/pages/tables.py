@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -12,11 +13,11 @@ from django.views.decorators.http import require_safe
 
 from controlplane.fields import INSTANT_TIME
 from controlplane.tables.access import Permission, may
-from controlplane.tables.selectors import tables_overview
-from django.core.exceptions import PermissionDenied
+from controlplane.tables.selectors import TableRow, tables_overview
 from web.doors import page, person
 
 QUESTION_CHARS_MAX = 200
+BEHIND_S = 60
 
 
 @require_safe
@@ -34,7 +35,9 @@ def tables_rows(request: HttpRequest) -> HttpResponse:
 @require_safe
 @page
 def go(request: HttpRequest) -> HttpResponse:
-    """An instant of the table at hand, a table by its exact name, else the tables that contain the text."""
+    """An instant of the table at hand, a table by its exact name, else the tables that contain the
+    text.
+    """
     asked = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     here = request.GET.get("table", "")
     if here and INSTANT_TIME.match(asked):
@@ -61,4 +64,15 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         rows = [
             row for row in rows if asked.lower() in f"{row.slug} {row.name} {row.location}".lower()
         ]
-    return {"rows": rows, "asked": asked}
+    sums = {
+        "writers": sum(row.active_writers for row in rows),
+        "pending": sum(row.pending_instants for row in rows),
+        "conflicts": sum(row.conflicts_24h for row in rows),
+        "behind": sum(is_behind(row) for row in rows),
+    }
+    return {"rows": rows, "asked": asked, "sums": sums}
+
+
+def is_behind(row: TableRow) -> bool:
+    """Whether what the page shows of this table may be old."""
+    return bool(row.sync_error) or row.sync_age_s is None or row.sync_age_s > BEHIND_S

@@ -1,4 +1,6 @@
-"""One table's timeline: the chart, its twin as a table, and one instant beside them. The address is the only state."""
+"""One table's timeline: the chart, its twin as a table, and one instant beside them. The address is
+the only state.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,17 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 100
 LATEST_SHOWN = 200
 ACTIONS = (
-    "commit", "deltacommit", "replacecommit", "compaction", "clustering", "clean", "rollback", "savepoint",
-    "restore", "indexing",
-)  # fmt: skip
+    "commit",
+    "deltacommit",
+    "replacecommit",
+    "compaction",
+    "clustering",
+    "clean",
+    "rollback",
+    "savepoint",
+    "restore",
+    "indexing",
+)
 STATES = ("requested", "inflight", "completed")
 
 
@@ -215,7 +225,9 @@ def _rows(table: Table, asked: TimelineQuery, shown: _Shown) -> dict[str, Any]:
 
 
 def _instant(table: Table, requested_at: str) -> dict[str, Any]:
-    """An instant that is not (or no longer) on the timeline has no detail, but may have lost a conflict."""
+    """An instant that is not (or no longer) on the timeline has no detail, but may have lost a
+    conflict.
+    """
     detail = instant_detail(table, requested_at)
     operation_id = as_operation_id(detail.operation_ref) if detail else None
     operation = operation_detail(operation_id) if operation_id else None

@@ -1,6 +1,8 @@
-"""How the dashboard writes instants, ages, sizes and states: filters return text, tags render one small template.
+"""How the dashboard writes instants, ages, sizes and states: filters return text, tags render one
+small template.
 
-Everything here is given untrusted text and returns plain strings or template context; nothing is marked safe.
+Everything here is given untrusted text and returns plain strings or template context; nothing is
+marked safe.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from django import template
 
 register = template.Library()
 
+BEAT_STRIP = 300.0
+"""Width of a heartbeat strip in its own units: three times the tolerance."""
 _STATES = {
-    # state: (word, icon, tone); the icon is a symbol of static/web/icons.svg, the tone a class of base.css.
+    # state: (word, icon, tone); the icon is a symbol of static/web/icons.svg, the tone a class of
+    # base.css.
     "requested": ("requested", "requested", "quiet"),
     "inflight": ("inflight", "inflight", "busy"),
     "completed": ("completed", "completed", "good"),
@@ -51,7 +56,9 @@ def status(state: object, word: str = "") -> dict[str, str]:
 
 @register.inclusion_tag("components/moment.html")
 def moment(value: object, style: str = "time") -> dict[str, Any]:
-    """A `<time>` in UTC. Styles: `time` (clock), `full` (date and clock), `ago` (ticks in the browser)."""
+    """A `<time>` in UTC. Styles: `time` (clock), `full` (date and clock), `ago` (ticks in the
+    browser).
+    """
     at = _moment(value)
     if at is None:
         return {"at": None}
@@ -72,6 +79,19 @@ def gauge(share: float | None, tone: str = "good", label: str = "") -> dict[str,
     """A thin horizontal bar, drawn as SVG because the policy refuses inline styles."""
     bounded = max(0.0, min(1.0, float(share or 0.0)))
     return {"width": round(bounded * 100, 2), "tone": tone, "label": label}
+
+
+@register.inclusion_tag("components/beat.html")
+def beat_strip(used: float) -> dict[str, Any]:
+    """Time runs to the right edge, which is now; the line is where a heartbeat is too old."""
+    width = max(0.0, min(BEAT_STRIP, used * BEAT_STRIP / 3))
+    return {
+        "strip": BEAT_STRIP,
+        "limit": BEAT_STRIP * 2 / 3,
+        "at": round(BEAT_STRIP - width, 1),
+        "width": round(width, 1),
+        "tone": "bad" if used > 1 else "warn" if used > 0.5 else "good",
+    }
 
 
 @register.inclusion_tag("components/icon.html")
@@ -157,6 +177,13 @@ def middle(text: object, length: int = 28) -> str:
 @register.filter
 def pretty_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def mode(name: object) -> str:
+    """`NON_BLOCKING_CONCURRENCY_CONTROL` is `non-blocking` to a person."""
+    text = str(name or "").lower().replace("_concurrency_control", "").replace("_", " ")
+    return "non-blocking" if text == "non blocking" else text
 
 
 @register.filter

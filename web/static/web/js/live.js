@@ -166,7 +166,7 @@ function say(text) {
   voice.textContent = text;
 }
 
-// Ages and heartbeats go on by themselves; the server's word replaces them when it comes.
+// Ages go on by themselves; the server's word replaces them when it comes.
 
 function age(seconds) {
   const total = Math.max(0, Math.floor(seconds));
@@ -186,23 +186,7 @@ function tick() {
   if (mode === "paused") return;
   const at = now();
   for (const element of document.querySelectorAll("[data-ago]")) setText(element, age((at - element.dataset.ago) / 1000));
-  for (const element of document.querySelectorAll("[data-beat]")) beat(element, at);
-}
-
-function beat(element, at) {
-  const seconds = (at - element.dataset.beat) / 1000;
-  const tolerance = Number(element.dataset.tolerance);
-  const used = tolerance ? seconds / tolerance : 1;
-  const tone = used > 1 ? "bad" : used > 0.5 ? "warn" : "good";
-  setText(element.querySelector("[data-beat-age]"), age(seconds));
-  setText(element.querySelector("[data-beat-left]"), used > 1 ? "expired, may be rolled back" : `expires in ${age(tolerance - seconds)}`);
-  element.querySelector(".gauge-fill").setAttribute("width", Math.min(100, used * 100).toFixed(1));
-  const gauge = element.querySelector(".gauge");
-  if (!gauge.classList.contains(`tone-${tone}`)) {
-    gauge.setAttribute("class", `gauge tone-${tone}`);
-    const part = parts.find((one) => one.element.contains(element));
-    if (part) setTimeout(() => refresh(part), 300);
-  }
+  document.dispatchEvent(new CustomEvent("sluice:tick", { detail: at }));
 }
 
 // The stream
@@ -290,6 +274,7 @@ if (body.dataset.events && parts.length) {
   });
   // Rows that waited for the pointer to leave.
   for (const part of parts) {
+    part.element.addEventListener("sluice:look", () => refresh(part));
     part.element.addEventListener("sluice:refresh", () => refresh(part, { force: true }));
     part.element.addEventListener("pointerleave", () => {
       if (mode !== "paused" && part.element.querySelector(":scope > .arrivals")) refresh(part);

@@ -5,6 +5,7 @@ const chart = page.querySelector("[data-chart]");
 const side = page.querySelector("[data-side]");
 const summary = document.querySelector("[data-summary]");
 const filters = document.querySelector("[data-filters]");
+const legend = document.querySelector(".legend");
 const rowsPart = document.querySelector('[data-live="instants"]');
 
 const TONES = { completed: "good", inflight: "busy", requested: "quiet", failed: "bad", rolled_back: "undone" };
@@ -24,7 +25,7 @@ function themed({ data, layout }) {
   return {
     data: data.map((trace) => {
       if (trace.type === "heatmap") {
-        return { ...trace, colorscale: [[0, css("--busy-soft")], [0.15, css("--busy-mark")], [1, css("--good")]] };
+        return { ...trace, colorscale: [[0, css("--busy-soft")], [0.15, css("--busy-mark")], [1, css("--busy")]] };
       }
       const color = css(`--${TONES[trace.meta.state] ?? "quiet"}-mark`);
       const edges = trace.customdata.map((row) => (row[0] === selected ? css("--ink") : color));
@@ -52,6 +53,10 @@ const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, sc
 
 function draw() {
   const { data, layout } = themed(figure);
+  // The element has the height, the figure follows it: a resize would forget a height of its own.
+  if (legend) legend.dataset.mode = layout.meta.mode;
+  chart.style.height = `${layout.height}px`;
+  delete layout.height;
   return Plotly.react(chart, data, layout, CONFIG);
 }
 

@@ -1,0 +1,7 @@
+"""What the seed and the tests must agree on; it imports nothing, because the seed needs Django and
+the tests do not.
+"""
+
+from __future__ import annotations
+
+PASSWORD = "sluice-test"
