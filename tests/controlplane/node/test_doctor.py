@@ -18,6 +18,7 @@ from controlplane.node.doctor import (
     check_python,
     examine,
     free_bytes,
+    judge_remote_packages,
 )
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
@@ -162,6 +163,26 @@ def test_another_version_than_the_pinned_one_is_named(around: Surroundings, tmp_
 
     assert "pyspark is 4." in line
     assert line.endswith("run `make setup`")
+
+
+def test_a_spark_server_that_nobody_runs_is_named(around: Surroundings) -> None:
+    remote = f"sc://127.0.0.1:{free_port()}"
+    environ = {**os.environ, **around.environ, "SLUICE_SPARK_REMOTE": remote}
+
+    [line] = problems(replace(around, environ=environ))
+
+    assert line.startswith(f"{remote} cannot be used: spark connect server does not answer")
+
+
+def test_a_spark_server_without_our_packages_is_named() -> None:
+    finding = judge_remote_packages("sc://far:15002", {"python": "3.9", "pyarrow": ""})
+
+    assert finding == Finding(
+        "spark",
+        False,
+        "sc://far:15002 cannot run our tasks: its Python is 3.9 and this one is 3.11, "
+        "pyarrow is missing, fastavro is missing",
+    )
 
 
 def test_an_old_python_is_refused() -> None:
