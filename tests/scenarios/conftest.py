@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures import marker_server, table, tables
+from tests.support.fixtures import marker_server, pytest_runtest_makereport, table, tables
 
-__all__ = ["marker_server", "table", "tables"]
+__all__ = ["marker_server", "pytest_runtest_makereport", "table", "tables"]

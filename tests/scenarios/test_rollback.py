@@ -1,4 +1,4 @@
-"""An admin takes a commit back: the plan is shown first, holds when it runs, and nothing else goes."""
+"""An admin takes a commit back: its plan is shown first and holds when it runs."""
 
 from __future__ import annotations
 

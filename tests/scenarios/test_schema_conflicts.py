@@ -66,7 +66,7 @@ def row(key: int, schema: str) -> Row:
     return {"id": key, **ROWS[schema]}
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind))
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
 @pytest.mark.parametrize(
     ("number", "at_start", "at_validation", "writer_schema", "result"), scenarios()
 )
@@ -113,7 +113,7 @@ def schema_in_metadata(table: ScenarioTable, instant: InstantTime) -> pa.Schema:
     return TableSchema.from_avro_json(text).arrow
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind))
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
 def test_the_error_of_scenario_8_shows_all_three_schemas(
     tables: ScenarioTables, kind: tuple[str, str]
 ) -> None:
@@ -213,7 +213,7 @@ def test_rollback_of_the_evolution_a_writer_started_from_is_a_conflict_or_keeps_
     assert table.rows() == []
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind))
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
 def test_new_column_is_seen_when_a_rival_without_it_began_later_and_ended_earlier(
     tables: ScenarioTables, kind: tuple[str, str]
 ) -> None:

@@ -137,7 +137,6 @@ def test_equal_events_of_one_stream_go_by_commit(ads: ScenarioTable) -> None:
     assert ads.rows("clicks") == [{"clicks": 2}]
 
 
-@pytest.mark.xfail(strict=True, reason="B-1: hudi-rs reads a null of a narrow block as a value")
 def test_null_of_a_stream_keeps_what_is_stored(ads: ScenarioTable) -> None:
     ads.excuse_referee("asked below")
     ads.writer("click", mode="non-blocking", stream="click").upsert_and_commit(event("click", "k"))

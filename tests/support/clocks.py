@@ -45,13 +45,28 @@ class MortalScheduler:
 
     def __init__(self) -> None:
         self._threads = ThreadScheduler()
-        self._running: list[Repetition] = []
+        self._repetitions: list[_Mortal] = []
 
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
-        repetition = self._threads.every(interval_s, action, name=name)
-        self._running.append(repetition)
+        repetition = _Mortal(name, self._threads.every(interval_s, action, name=name))
+        self._repetitions.append(repetition)
         return repetition
 
+    @property
+    def running(self) -> list[str]:
+        return [one.name for one in self._repetitions if not one.is_stopped]
+
     def stop_all(self) -> None:
-        while self._running:
-            self._running.pop().stop()
+        for repetition in self._repetitions:
+            repetition.stop()
+
+
+class _Mortal:
+    def __init__(self, name: str, repetition: Repetition) -> None:
+        self.name = name
+        self.is_stopped = False
+        self._repetition = repetition
+
+    def stop(self) -> None:
+        self._repetition.stop()
+        self.is_stopped = True

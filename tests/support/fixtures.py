@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +13,26 @@ from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from workers.markers.process import await_health, server_url, start_server, stop
 
 _SECRET = "a-secret-for-scenarios"
+_PASSED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[_PASSED] = report.passed
+    return report
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Iterator[ScenarioTables]:
-    """Makes tables; what the test leaves of them is judged when it ends."""
+def tables(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ScenarioTables]:
+    """Makes tables; what a passing test leaves of them is judged when it ends."""
     made = ScenarioTables(tmp_path)
     yield made
-    made.judge_all()
+    if request.node.stash.get(_PASSED, False):
+        made.judge_all()
 
 
 @pytest.fixture

@@ -274,6 +274,13 @@ class ScenarioWriter:
         last_ms = self.table.ports.clock.now_ms() - LONG_AGO_S * 1000
         os.utime(beat, (last_ms / 1000, last_ms / 1000))
 
+    @property
+    def is_beating(self) -> bool:
+        """Its heartbeat file is still being renewed by a thread of its own."""
+        scheduler = self.table.ports.scheduler
+        assert isinstance(scheduler, MortalScheduler)
+        return "sluice-heartbeat" in scheduler.running
+
     def falls_silent(self) -> None:
         """Its threads end, but its last beat is fresh."""
         scheduler = self.table.ports.scheduler
