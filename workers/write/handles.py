@@ -105,7 +105,10 @@ class _LogWrite:
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         rows = _with_meta(context, self, task, self.file_id)
-        avro = context.schema.select(context.columns).with_meta_avro()
+        if context.is_narrow and any(rows.column(name).null_count for name in context.columns):
+            # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
+            rows = conform_with_meta(rows, context)
+        avro = context.schema.select(rows.column_names[len(META_COLUMNS) :]).with_meta_avro()
         block = encode_parquet_block(rows, instant=context.instant, avro_schema=avro)
         ensure_partition(storage, self.group.partition, context.instant)
         path = join(self.group.partition, self.file_name)
