@@ -72,13 +72,14 @@ def choose_identity(environ: Mapping[str, str], earlier: Identity | None) -> Ide
 
     Raises BadSetting when a port is no port.
     """
+    ports = ports_from(environ)
     sockets = earlier.sockets if earlier and is_private(Path(earlier.sockets)) else socket_folder()
     return Identity(
         node=earlier.node if earlier else uuid.uuid4().hex,
         sockets=sockets,
         redis_url=environ.get("SLUICE_REDIS_URL", ""),
         spark_remote=environ.get("SLUICE_SPARK_REMOTE", ""),
-        **ports_from(environ),
+        **ports,
     )
 
 
