@@ -14,6 +14,7 @@ class ReportState(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CONFLICTED = "conflicted"
+    ROLLED_BACK = "rolled_back"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
 

@@ -42,7 +42,7 @@ class ConnectServerFailed(LakehouseError):
 @dataclass(frozen=True, slots=True)
 class ConnectServer:
     remote: str
-    """`sc://host:port`"""
+    """`sc://localhost:port`: to no other name does a client send a token without TLS."""
     pid: int
     """Also the id of its process group."""
     log: Path
@@ -113,7 +113,7 @@ def start_connect_server(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    server = ConnectServer(remote=f"sc://127.0.0.1:{chosen_port}", pid=process.pid, log=log)
+    server = ConnectServer(remote=f"sc://localhost:{chosen_port}", pid=process.pid, log=log)
     deadline = clock.monotonic_s() + _START_TIMEOUT_S
     while not is_listening(server.remote):
         if process.poll() is not None or clock.monotonic_s() > deadline:

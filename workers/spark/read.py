@@ -22,6 +22,7 @@ from workers.config import TableConfig
 from workers.read.file_slice import read_slice
 from workers.read.snapshot import plan_snapshot
 from workers.schema.table_schema import TableSchema
+from workers.spark.session import task_count
 from workers.spark.types import to_spark, wire_schema
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
@@ -30,7 +31,6 @@ from workers.table.table import Table
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
 _FOOTER_THREADS = 8
-_TASKS_MAX = 64
 _BATCH_ROWS = 16_384
 
 
@@ -86,7 +86,7 @@ def _native_scan(
 def _merged_scan(
     spark: SparkSession, context: ReadContext, slices: tuple[FileSlice, ...]
 ) -> DataFrame:
-    tasks = min(len(slices), _TASKS_MAX)
+    tasks = task_count(spark, at_most=len(slices))
     rows = [(number % tasks, json.dumps(asdict(one))) for number, one in enumerate(slices)]
     descriptors = spark.createDataFrame(rows, "task int, slice string")
     return descriptors.repartitionById(tasks, "task").mapInArrow(

@@ -19,8 +19,7 @@ from workers.errors import InvalidInput, LakehouseError
 from workers.spark.connect_server import MASTER, is_listening
 from workers.spark.settings import checked_settings
 
-TASK_KILL_WINDOW_S: Final = 4.0
-"""How long a task may still run after an interrupt: Spark gives its Python worker 2 s."""
+TASKS_MAX: Final = 64
 
 _RETRIES_MAX = 5
 """Delays grow fourfold from 50 ms: about 17 s, where Spark's own default waits ten minutes."""
@@ -111,6 +110,12 @@ def classic_session(
     for key, value in checked_settings(settings or {}).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def task_count(spark: SparkSession, *, at_most: int = TASKS_MAX) -> int:
+    """How many tasks share the file groups: an idle Python task costs more than it saves."""
+    asked = spark.conf.get("spark.sql.shuffle.partitions")
+    return max(1, min(int(asked or TASKS_MAX), TASKS_MAX, at_most))
 
 
 def _address(remote: str, *, session_id: str, user_id: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -23,12 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from workers import errors
-from workers.clock import Clock
+from workers.clock import Clock, InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack, LakehouseError
 from workers.files.meta_columns import PARTITION_PATH
-from workers.spark.session import TASK_KILL_WINDOW_S
+from workers.spark.process import TASK_KILL_WINDOW_S
+from workers.spark.session import task_count
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
@@ -44,7 +45,6 @@ OWNER: Final = "_sluice_task"
 """The column that says which task writes a row."""
 
 _STATUS_SCHEMA = "status string"
-_TASKS_MAX = 64
 _OUR_ERROR = re.compile(r"workers\.errors\.(\w+): ([^\n]*)")
 _log = logging.getLogger(__name__)
 
@@ -57,8 +57,10 @@ def write_dataframe(
     stream: str | None = None,
     options: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
+    before_commit: Callable[[InstantTime], None] | None = None,
 ) -> CommitOutcome:
-    """Write and commit the frame as one instant.
+    """Write and commit the frame as one instant. `extra` goes into the commit's metadata;
+    `before_commit` is called with the instant when all its files are written.
 
     Raises InvalidInput before anything is written or with everything rolled back, MarkerRefused,
     InstantRolledBack, LockTimeout, and Spark's own exception when the job failed.
@@ -75,6 +77,8 @@ def write_dataframe(
     spark = df.sparkSession
     try:
         statuses = _run(df, transaction.context, tag)
+        if before_commit is not None:
+            before_commit(transaction.instant)
     except BaseException as error:
         _stop_tasks(spark, tag, table.ports.clock)
         transaction.abort(f"{type(error).__name__}: {str(error).splitlines()[:1]}")
@@ -86,7 +90,7 @@ def write_dataframe(
 
 def _run(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
     spark = df.sparkSession
-    tasks = _task_count(spark)
+    tasks = task_count(spark)
     placed = StructType([*df.schema.fields, StructField(OWNER, IntegerType(), False)])
     spark.addTag(tag)
     try:
@@ -100,12 +104,6 @@ def _run(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
         with suppress(PySparkException):
             spark.removeTag(tag)
     return [WriteStatus.from_json(row.status) for row in rows]
-
-
-def _task_count(spark: SparkSession) -> int:
-    """Many small file groups share a task: an idle Python task costs more than it saves."""
-    asked = spark.conf.get("spark.sql.shuffle.partitions")
-    return max(1, min(int(asked or _TASKS_MAX), _TASKS_MAX))
 
 
 def assign_owners(

@@ -1,0 +1,51 @@
+"""What goes wrong in tasks and drivers, importable by executors and by processes of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from workers.spark.write import write_owned
+from workers.write.context import WriteContext
+
+
+def write_then_fail_once(
+    context: WriteContext, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The first attempt writes everything and dies before it can say so."""
+    answers = list(write_owned(context, batches))
+    task = TaskContext.get()
+    assert task is not None
+    if task.attemptNumber() == 0 and answers:
+        raise RuntimeError("this attempt dies after writing")
+    yield from answers
+
+
+def write_many_partitions(location: str, remote: str, session_id: str, operation_id: str) -> None:
+    """A client whose tasks write for many seconds, to be killed in the middle."""
+    from workers.lakehouse import open_table
+    from workers.spark.session import connect_session
+    from workers.spark.write import write_dataframe
+
+    spark = connect_session(
+        remote,
+        session_id=session_id,
+        user_id="tests",
+        settings={"spark.sql.shuffle.partitions": "4"},
+    )
+    frame = spark.range(6_000).selectExpr(
+        "cast(id as string) as id", "id as ts", "concat('p', id % 3000) as part"
+    )
+    options = {
+        "hoodie.write.markers.type": "direct",
+        "sluice.writer.name": "victim",
+        "sluice.operation.id": operation_id,
+    }
+    write_dataframe(open_table(location).table, frame, options=options)
+
+
+if __name__ == "__main__":
+    write_many_partitions(*sys.argv[1:])

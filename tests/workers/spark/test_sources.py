@@ -1,0 +1,150 @@
+"""The demo's events are repeatable and agree between streams; sources refuse what is odd."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workers.errors import InvalidInput
+from workers.spark.sources.ad_requests import (
+    KEY,
+    ORDERING,
+    OWN_FIELDS,
+    PARTITION,
+    REGIONS,
+    STREAMS,
+    AdRequests,
+    Stream,
+)
+from workers.spark.sources.files import FileSource
+from workers.spark.sources.source import Asked, Position
+from workers.spark.sources.streams import DemoStream
+
+RUN = AdRequests(seed=7, run=1, started_at_ms=1_767_225_600_000, rounds=12)
+
+
+def delivered(requests: AdRequests, stream: Stream) -> list[dict[str, Any]]:
+    return [row for n in range(requests.rounds) for row in requests.events(stream, n).to_pylist()]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_round_is_the_same_whoever_makes_it_again(stream: Stream) -> None:
+    again = AdRequests(seed=7, run=1, started_at_ms=1_767_225_600_000, rounds=12)
+    for number in (0, 5, 11):
+        assert RUN.events(stream, number).equals(again.events(stream, number))
+    assert not RUN.events(stream, 5).equals(
+        AdRequests(seed=8, run=1, started_at_ms=RUN.started_at_ms, rounds=12).events(stream, 5)
+    )
+
+
+def test_streams_agree_on_time_and_region_of_a_request() -> None:
+    seen: dict[str, tuple[Any, Any]] = {}
+    for stream in STREAMS:
+        for row in delivered(RUN, stream):
+            shared = (row[ORDERING], row[PARTITION])
+            assert seen.setdefault(row[KEY], shared) == shared
+    assert {region for _, region in seen.values()} == set(REGIONS)
+
+
+def test_every_impression_arrives_and_only_some_requests_go_on() -> None:
+    impressions, clicks, conversions = (
+        {row[KEY] for row in delivered(RUN, stream)} for stream in STREAMS
+    )
+
+    assert len(impressions) == RUN.rounds * RUN.requests_per_round
+    assert clicks < impressions
+    assert conversions < impressions
+    assert 0.3 < len(clicks) / len(impressions) < 0.5
+    assert 0.05 < len(conversions) / len(impressions) < 0.35
+    assert conversions - clicks
+
+
+def test_events_are_late_out_of_order_and_sometimes_repeated() -> None:
+    rows = delivered(RUN, "impression")
+    times = [row[ORDERING] for row in rows]
+    counts = Counter(row[KEY] for row in rows)
+
+    assert times != sorted(times)
+    assert max(counts.values()) == 2
+    first = RUN.events("impression", 0).num_rows
+    assert first < RUN.requests_per_round
+
+
+def test_repeated_event_carries_the_same_values() -> None:
+    seen: dict[str, dict[str, Any]] = {}
+    for row in delivered(RUN, "click"):
+        assert seen.setdefault(row[KEY], row) == row
+
+
+def test_stream_holds_its_own_columns_and_no_others() -> None:
+    own = [{field.name for field in OWN_FIELDS[stream]} for stream in STREAMS]
+    assert not own[0] & own[1]
+    assert not own[1] & own[2]
+    for stream, columns in zip(STREAMS, own, strict=True):
+        assert set(RUN.events(stream, 3).column_names) == {KEY, ORDERING, PARTITION} | columns
+
+
+def test_round_outside_the_run_is_refused() -> None:
+    for number in (-1, RUN.rounds):
+        with pytest.raises(InvalidInput):
+            RUN.events("click", number)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    rounds=st.integers(1, 6),
+    requests=st.integers(1, 30),
+    stream=st.sampled_from(STREAMS),
+)
+@settings(max_examples=40, deadline=None)
+def test_nothing_is_lost_whatever_the_size(
+    seed: int, rounds: int, requests: int, stream: Stream
+) -> None:
+    run = AdRequests(seed=seed, run=0, started_at_ms=0, rounds=rounds, requests_per_round=requests)
+    keys = {row[KEY] for row in delivered(run, stream)}
+    if stream == "impression":
+        assert len(keys) == rounds * requests
+    assert keys <= {row[KEY] for row in delivered(run, "impression")}
+
+
+def test_position_survives_commit_metadata_and_foreign_text_is_none() -> None:
+    assert Position.decode(Position(3, 17).encode()) == Position(3, 17)
+    for text in ("", "null", "[]", '{"run": 1}', '{"run": "x", "round": 1}'):
+        assert Position.decode(text) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"kind": "demo_stream", "stream": "view"},
+        {"kind": "demo_stream"},
+        {"kind": "demo_stream", "stream": "click", "rounds": 0},
+        {"kind": "demo_stream", "stream": "click", "rounds": True},
+        {"kind": "demo_stream", "stream": "click", "rounds": "40"},
+        {"kind": "demo_stream", "stream": "click", "pace_s": -1},
+        {"kind": "demo_stream", "stream": "click", "pace": 5},
+    ],
+)
+def test_demo_stream_with_a_wrong_parameter_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        DemoStream.from_asked(Asked(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"kind": "csv", "path": "weather.csv"},
+        {"kind": "csv", "path": "/w.csv", "key": "id"},
+        {"kind": "csv", "path": "/w.csv", "header": "false"},
+        {"kind": "csv"},
+        {"kind": "parquet", "path": "w.parquet"},
+        {"kind": "parquet", "path": "/w.parquet", "key": "id"},
+    ],
+)
+def test_file_source_with_a_wrong_parameter_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        FileSource.from_asked(Asked(source))

@@ -1,0 +1,249 @@
+"""What a driver program does: rounds of one source into one table, with reports and an ending.
+
+A round that others rolled back is written again where the source can repeat it; a conflict, and an
+outcome that nobody knows, end the write and say so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from pyspark.sql import SparkSession
+
+from workers.clock import InstantTime
+from workers.concurrency.outcome import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    RolledBack,
+    Unknown,
+)
+from workers.concurrency.transaction import standing_outcome
+from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
+from workers.jobs import WriteJob
+from workers.ports import Ports
+from workers.reporting import OperationReport, Progress, Reporter, ReportState
+from workers.spark.roots import storage_under_root
+from workers.spark.session import connect_session
+from workers.spark.sources import Position, Source, open_source
+from workers.spark.sources.source import POSITION_KEY
+from workers.spark.write import write_dataframe
+from workers.table.schema_history import read_instant
+from workers.table.table import Table, open_
+from workers.timeline.metadata import STREAM_KEY
+
+_ATTEMPTS_MAX = 4
+_RETRY_S = 2.0
+_SETTLE_WAIT_S = 10.0
+_POLL_S = 0.2
+_COMMITS_LOOKED_AT = 1_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    state: ReportState
+    message: str
+    instant: InstantTime | None = None
+    outcome: Mapping[str, Any] | None = None
+    is_refusal: bool = False
+    """The job itself was wrong; trying again is pointless."""
+
+    def as_report(self, operation_id: str) -> OperationReport:
+        return OperationReport(
+            operation_id=operation_id,
+            state=self.state,
+            message=self.message,
+            instant=self.instant,
+            outcome=self.outcome,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "state": self.state.value,
+            "message": self.message,
+            "instant": self.instant,
+            "outcome": self.outcome,
+        }
+
+
+class Driver:
+    def __init__(
+        self,
+        *,
+        job: WriteJob,
+        reporter: Reporter,
+        ports: Ports,
+        remote: str,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._job = job
+        self._reporter = reporter
+        self._ports = ports
+        self._remote = remote
+        self._environment = environment
+        self._is_stopping = False
+        self._rounds_done = 0
+        self._rounds_total = 0
+
+    def ask_to_stop(self) -> None:
+        """End after the round at hand; safe to call from a signal handler."""
+        self._is_stopping = True
+
+    def run(self) -> Ending:
+        """Raises what a write raises; everything begun is rolled back then."""
+        job = self._job
+        table = open_(storage_under_root(job.table, self._environment), self._ports)
+        writer = job.options.get("sluice.writer.name", "")
+        source = open_source(job.source, table=table, writer=writer)
+        first = _first_round(table, job, source)
+        self._rounds_total = source.rounds
+        self._tell_rounds(first, f"starts with round {first + 1} of {source.rounds}")
+        if first >= source.rounds:
+            return Ending(ReportState.SUCCEEDED, "everything was written before")
+        if not self._remote:
+            raise InvalidInput("no Spark address is set", variable="SLUICE_SPARK_REMOTE")
+        spark = connect_session(
+            self._remote,
+            session_id=job.session_id,
+            user_id=job.user_id,
+            settings=job.spark_conf,
+        )
+        spark.registerProgressHandler(self._on_spark_progress)
+        try:
+            return self._rounds(table, source, spark, first)
+        finally:
+            spark.stop()
+
+    def _rounds(self, table: Table, source: Source, spark: SparkSession, first: int) -> Ending:
+        clock = self._ports.clock
+        rows = 0
+        last: Committed | None = None
+        for number in range(first, source.rounds):
+            if self._is_stopping:
+                done = f"stopped after {number} of {source.rounds} rounds"
+                return Ending(ReportState.CANCELLED, done, last.instant if last else None)
+            started_s = clock.monotonic_s()
+            outcome = self._round(table, source, spark, number)
+            match outcome:
+                case Committed():
+                    last = outcome
+                    rows += outcome.rows
+                    self._tell_rounds(number + 1, _committed(outcome), outcome.instant)
+                case Conflicted() | RolledBack() | Unknown():
+                    return _unhappy(outcome)
+                case _:
+                    assert_never(outcome)
+            if number + 1 < source.rounds:
+                self._wait_until(started_s + source.pace_s)
+        assert last is not None, "there was at least one round"
+        completed = {"completed_at": last.completed_at, "rows": rows}
+        return Ending(ReportState.SUCCEEDED, _committed(last), last.instant, completed)
+
+    def _round(
+        self, table: Table, source: Source, spark: SparkSession, number: int
+    ) -> CommitOutcome:
+        for attempt in range(1, _ATTEMPTS_MAX + 1):
+            try:
+                outcome = self._settled(table, self._write(table, source, spark, number))
+            except (InstantRolledBack, LockTimeout) as error:
+                if not source.is_repeatable or attempt == _ATTEMPTS_MAX:
+                    raise
+                _log.warning("round %s is written again: %s", number, error)
+            else:
+                is_lost = isinstance(outcome, RolledBack | Conflicted)
+                if not (is_lost and source.is_repeatable) or attempt == _ATTEMPTS_MAX:
+                    return outcome
+                _log.warning("round %s is written again: %s", number, outcome)
+            self._ports.clock.sleep(_RETRY_S)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _write(
+        self, table: Table, source: Source, spark: SparkSession, number: int
+    ) -> CommitOutcome:
+        def before_commit(instant: InstantTime) -> None:
+            self._tell_rounds(number, f"files of {instant} are written", instant)
+            source.before_commit(instant)
+
+        job = self._job
+        return write_dataframe(
+            table,
+            source.frame(spark, number),
+            operation=job.operation,
+            stream=job.stream,
+            options={**job.options, "sluice.operation.id": job.operation_id},
+            extra={POSITION_KEY: Position(source.run, number).encode()},
+            before_commit=before_commit,
+        )
+
+    def _settled(self, table: Table, outcome: CommitOutcome) -> CommitOutcome:
+        """An unknown outcome may be known a moment later; nothing is deleted meanwhile."""
+        clock = self._ports.clock
+        deadline_s = clock.monotonic_s() + _SETTLE_WAIT_S
+        while isinstance(outcome, Unknown) and clock.monotonic_s() < deadline_s:
+            clock.sleep(_POLL_S)
+            outcome = standing_outcome(table, outcome.instant)
+        return outcome
+
+    def _wait_until(self, moment_s: float) -> None:
+        clock = self._ports.clock
+        while not self._is_stopping and (left_s := moment_s - clock.monotonic_s()) > 0:
+            clock.sleep(min(left_s, _POLL_S))
+
+    def _tell_rounds(self, done: int, message: str, instant: InstantTime | None = None) -> None:
+        self._rounds_done = done
+        self._tell(Progress(done, self._rounds_total, "rounds"), message, instant)
+
+    def _on_spark_progress(self, **state: Any) -> None:
+        """Spark's own view of the job at hand; told only where rounds say nothing."""
+        if self._rounds_total != 1 or self._rounds_done:
+            return
+        stages = state.get("stages") or ()
+        done = sum(stage.num_completed_tasks for stage in stages)
+        total = sum(stage.num_tasks for stage in stages)
+        if total:
+            self._tell(Progress(min(done, total), total, "tasks"), "spark runs")
+
+    def _tell(self, progress: Progress, message: str, instant: InstantTime | None = None) -> None:
+        report = OperationReport(
+            operation_id=self._job.operation_id,
+            state=ReportState.PROGRESS,
+            message=message,
+            progress=progress,
+            instant=instant,
+        )
+        self._reporter.send(report)
+
+
+def _first_round(table: Table, job: WriteJob, source: Source) -> int:
+    """The round behind the last one that this run of the source has committed."""
+    if not source.is_repeatable:
+        return 0
+    for instant in reversed(table.timeline().completed_writes()[-_COMMITS_LOOKED_AT:]):
+        extra = read_instant(table, instant).extra_metadata
+        position = Position.decode(extra.get(POSITION_KEY, ""))
+        if position and extra.get(STREAM_KEY) == job.stream and position.run == source.run:
+            return position.round + 1
+    return 0
+
+
+def _committed(outcome: Committed) -> str:
+    return f"committed {outcome.instant} with {outcome.rows} rows"
+
+
+def _unhappy(outcome: Conflicted | RolledBack | Unknown) -> Ending:
+    match outcome:
+        case Conflicted(instant=instant, conflict=conflict):
+            return Ending(ReportState.CONFLICTED, conflict.message, instant, conflict.to_json())
+        case RolledBack(instant=instant, by=by, reason=reason):
+            undone = {"by": by, "reason": reason}
+            message = f"{instant} was rolled back by {by}: {reason}"
+            return Ending(ReportState.ROLLED_BACK, message, instant, undone)
+        case Unknown(instant=instant, reason=reason):
+            message = f"nobody can tell yet whether {instant} was committed: {reason}"
+            return Ending(ReportState.UNKNOWN, message, instant)
+        case _:
+            assert_never(outcome)

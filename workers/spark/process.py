@@ -1,0 +1,130 @@
+"""The driver program as a process: start it once per operation, look at it, kill it with its group.
+
+What is known of it lies in the operation's run directory. A pid is only trusted while the process
+behind it carries the run directory in its command line, because pids are used again. Spark itself
+is not loaded here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from workers.clock import Clock
+from workers.jobs import WriteJob
+
+JOB_FILE: Final = "job.json"
+LOG_FILE: Final = "driver.log"
+DRIVER_FILE: Final = "driver.json"
+ENDING_FILE: Final = "ending.json"
+CANCELLED_FILE: Final = "cancelled"
+REMOTE_VARIABLE: Final = "SLUICE_SPARK_REMOTE"
+TASK_KILL_WINDOW_S: Final = 4.0
+"""How long a task may still run after an interrupt: Spark gives its Python worker 2 s."""
+
+_LAUNCH_LOCK = "launch.lock"
+_MODULE = "workers.spark.runner"
+_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+_KILL_WAIT_S = 10.0
+_POLL_S = 0.05
+_NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL")
+"""What the control plane keeps to itself: a driver needs no database and signs no cookie."""
+
+
+def launch(job: WriteJob, environment: Mapping[str, str]) -> int | None:
+    """Start the driver of this job, detached, in its own process group; its pid.
+
+    Started once: the pid of a driver that lives already is answered again; None when it has ended,
+    died or was cancelled, which is not this function's to repair.
+    """
+    run_dir = Path(job.run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with _launching(run_dir):
+        if (run_dir / CANCELLED_FILE).exists():
+            return None
+        known = read_pid(run_dir)
+        if known is not None or (run_dir / ENDING_FILE).exists():
+            return known if known and is_driver(known, run_dir) else None
+        job_file = run_dir / JOB_FILE
+        job_file.write_text(json.dumps(job.to_message()))
+        with (run_dir / LOG_FILE).open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", _MODULE, str(job_file)],
+                env=driver_environment(environment),
+                cwd=_PROJECT_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": process.pid}))
+        return process.pid
+
+
+def driver_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    passed_on = {
+        name: value
+        for name, value in environment.items()
+        if name not in _NOT_FOR_DRIVERS and not name.startswith("DJANGO_")
+    }
+    return {**passed_on, "PYSPARK_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"}
+
+
+def forbid_launch(run_dir: Path) -> None:
+    """A launch that comes after a cancellation finds this and starts nothing."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with _launching(run_dir):
+        (run_dir / CANCELLED_FILE).touch()
+
+
+def read_pid(run_dir: Path) -> int | None:
+    try:
+        pid = json.loads((run_dir / DRIVER_FILE).read_bytes())["pid"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return int(pid) if type(pid) is int and pid > 1 else None
+
+
+def is_driver(pid: int, run_dir: Path) -> bool:
+    """Whether `pid` lives and is this operation's driver. A zombie has ended."""
+    folder = Path("/proc") / str(pid)
+    try:
+        words = (folder / "cmdline").read_bytes().split(b"\0")
+        state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X") and str(run_dir / JOB_FILE).encode() in words
+
+
+def kill_driver(run_dir: Path, pid: int | None, clock: Clock) -> bool:
+    """SIGKILL to the driver's whole group, and wait for its end; False when none lives."""
+    chosen = next(
+        (one for one in (pid, read_pid(run_dir)) if one is not None and is_driver(one, run_dir)),
+        None,
+    )
+    if chosen is None:
+        return False
+    with suppress(ProcessLookupError):
+        if os.getpgid(chosen) == chosen:
+            os.killpg(chosen, signal.SIGKILL)
+        else:
+            os.kill(chosen, signal.SIGKILL)
+    deadline_s = clock.monotonic_s() + _KILL_WAIT_S
+    while is_driver(chosen, run_dir) and clock.monotonic_s() < deadline_s:
+        clock.sleep(_POLL_S)
+    return True
+
+
+@contextmanager
+def _launching(run_dir: Path) -> Iterator[None]:
+    with (run_dir / _LAUNCH_LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,116 @@
+"""`python -m workers.spark.runner <job.json>`: the driver program of one write operation.
+
+A process of its own, leader of its own group. It writes its source round by round, each round one
+commit, and says how it ended: to the control plane as a report, to its run directory as
+`ending.json`, and to its parent as exit code. SIGTERM ends it after the round at hand.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from workers.errors import InvalidInput, LakehouseError
+from workers.jobs import WriteJob
+from workers.ports import system_ports
+from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
+from workers.spark.driver import Driver, Ending
+from workers.spark.process import DRIVER_FILE, ENDING_FILE, REMOTE_VARIABLE
+
+_LOCK_FILE = "driver.lock"
+_REPORT_WAIT_S = 15.0
+_EXIT_CODES: Final[Mapping[ReportState, int]] = {
+    ReportState.SUCCEEDED: 0,
+    ReportState.FAILED: 1,
+    ReportState.CONFLICTED: 3,
+    ReportState.ROLLED_BACK: 4,
+    ReportState.UNKNOWN: 5,
+    ReportState.CANCELLED: 6,
+}
+EXIT_INVALID: Final = 2
+_log = logging.getLogger("workers.spark.runner")
+
+
+def main(arguments: list[str]) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    if len(arguments) != 1:
+        _log.error("usage: python -m workers.spark.runner <job.json>")
+        return EXIT_INVALID
+    try:
+        job = WriteJob.from_message(json.loads(Path(arguments[0]).read_bytes()))
+    except (InvalidInput, OSError, ValueError) as error:
+        _log.error("no such job: %s", error)
+        return EXIT_INVALID
+    run_dir = Path(job.run_dir)
+    with _only_driver(run_dir) as is_only:
+        if not is_only:
+            _log.info("another driver runs this operation: %s", job.operation_id)
+            return 0
+        return _run(job, run_dir)
+
+
+def _run(job: WriteJob, run_dir: Path) -> int:
+    (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": os.getpid()}))
+    reporter = reporter_for(job.report_url)
+    reporter.send(
+        OperationReport(
+            operation_id=job.operation_id,
+            state=ReportState.RUNNING,
+            message="driver started",
+            pid=os.getpid(),
+        )
+    )
+    ending = _ending(job, reporter)
+    _log.info("ended: state=%s message=%s", ending.state, ending.message)
+    (run_dir / ENDING_FILE).write_text(json.dumps(ending.to_json()))
+    reporter.send(ending.as_report(job.operation_id))
+    reporter.close(wait_s=_REPORT_WAIT_S)
+    return EXIT_INVALID if ending.is_refusal else _EXIT_CODES[ending.state]
+
+
+def _ending(job: WriteJob, reporter: Reporter) -> Ending:
+    """Whatever happens, there is an ending to report."""
+    try:
+        driver = Driver(
+            job=job,
+            reporter=reporter,
+            ports=system_ports(),
+            remote=os.environ.get(REMOTE_VARIABLE, ""),
+            environment=os.environ,
+        )
+        signal.signal(signal.SIGTERM, lambda number, frame: driver.ask_to_stop())
+        signal.signal(signal.SIGINT, lambda number, frame: driver.ask_to_stop())
+        return driver.run()
+    except LakehouseError as error:
+        _log.error("failed: %s", error)
+        is_refusal = isinstance(error, InvalidInput)
+        return Ending(ReportState.FAILED, f"{error.code}: {error}", is_refusal=is_refusal)
+    except Exception as error:  # noqa: BLE001 -- the last place that can say why
+        _log.error("failed: %s", traceback.format_exc())
+        first_line = str(error).splitlines()[:1]
+        return Ending(ReportState.FAILED, f"{type(error).__name__}: {' '.join(first_line)}")
+
+
+@contextmanager
+def _only_driver(run_dir: Path) -> Iterator[bool]:
+    """Held while this process lives: a job that is delivered twice has one driver."""
+    with (run_dir / _LOCK_FILE).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,168 @@
+"""Two writers that meet on purpose: each waits, its files written, until the other has begun.
+
+`demo_backfill` writes the same requests from both, so in optimistic mode one loses its file groups;
+`demo_evolve` adds another column from each, so one loses the schema. Who loses is not arranged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from workers.clock import InstantTime
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.errors import InvalidInput
+from workers.spark.sources.ad_requests import KEY, ORDERING, OWN_FIELDS, PARTITION
+from workers.spark.sources.source import Asked, Surroundings
+from workers.table.schema_history import current_schema, read_instant
+from workers.timeline.metadata import WRITER_KEY
+
+BACKFILL_REGION: Final = "backfill"
+EVOLVE_REGION: Final = "lab"
+
+_WAIT_FOR_RIVAL_S: Final = 60.0
+_POLL_S: Final = 0.25
+_ROWS = 60
+_FIRST_MOMENT_US: Final = 1_767_225_600_000_000  # 2026-01-01
+_COLUMN_PREFIX = "experiment"
+_UTC = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Waits until another writer of the same pair overlaps with ours."""
+
+    around: Surroundings
+    hold_s: float
+
+    def meet(self, instant: InstantTime) -> None:
+        """Returns once the rival was seen, or when it did not come; then holds a moment longer."""
+        clock = self.around.table.ports.clock
+        deadline = clock.monotonic_s() + _WAIT_FOR_RIVAL_S
+        while not self._is_rival_seen(instant) and clock.monotonic_s() < deadline:
+            clock.sleep(_POLL_S)
+        clock.sleep(self.hold_s)
+
+    def _is_rival_seen(self, instant: InstantTime) -> bool:
+        table = self.around.table
+        now_ms = table.ports.clock.now_ms()
+        beats = read_heartbeats(table.storage)
+        if any(self._is_rival(one.writer) and not one.is_expired(now_ms) for one in beats):
+            return True
+        return any(
+            (one.completed_at or "") > instant
+            and self._is_rival(read_instant(table, one).extra_metadata.get(WRITER_KEY))
+            for one in table.timeline().completed_writes()
+        )
+
+    def _is_rival(self, writer: str | None) -> bool:
+        ours = self.around.writer
+        return writer is not None and writer != ours and _pair(writer) == _pair(ours)
+
+
+def _pair(writer: str) -> str:
+    """`backfill-a` and `backfill-b` are a pair."""
+    return writer.rpartition("-")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoBackfill:
+    seed: int
+    rendezvous: Rendezvous
+
+    @classmethod
+    def from_asked(cls, asked: Asked, around: Surroundings) -> DemoBackfill:
+        asked.only("seed", "hold_s")
+        hold_s = asked.number("hold_s", 3.0, most=600)
+        seed = asked.integer("seed", 1, least=0, most=2**31)
+        return cls(seed, Rendezvous(around, hold_s))
+
+    @property
+    def run(self) -> int:
+        return 0
+
+    @property
+    def rounds(self) -> int:
+        return 1
+
+    @property
+    def pace_s(self) -> float:
+        return 0.0
+
+    @property
+    def is_repeatable(self) -> bool:
+        return False
+
+    def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        chance = np.random.default_rng(self.seed)
+        prices = pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4))
+        fields = [field for field in OWN_FIELDS["impression"] if field.name == "price"]
+        return spark.createDataFrame(_rows(BACKFILL_REGION, "b", fields, [prices]))
+
+    def before_commit(self, instant: InstantTime) -> None:
+        self.rendezvous.meet(instant)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoEvolve:
+    variant: str
+    rendezvous: Rendezvous
+
+    @classmethod
+    def from_asked(cls, asked: Asked, around: Surroundings) -> DemoEvolve:
+        asked.only("variant", "hold_s")
+        variant = asked.text("variant")
+        if variant not in ("a", "b"):
+            raise InvalidInput("the demo has variants a and b", variant=variant)
+        return cls(variant, Rendezvous(around, asked.number("hold_s", 3.0, most=600)))
+
+    @property
+    def run(self) -> int:
+        return 0
+
+    @property
+    def rounds(self) -> int:
+        return 1
+
+    @property
+    def pace_s(self) -> float:
+        return 0.0
+
+    @property
+    def is_repeatable(self) -> bool:
+        return False
+
+    def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """Rows of a region of its own, so that nothing but the schema can conflict."""
+        name = f"{_COLUMN_PREFIX}_{self._next_number()}_{self.variant}"
+        scores = pa.array(np.random.default_rng(ord(self.variant)).random(_ROWS).round(4))
+        field: pa.Field[Any] = pa.field(name, pa.float64())
+        region = f"{EVOLVE_REGION}-{self.variant}"
+        return spark.createDataFrame(_rows(region, self.variant, [field], [scores]))
+
+    def before_commit(self, instant: InstantTime) -> None:
+        self.rendezvous.meet(instant)
+
+    def _next_number(self) -> int:
+        """One more than any experiment that the table knows, so that the button works again."""
+        schema = current_schema(self.rendezvous.around.table)
+        names = schema.field_names if schema else ()
+        parts = [name.split("_") for name in names if name.startswith(f"{_COLUMN_PREFIX}_")]
+        return 1 + max((int(part[1]) for part in parts if part[1].isdigit()), default=0)
+
+
+def _rows(
+    region: str, letter: str, fields: list[pa.Field[Any]], columns: list[pa.Array[Any]]
+) -> pa.Table:
+    numbers = np.arange(_ROWS)
+    shared = {
+        KEY: pa.array([f"{letter}-{number:06d}" for number in numbers.tolist()]),
+        ORDERING: pa.array(_FIRST_MOMENT_US + numbers * 1_000_000, pa.int64()).cast(_UTC),
+        PARTITION: pa.array([region] * _ROWS),
+    }
+    own = {field.name: column for field, column in zip(fields, columns, strict=True)}
+    return pa.table({**shared, **own})

@@ -1,0 +1,104 @@
+"""The port between the runner and what it writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput
+from workers.jobs import JsonScalar
+from workers.table.table import Table
+
+POSITION_KEY: Final = "sluice.source.position"
+"""Commit metadata: how far this commit took its source, so that a restart goes on behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    run: int
+    round: int
+
+    def encode(self) -> str:
+        return json.dumps({"run": self.run, "round": self.round})
+
+    @classmethod
+    def decode(cls, text: str) -> Position | None:
+        """None for what we did not write."""
+        try:
+            body = json.loads(text)
+            return cls(int(body["run"]), int(body["round"]))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    number: int
+    frame: DataFrame
+
+
+class Source(Protocol):
+    """Rounds are numbered from 0; each is a function of its number alone, so it can be repeated."""
+
+    @property
+    def run(self) -> int:
+        """Which run of the source this is: positions of other runs do not count."""
+
+    @property
+    def rounds(self) -> int: ...
+
+    @property
+    def pace_s(self) -> float:
+        """From the start of one round to the start of the next."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """A round that was rolled back by others is simply written again."""
+
+    def frame(self, spark: SparkSession, number: int) -> DataFrame: ...
+
+    def before_commit(self, instant: InstantTime) -> None:
+        """All files of the round are written; the commit follows when this returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A job's `source`, read key by key; what nobody read is refused at the end."""
+
+    values: Mapping[str, JsonScalar]
+
+    def only(self, *names: str) -> None:
+        """Raises InvalidInput for a key that is none of these."""
+        if unknown := sorted(set(self.values) - {"kind", *names}):
+            raise InvalidInput("source has unknown keys", keys=unknown, known=sorted(names))
+
+    def integer(self, name: str, default: int, *, least: int, most: int) -> int:
+        value = self.values.get(name, default)
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidInput("source wants a whole number", key=name, least=least, most=most)
+        return value
+
+    def number(self, name: str, default: float, *, most: float) -> float:
+        value = self.values.get(name, default)
+        if type(value) not in (int, float) or not 0 <= float(value or 0) <= most:
+            raise InvalidInput("source wants a number", key=name, most=most)
+        return float(value or 0)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self.values.get(name, default)
+        if not isinstance(value, str):
+            raise InvalidInput("source wants a text", key=name)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a source may look at besides its own parameters."""
+
+    table: Table
+    writer: str

@@ -1,0 +1,9 @@
+"""Celery adapters: a message in, one call of the engine, reports out. All are safe to run twice."""
+
+from __future__ import annotations
+
+from workers.tasks.cancel import cancel_write
+from workers.tasks.rollback import rollback
+from workers.tasks.write import launch_write
+
+__all__ = ["cancel_write", "launch_write", "rollback"]

@@ -1,0 +1,94 @@
+"""End a write for good: its Spark tasks, its driver, and what it left on the table.
+
+The order matters. No new driver may start; the session is interrupted and closed, so nothing new
+runs for it; the driver's group is killed; tasks get their kill window; only then is what is still
+pending settled, each instant by its decision object.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from celery import shared_task
+
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.config import write_options
+from workers.errors import LakehouseError
+from workers.jobs import CancelJob
+from workers.ports import Ports, system_ports
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.reporting import OperationReport, ReportState
+from workers.spark.process import (
+    REMOTE_VARIABLE,
+    TASK_KILL_WINDOW_S,
+    forbid_launch,
+    kill_driver,
+)
+from workers.spark.roots import storage_under_root
+from workers.table.table import Table, open_
+from workers.tasks.reports import reporting
+
+_log = logging.getLogger(__name__)
+
+
+@shared_task(name=CancelJob.TASK, acks_late=True)
+def cancel_write(message: dict[str, Any]) -> None:
+    job = CancelJob.from_message(message)
+    with reporting(job.operation_id, job.report_url) as reporter:
+        ports = system_ports()
+        run_dir = Path(job.run_dir)
+        forbid_launch(run_dir)
+        is_interrupted = _interrupt(job)
+        was_alive = kill_driver(run_dir, job.pid, ports.clock)
+        if is_interrupted or was_alive:
+            ports.clock.sleep(TASK_KILL_WINDOW_S)
+        outcome = settle(job, ports)
+        committed = ", ".join(outcome["committed"])
+        message_text = f"cancelled; {committed} was committed before" if committed else "cancelled"
+        reporter.send(
+            OperationReport(
+                operation_id=job.operation_id,
+                state=ReportState.CANCELLED,
+                message=message_text,
+                outcome=outcome,
+            )
+        )
+
+
+def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
+    """Roll back what the operation has pending; what turned out to be decided stays.
+
+    Raises LockTimeout, and InvalidInput for a table outside the roots.
+    """
+    table = open_(storage_under_root(job.table, os.environ), ports)
+    options = write_options({"sluice.writer.name": job.by})
+    outcome: dict[str, list[str]] = {"rolled_back": [], "committed": []}
+    for instant in _pending(table, job.operation_id):
+        request = RollbackRequest(
+            instant, by=job.by, reason=job.reason, is_forced=True, is_only_pending=True
+        )
+        ended = rollback(table, request, options)
+        outcome["committed" if ended.is_committed else "rolled_back"].append(instant)
+    return outcome
+
+
+def _pending(table: Table, operation_id: str) -> list[str]:
+    beats = [one for one in read_heartbeats(table.storage) if one.operation_id == operation_id]
+    return sorted(one.instant for one in beats)
+
+
+def _interrupt(job: CancelJob) -> bool:
+    """Whether the session had tasks. A server that is away runs none; its fence is the decision."""
+    remote = os.environ.get(REMOTE_VARIABLE, "")
+    if not remote:
+        return False
+    from workers.spark.session import interrupt  # Late: it loads Spark, which few tasks need.
+
+    try:
+        return bool(interrupt(remote, session_id=job.session_id, user_id=job.user_id))
+    except LakehouseError as error:
+        _log.warning("not interrupted: operation=%s error=%s", job.operation_id, error)
+        return True

@@ -1,0 +1,33 @@
+"""The frame around every task: a reporter, and a failed report for what the engine refuses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from workers.errors import LakehouseError
+from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
+
+_CLOSE_WAIT_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def reporting(operation_id: str, report_url: str | None) -> Iterator[Reporter]:
+    """An error of the engine is reported and ends here; any other fails the task as well."""
+    reporter = reporter_for(report_url)
+    try:
+        yield reporter
+    except LakehouseError as error:
+        _log.warning("operation failed: operation=%s error=%s", operation_id, error)
+        reporter.send(_failed(operation_id, f"{error.code}: {error}"))
+    except Exception as error:
+        reporter.send(_failed(operation_id, f"{type(error).__name__}: {error}"))
+        raise
+    finally:
+        reporter.close(wait_s=_CLOSE_WAIT_S)
+
+
+def _failed(operation_id: str, message: str) -> OperationReport:
+    return OperationReport(operation_id=operation_id, state=ReportState.FAILED, message=message)
