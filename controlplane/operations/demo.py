@@ -7,6 +7,7 @@ Nothing here is a special path: the buttons ask for ordinary writes, and for one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from django.contrib.auth.models import User
 
@@ -14,10 +15,11 @@ from controlplane.accounts.roles import is_admin
 from controlplane.audit.services import record
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.models import Operation
-from controlplane.operations.processes import is_running, kill_group
-from controlplane.operations.requests import request_write
+from controlplane.operations.requests import request_write, run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table
+from workers.clock import SystemClock
+from workers.spark.process import is_driver, kill_driver
 
 HEARTBEAT = {
     "hoodie.client.heartbeat.interval_in_ms": "2000",
@@ -62,8 +64,8 @@ def kill_demo_writer(table: Table, by: User) -> Operation:
         source = operation.parameters["job"]["source"]
         if not str(source.get("kind", "")).startswith("demo_"):
             continue
-        assert operation.pid is not None
-        if not is_running(operation.pid, str(operation.pk)):
+        folder = Path(run_dir(operation.pk))
+        if operation.pid is None or not is_driver(operation.pid, folder):
             continue
         record(
             who=by.get_username(),
@@ -72,7 +74,7 @@ def kill_demo_writer(table: Table, by: User) -> Operation:
             result="requested",
             details={"operation": str(operation.pk), "pid": operation.pid},
         )
-        if kill_group(operation.pid, str(operation.pk)):
+        if kill_driver(folder, operation.pid, SystemClock()):
             return operation
     raise NotAllowedNow("no demo writer is running now", table=table.slug)
 

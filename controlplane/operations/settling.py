@@ -8,8 +8,11 @@ once its heartbeat has run out.
 
 from __future__ import annotations
 
+import json
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from django.db.models import Max
 from django.utils import timezone
@@ -21,12 +24,13 @@ from controlplane.mirror.storage import storage_of
 from controlplane.operations.demo import start_stream_again
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
-from controlplane.operations.processes import is_running
-from controlplane.operations.requests import cancel_job
-from controlplane.operations.states import FINAL, OPEN, OperationKind, OperationState
+from controlplane.operations.reports import record_report
+from controlplane.operations.requests import cancel_job, run_dir
+from controlplane.operations.states import OPEN, OperationKind, OperationState
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat
 from workers.errors import LakehouseError
+from workers.spark.process import ENDING_FILE, is_driver, read_pid
 from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
@@ -38,7 +42,7 @@ LOST_AFTER = timedelta(seconds=30)
 QUIET = timedelta(seconds=5)
 """A report may still be on its way from a process that has just ended."""
 CANCEL_AGAIN_AFTER = timedelta(seconds=30)
-NEVER_STARTED_AFTER = timedelta(minutes=5)
+SILENT_AFTER = timedelta(minutes=5)
 ATTEMPTS_MAX = 10
 
 
@@ -64,9 +68,7 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
         if now - operation.changed_at > LOST_AFTER:
             _settle_rollback(operation)
     elif _driver_is_gone(operation, now):
-        ended = _settle_write(operation)
-        if ended in (OperationState.FAILED, OperationState.ROLLED_BACK):
-            start_stream_again(operation)
+        _reconcile_dead(operation, now)
     elif state is OperationState.CANCELLING and now - operation.changed_at > CANCEL_AGAIN_AFTER:
         amend(operation.pk, attempts=operation.attempts + 1)
         send_cancel(operation, cancel_job(operation, by="control plane", reason="cancelled"))
@@ -91,24 +93,73 @@ def _send_again_if_lost(operation: Operation, now: datetime) -> None:
     send(operation)
 
 
+def _reconcile_dead(operation: Operation, now: datetime) -> None:
+    if operation.state != OperationState.UNKNOWN.value and _take_ending(operation):
+        return
+    ended = _settle_write(operation)
+    if ended in (OperationState.FAILED, OperationState.ROLLED_BACK):
+        start_stream_again(operation)
+    elif ended is OperationState.UNKNOWN:
+        _take_over(operation, now)
+
+
+def _take_ending(operation: Operation) -> bool:
+    """The driver's own last word, where its report was lost but its run directory is at hand."""
+    path = Path(run_dir(operation.pk)) / ENDING_FILE
+    try:
+        ending = json.loads(path.read_bytes())
+        report = {"operation_id": str(operation.pk), "state": ending["state"]}
+        report |= {"message": ending.get("message"), "instant": ending.get("instant")}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return False
+    return record_report(report)
+
+
+def _take_over(operation: Operation, now: datetime) -> None:
+    """Interrupt the dead driver's Spark session, since its tasks outlive it, and undo what is left.
+
+    It reports nothing: the decision object will say how it ended. Should it get nowhere, the next
+    writer does the same once the heartbeat has run out.
+    """
+    if operation.state == OperationState.UNKNOWN.value:
+        if now - operation.changed_at < CANCEL_AGAIN_AFTER:
+            return
+        amend(operation.pk, attempts=operation.attempts + 1)
+    job = cancel_job(operation, by="control plane", reason="its driver died")
+    send_cancel(operation, replace(job, report_url=None))
+
+
 def _driver_is_gone(operation: Operation, now: datetime) -> bool:
     if now - operation.changed_at < QUIET:
         return False
-    if operation.pid is None:
-        return now - operation.changed_at > NEVER_STARTED_AFTER
-    return not is_running(operation.pid, str(operation.pk))
+    folder = Path(run_dir(operation.pk))
+    pid = read_pid(folder)
+    if pid is not None:
+        return not is_driver(pid, folder)
+    # It never started, or runs on another machine, where only its heartbeat and reports are seen.
+    return now - operation.changed_at > SILENT_AFTER and not _is_beating(operation, now)
+
+
+def _is_beating(operation: Operation, now: datetime) -> bool:
+    beats = HeartbeatRecord.objects.filter(
+        table=operation.table, operation_ref=str(operation.pk), is_gone=False
+    )
+    return any(
+        beat.liveness(age_s=(now - beat.beat_at).total_seconds()) != "expired" for beat in beats
+    )
 
 
 def _settle_write(operation: Operation) -> OperationState | None:
     """The driver is gone and nothing final was reported: its newest instant says how it ended.
 
-    The state it was moved to; None while that is open.
+    The state it is in now; None when it ended in another way meanwhile.
     """
     storage = storage_of(operation.table)
     instant = _newest_instant(operation)
     ended, message = _ending(operation, storage, instant)
     moved = move(operation.pk, ended, message=message)
-    return ended if moved is not None and ended in FINAL else None
+    is_same = operation.state == ended.value
+    return ended if moved is not None or is_same else None
 
 
 def _ending(

@@ -4,6 +4,7 @@ object.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,11 +17,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.operations.recovery import recover_tables
+from controlplane.operations.requests import run_dir
 from controlplane.operations.services import (
     kill_demo_writer,
     reconcile,
@@ -32,10 +35,11 @@ from controlplane.operations.services import (
 )
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.concurrency.heartbeat import path_of
+from workers.spark.process import DRIVER_FILE, ENDING_FILE, JOB_FILE
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
-LATER = timedelta(minutes=10)
+LATER = timedelta(minutes=1)
 
 
 def start(lake: Lake, by: User, **source: Any) -> Operation:
@@ -43,9 +47,12 @@ def start(lake: Lake, by: User, **source: Any) -> Operation:
     return request_write(table=lake.row, parameters={"source": source}, by=by)
 
 
-def run_dead(operation: Operation) -> None:
-    """Its driver reported a pid that no process with its name has."""
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 2**22 - 1})
+def run_dead(operation: Operation, pid: int = 2**22 - 1) -> None:
+    """It was launched here, and no process with its pid carries its job."""
+    folder = Path(run_dir(operation.pk))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DRIVER_FILE).write_text(json.dumps({"pid": pid}))
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
 
 
 def settled(operation: Operation) -> str:
@@ -56,12 +63,14 @@ def settled(operation: Operation) -> str:
 
 @pytest.fixture
 def driver() -> Iterator[Callable[[Operation], int]]:
-    """Starts a process that carries an operation's id in its command line, as a driver does."""
+    """Starts a process that carries its job in its command line, as a driver does."""
     running: list[subprocess.Popen[bytes]] = []
 
     def begin(operation: Operation) -> int:
-        command = [sys.executable, "-c", "import time; time.sleep(60)", str(operation.pk)]
+        job = str(Path(run_dir(operation.pk)) / JOB_FILE)
+        command = [sys.executable, "-c", "import time; time.sleep(60)", job]
         running.append(subprocess.Popen(command, start_new_session=True))
+        run_dead(operation, running[-1].pid)
         return running[-1].pid
 
     yield begin
@@ -140,8 +149,10 @@ def test_a_driver_that_lost_a_conflict_and_died_is_told_so(lake: Lake, admin: Us
     assert settled(operation) == "conflicted"
 
 
-def test_a_dead_driver_waits_for_its_heartbeat_then_recovery_undoes_it(
-    lake: Lake, admin: User
+def test_a_dead_driver_is_taken_over_and_at_the_latest_undone_when_its_heartbeat_ran_out(
+    lake: Lake,
+    admin: User,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     operation = start(lake, admin)
     run_dead(operation)
@@ -149,7 +160,9 @@ def test_a_dead_driver_waits_for_its_heartbeat_then_recovery_undoes_it(
     write.transaction._started.heartbeat.stop()
     sync_table(lake.row)
 
-    assert settled(operation) == "unknown"
+    with django_capture_on_commit_callbacks() as sent:
+        assert settled(operation) == "unknown"
+    assert len(sent) == 2, "the event, and the job that interrupts its session"
     assert recover_tables() == 0, "its heartbeat is fresh still"
 
     old = timezone.now().timestamp() - 60
@@ -160,12 +173,29 @@ def test_a_dead_driver_waits_for_its_heartbeat_then_recovery_undoes_it(
     assert settled(operation) == "rolled_back"
 
 
+def test_the_last_word_of_a_driver_counts_even_when_its_report_was_lost(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+    folder = Path(run_dir(operation.pk))
+    ending: dict[str, Any] = {
+        "state": "conflicted",
+        "message": "lost to ingest",
+        "instant": None,
+        "outcome": {},
+    }
+    (folder / ENDING_FILE).write_text(json.dumps(ending))
+
+    assert settled(operation) == "conflicted"
+    assert operation.message == "lost to ingest"
+
+
 def test_a_running_driver_is_left_alone(
     lake: Lake, admin: User, driver: Callable[[Operation], int]
 ) -> None:
     operation = start(lake, admin)
-    pid = driver(operation)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
+    driver(operation)
 
     assert settled(operation) == "running"
 
@@ -174,9 +204,29 @@ def test_a_process_that_got_the_pid_of_a_dead_driver_is_not_taken_for_it(
     lake: Lake, admin: User
 ) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": os.getpid()})
+    run_dead(operation, os.getpid())
 
     assert settled(operation) == "failed"
+
+
+def test_a_driver_on_another_machine_is_judged_by_its_heartbeat_and_silence(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    write = lake.begin(OSLO, operation_id=str(operation.pk), heartbeat_ms=600_000)
+    sync_table(lake.row)
+
+    assert settled(operation) == "running"
+    reconcile(now=timezone.now() + timedelta(minutes=6))
+    operation.refresh_from_db()
+    assert operation.state == "running", "silent, and its heart beats"
+
+    write.commit()
+    sync_table(lake.row)
+    reconcile(now=timezone.now() + timedelta(minutes=6))
+    operation.refresh_from_db()
+    assert operation.state == "succeeded"
 
 
 def test_a_cancelled_write_whose_driver_ended_is_cancelled(lake: Lake, admin: User) -> None:
@@ -203,12 +253,11 @@ def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
     lake: Lake, admin: User, driver: Callable[[Operation], int]
 ) -> None:
     operation = start(lake, admin, kind="demo_stream")
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": os.getpid()})
+    run_dead(operation, os.getpid())
     with pytest.raises(NotAllowedNow):
         kill_demo_writer(lake.row, admin)
 
     pid = driver(operation)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
     killed = kill_demo_writer(lake.row, admin)
 
     assert killed.pk == operation.pk
