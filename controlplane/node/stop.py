@@ -8,7 +8,6 @@ what a killed one left.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from controlplane.operations.marker_server import shut_down
 _WRITER_PATIENCE_S = 20.0
 _PATIENCE_S = 10.0
 _SHUTDOWN_S = 90.0
-_POLL_S = 0.2
 
 
 def stop(places: Places, say: Callable[[str], None]) -> bool:
@@ -50,7 +48,7 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
         end(_unsupervised(places, identity, supervised), patience_s=_PATIENCE_S)
         say("stopping the services")
         supervisor.shut_down()
-        _wait_until_gone(places)
+        _wait_until_gone(pid)
     _sweep(places, identity, say)
     remove_sockets(identity)
     return True
@@ -81,10 +79,11 @@ def _unsupervised(places: Places, identity: Identity, supervised: set[int]) -> l
     ]
 
 
-def _wait_until_gone(places: Places) -> None:
-    until = time.monotonic() + _SHUTDOWN_S
-    while supervisor_pid(places) is not None and time.monotonic() < until:
-        time.sleep(_POLL_S)
+def _wait_until_gone(pid: int) -> None:
+    try:
+        psutil.Process(pid).wait(_SHUTDOWN_S)
+    except (psutil.NoSuchProcess, psutil.TimeoutExpired):
+        return
 
 
 def _sweep(places: Places, identity: Identity, say: Callable[[str], None]) -> int:
