@@ -81,6 +81,10 @@ def _send_again_if_lost(operation: Operation, now: datetime) -> None:
         return
     if operation.kind == OperationKind.ROLLBACK.value and _settle_rollback(operation):
         return
+    if operation.kind == OperationKind.WRITE.value and _was_launched(operation):
+        # It was taken, and its first reports were lost. From now on it is watched.
+        move(operation.pk, OperationState.RUNNING, message="its driver was launched")
+        return
     if operation.attempts >= ATTEMPTS_MAX:
         move(operation.pk, OperationState.FAILED, message="no worker took it")
         return
@@ -127,6 +131,10 @@ def _take_over(operation: Operation, now: datetime) -> None:
         amend(operation.pk, attempts=operation.attempts + 1)
     job = cancel_job(operation, by="control plane", reason="its driver died")
     send_cancel(operation, replace(job, report_url=None))
+
+
+def _was_launched(operation: Operation) -> bool:
+    return read_pid(Path(run_dir(operation.pk))) is not None
 
 
 def _driver_is_gone(operation: Operation, now: datetime) -> bool:

@@ -191,6 +191,21 @@ def test_the_last_word_of_a_driver_counts_even_when_its_report_was_lost(
     assert operation.message == "lost to ingest"
 
 
+def test_a_driver_none_of_whose_reports_arrived_is_found_by_its_run_directory(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    folder = Path(run_dir(operation.pk))
+    folder.mkdir(parents=True)
+    (folder / DRIVER_FILE).write_text(json.dumps({"pid": 2**22 - 1}))
+    ending: dict[str, Any] = {"state": "failed", "message": "no such file", "instant": None}
+    (folder / ENDING_FILE).write_text(json.dumps(ending))
+
+    assert settled(operation) == "running"
+    assert settled(operation) == "failed"
+    assert (operation.message, operation.attempts) == ("no such file", 0)
+
+
 def test_a_running_driver_is_left_alone(
     lake: Lake, admin: User, driver: Callable[[Operation], int]
 ) -> None:
