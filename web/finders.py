@@ -32,10 +32,10 @@ class PlotlyFinder(BaseFinder):
         self._storage.prefix = "plotly"  # type: ignore[attr-defined]  # collectstatic reads it from the storage
 
     def find(self, path: str, find_all: bool = False, **_: Any) -> Any:
-        found = str(_package_data() / PLOTLY_JS) if path == f"plotly/{PLOTLY_JS}" else None
-        if find_all:
-            return [found] if found else []
-        return found
+        if path != f"plotly/{PLOTLY_JS}":
+            return []
+        found = str(_package_data() / PLOTLY_JS)
+        return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, Storage]]:
         yield PLOTLY_JS, self._storage

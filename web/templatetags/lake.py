@@ -144,7 +144,8 @@ def size(bytes_count: float | None) -> str:
 @register.filter
 def count(number: float | None) -> str:
     """Thousands set apart by a thin space that does not break."""
-    return "" if number is None else f"{number:,.0f}".replace(",", "\u202f")
+    # A template hands on an empty text for what is not there.
+    return f"{number:,.0f}".replace(",", "\u202f") if isinstance(number, int | float) else ""
 
 
 @register.filter

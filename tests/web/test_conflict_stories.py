@@ -1,0 +1,93 @@
+"""What a page says of a lost conflict: the case of RFC-82, the fields, the overlap."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controlplane.writers.selectors import ConflictRow
+from web.advice import explain, group_overlap
+from web.schemas import tell
+
+S = {
+    "S1": {"f1": "string"},
+    "S2": {"f1": "string", "f2": "int"},
+    "S3": {"f1": "string", "f3": "boolean"},
+    "S2c": {"f1": "string", "F2": "int"},
+}
+
+
+def avro(name: str) -> dict[str, Any] | None:
+    if name == "-":
+        return None
+    return {"fields": [{"name": field, "type": kind} for field, kind in S[name].items()]}
+
+
+# start  now  writer -> case
+CASES = """
+    -    S1   S2  -> 3
+    S1   S2   S3  -> 8
+    S1   S2   S2c -> 8
+    S1   S2   S2  -> 7
+    S1   S1   S2  -> 5
+    S1   S2   S1  -> 6
+"""
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in CASES.strip().splitlines()])
+def test_case_of_rfc_82(line: str) -> None:
+    start, now, writer, _, case = line.split()
+
+    story = tell({"at_start": avro(start), "at_validation": avro(now), "writer": avro(writer)})
+
+    assert story.case == int(case), story.sentence
+
+
+def test_fields_that_disagree_come_first_and_say_what_changed() -> None:
+    story = tell({"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")})
+
+    assert [(line.name, line.disagrees) for line in story.lines] == [
+        ("f2", True),
+        ("f3", True),
+        ("f1", False),
+    ]
+    assert (story.lines[0].at_validation.change, story.lines[0].writer.change) == (
+        "added",
+        "absent",
+    )
+
+
+def test_names_that_differ_by_case_only_are_called_that() -> None:
+    story = tell({"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S2c")})
+
+    assert "only by case" in story.sentence
+
+
+def test_schemas_of_a_conflict_may_be_anything() -> None:
+    odd = {"fields": ["x", {"type": 1}, {"name": 5, "type": {"type": "array", "items": "int"}}]}
+
+    assert tell({"at_start": odd, "at_validation": [], "writer": "{}"}).case == 1
+
+
+def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:
+    many = [("c", str(at)) for at in range(30)]
+
+    overlap = group_overlap([("b", "1"), ("a", "2"), ("a", "1"), *many])
+
+    assert [(part.partition, part.file_ids[:2], part.hidden) for part in overlap] == [
+        ("a", ("1", "2"), 0),
+        ("b", ("1",), 0),
+        ("c", ("0", "1"), 18),
+    ]
+
+
+def test_write_conflict_counts_its_overlap() -> None:
+    row = ConflictRow(
+        loser_instant="20261120000000001", loser_writer="ingest", winner_instant="20261120000000000",
+        winner_writer="backfill", kind="write", message="", overlap=[("p", "1"), ("p", "2")],
+        schemas=None, decided_at=datetime(2026, 11, 20, tzinfo=UTC),
+    )  # fmt: skip
+
+    assert explain(row).headline == "2 file groups in 1 partition"

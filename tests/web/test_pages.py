@@ -1,0 +1,244 @@
+"""Every page, per role: what it answers, what it costs, what its policy forbids."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.staticfiles import finders
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from controlplane.mirror.models import InstantRecord
+from controlplane.operations.models import Operation
+from controlplane.tables.models import Table
+from tests.web.conftest import fill
+from web.charts import MARKS_MAX
+from web.windows import to_instant
+
+PAGES = ("/", "/t/ads/live", "/t/ads/timeline", "/t/ads/rollback")
+FRAGMENTS = (
+    "/tables/rows", "/t/ads/timeline/rows", "/t/ads/timeline/figure", "/t/ads/rollback/choices",
+    *(f"/t/ads/live/{part}" for part in
+      ("figures", "writers", "streams", "markers", "server", "operations", "conflicts", "demo")),
+)  # fmt: skip
+QUERIES_MAX = {"/": 8, "/t/ads/live": 18, "/t/ads/timeline": 8, "/t/ads/rollback": 8}
+"""Sign-in (three queries) included. The live page shows eight parts, each with its own."""
+
+
+@pytest.mark.parametrize("path", PAGES + FRAGMENTS)
+def test_viewer_sees_every_page_and_fragment(path: str, busy: Table, as_viewer: Client) -> None:
+    assert as_viewer.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", PAGES + FRAGMENTS)
+def test_stranger_is_sent_to_the_login_and_comes_back(path: str, db: None) -> None:
+    answer = Client().get(path)
+
+    assert answer.status_code == 302
+    assert answer["Location"] == f"/login/?next={path}"
+
+
+@pytest.mark.parametrize("path", PAGES + FRAGMENTS)
+def test_user_without_a_role_learns_nothing(path: str, busy: Table, nobody: User) -> None:
+    client = Client()
+    client.force_login(nobody)
+
+    answer = client.get(path)
+
+    assert answer.status_code == 403
+    assert b"/lake/ads" not in answer.content
+
+
+def test_login_refuses_with_a_reason_and_keeps_the_name(admin: User) -> None:
+    answer = Client().post("/login/", {"username": "ada", "password": "wrong"})
+
+    assert b"Not signed in." in answer.content
+    assert b'value="ada"' in answer.content
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_asks_the_database_a_bounded_number_of_times(
+    path: str, busy: Table, admin: User, as_viewer: Client
+) -> None:
+    for at in range(5):
+        fill(f"more-{at}", admin)
+
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        as_viewer.get(path)
+
+    assert len(asked) <= QUERIES_MAX[path], [query["sql"][:90] for query in asked]
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/login/", "/nothing"])
+def test_policy_allows_own_scripts_only_and_styles_in_line_only_beside_a_chart(
+    path: str, busy: Table, as_viewer: Client
+) -> None:
+    policy = as_viewer.get(path)["Content-Security-Policy"]
+
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == "'self'"
+    in_line = "'self' 'unsafe-inline'" if path.endswith("timeline") else "'self'"
+    assert rules["style-src"] == in_line
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/login/"])
+def test_page_carries_no_script_style_or_handler_of_its_own(
+    path: str, busy: Table, as_viewer: Client
+) -> None:
+    html = as_viewer.get(path).content.decode()
+
+    assert not re.search(r"\son[a-z]+=", html)
+    assert not re.search(r"\sstyle=", html)
+    scripts = re.findall(r"<script([^>]*)>", html)
+    assert all("src=" in script or 'type="application/json"' in script for script in scripts)
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", html)
+
+
+@pytest.mark.parametrize("path", ["/", "/t/ads/live", "/t/ads/rollback"])
+def test_page_without_a_chart_is_light(path: str, busy: Table, as_viewer: Client) -> None:
+    html = as_viewer.get(path).content
+    weight = len(gzip.compress(html))
+
+    assert b"plotly" not in html
+    for name in re.findall(r'(?:src|href)="/static/([^"#]+)', html.decode()):
+        found = finders.find(name)
+        assert found, name
+        weight += len(gzip.compress(Path(found).read_bytes()))
+    assert weight < 60_000
+
+
+def test_plotly_comes_from_its_wheel_and_nothing_else_of_it_does() -> None:
+    assert finders.find("plotly/plotly.min.js")
+    assert not finders.find("plotly/widgetbundle.js")
+
+
+def test_fragment_is_what_the_page_showed_first(busy: Table, as_viewer: Client) -> None:
+    page = as_viewer.get("/t/ads/live").content.decode()
+
+    for part in ("streams", "conflicts", "operations"):
+        lines = as_viewer.get(f"/t/ads/live/{part}").content.decode().splitlines()
+        missing = [
+            line for line in lines if line.strip() and line not in page and "ago" not in line
+        ]
+        assert missing == []
+
+
+def test_selected_instant_is_part_of_the_address(busy: Table, as_viewer: Client) -> None:
+    requested_at = InstantRecord.objects.filter(action="deltacommit").earliest("pk").requested_at
+
+    html = as_viewer.get(f"/t/ads/timeline?by=writer&sel={requested_at}").content.decode()
+
+    assert 'class="is-selected"' in html
+    assert f'data-copy="{requested_at}"' in html
+    assert '<option value="writer" selected>' in html
+
+
+def test_instant_that_was_rolled_back_says_so(busy: Table, as_viewer: Client) -> None:
+    answer = as_viewer.get("/t/ads/timeline/instant/20200101000000000")
+
+    assert answer.status_code == 200
+    assert b"Not on the timeline" in answer.content
+
+
+def test_crowded_window_is_counted_and_a_narrow_one_shows_bars(
+    busy: Table, as_viewer: Client
+) -> None:
+    start = 1_790_000_000_000
+    InstantRecord.objects.bulk_create(
+        InstantRecord(
+            table=busy, requested_at=to_instant(start + at * 1000), action="commit",
+            state="completed", completed_at=to_instant(start + at * 1000 + 400),
+        ) for at in range(MARKS_MAX + 40)
+    )  # fmt: skip
+
+    def figure(seconds: int) -> dict[str, Any]:
+        window = {"from": to_instant(start), "to": to_instant(start + seconds * 1000)}
+        answer = as_viewer.get("/t/ads/timeline/figure", window).json()
+        return {**answer["figure"]["data"][0], "summary": answer["summary"]}
+
+    crowded, narrow = figure(MARKS_MAX + 40), figure(60)
+    assert crowded["type"] == "heatmap"
+    assert sum(sum(filter(None, row)) for row in crowded["z"]) == MARKS_MAX + 40
+    assert "zoom in" in str(crowded["summary"])
+    assert narrow["type"] == "bar"
+    assert len(narrow["base"]) == 61
+
+
+def test_quiet_table_shows_its_latest_instants_instead_of_an_empty_day(
+    admin: User, as_viewer: Client
+) -> None:
+    table = Table.objects.create(slug="ads", name="ads", location="/lake/ads")
+    InstantRecord.objects.create(
+        table=table, requested_at="20200101000000000", action="commit", state="completed",
+        completed_at="20200101000001000",
+    )  # fmt: skip
+
+    html = as_viewer.get("/t/ads/timeline").content.decode()
+
+    assert "nothing in the last 24 h" in html
+    assert "20200101000000000" in html
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_empty_table_says_what_to_do_next(path: str, admin: User, as_viewer: Client) -> None:
+    Table.objects.create(slug="ads", name="ads", location="/lake/ads")
+
+    html = as_viewer.get(path).content.decode()
+
+    assert "Traceback" not in html
+    if path != "/":
+        assert 'class="empty"' in html
+
+
+def test_cursor_that_is_none_is_refused_with_a_sentence(busy: Table, as_viewer: Client) -> None:
+    answer = as_viewer.get("/t/ads/timeline?before=nonsense")
+
+    assert answer.status_code == 400
+    assert b"cannot be understood" in answer.content
+
+
+@pytest.mark.parametrize(
+    ("asked", "there"),
+    [
+        ({"q": "ads"}, "/t/ads/live"),
+        ({"q": "ad"}, "/?q=ad"),
+        ({"q": "20261120140322123", "table": "ads"}, "/t/ads/timeline?sel=20261120140322123"),
+        ({"q": ""}, "/"),
+    ],
+)
+def test_search_leads_to_a_table_or_an_instant(
+    asked: dict[str, str], there: str, busy: Table, as_viewer: Client
+) -> None:
+    assert as_viewer.get("/go", asked)["Location"] == there
+
+
+def test_operation_of_another_table_is_not_found_here(
+    busy: Table, admin: User, as_viewer: Client
+) -> None:
+    other = fill("other", admin)
+    operation = Operation.objects.get(table=other)
+
+    assert as_viewer.get(f"/t/other/operations/{operation.pk}").status_code == 200
+    assert as_viewer.get(f"/t/ads/operations/{operation.pk}").status_code == 404
+
+
+def test_theme_is_rendered_by_the_server_and_only_if_it_is_one(as_viewer: Client) -> None:
+    as_viewer.cookies["sluice_theme"] = "dark"
+    assert b'data-theme="dark"' in as_viewer.get("/").content
+
+    as_viewer.cookies["sluice_theme"] = '"><script>'
+    assert b"data-theme" not in as_viewer.get("/").content.split(b"<head>")[0]
+
+
+def test_tables_page_filters_by_text(busy: Table, as_viewer: Client) -> None:
+    assert b"No table matches" in as_viewer.get("/?q=zzz").content
+    assert b"/t/ads/live" in as_viewer.get("/?q=ADS").content

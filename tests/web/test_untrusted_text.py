@@ -1,0 +1,79 @@
+"""Everything a table contains is untrusted: no payload, in any field, becomes an element or a
+handler.
+"""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from controlplane.mirror.models import InstantRecord
+from controlplane.operations.models import Operation
+from tests.web.conftest import fill
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</script><svg onload=alert(1)>",
+    "<!--<script>",
+    "{{ 7|add:7 }}{% now 'Y' %}",
+    "javascript:alert(1)",
+    "</textarea></title><iframe src=//evil>",
+    "\u202e\u0000evil\u2028",
+)
+_OURS = """
+    html head meta title link script body a div nav span svg use kbd strong br form input button
+    header ol li label main h1 h2 h3 p section table thead tbody tr th td dl dt dd small time
+    code details summary ul article figure figcaption polyline rect img dialog select option
+    aside progress textarea
+"""
+ALLOWED = frozenset(_OURS.split())
+
+
+class Elements(HTMLParser):
+    """Collects what a browser would act on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts: list[str] = []
+        self.strange: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ALLOWED:
+            self.strange.append(tag)
+        for name, value in attrs:
+            if name.startswith("on") or name == "style":
+                self.strange.append(f"{tag} {name}")
+            if name in ("href", "src", "action") and not (value or "").startswith(("/", "?", "#")):
+                self.strange.append(f"{tag} {name}={value}")
+        if tag == "script":
+            given = dict(attrs)
+            self.scripts.append(given.get("src") or given.get("type") or "in line")
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_field_of_a_table_becomes_markup(payload: str, admin: User, as_admin: Client) -> None:
+    fill("ads", admin, text=payload.replace("\u0000", ""))
+    instant = InstantRecord.objects.filter(state="completed").earliest("pk").requested_at
+    operation = Operation.objects.get()
+
+    for path in (
+        "/",
+        "/?q=" + payload,
+        "/t/ads/live",
+        f"/t/ads/timeline?sel={instant}",
+        "/t/ads/timeline?by=stream",
+        f"/t/ads/timeline/instant/{instant}",
+        "/t/ads/rollback",
+        f"/t/ads/rollback/{instant}",
+        f"/t/ads/operations/{operation.pk}",
+        "/t/" + payload.replace("/", "") + "/live",
+    ):
+        found = Elements()
+        found.feed(as_admin.get(path).content.decode())
+        assert found.strange == [], path
+        assert all(one.startswith("/static/") or one == "application/json" for one in found.scripts)
