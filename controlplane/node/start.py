@@ -88,6 +88,5 @@ def _run(places: Places, identity: Identity, say: Callable[[str], None]) -> None
 
 def _empty_scratch(places: Places) -> None:
     """What a killed Spark left; no Spark of this node runs now."""
-    scratch = places.spark / "scratch"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
+    shutil.rmtree(places.spark, ignore_errors=True)
+    places.spark.mkdir()

@@ -15,9 +15,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 from workers.clock import Clock, SystemClock
 from workers.errors import LakehouseError
@@ -67,11 +66,18 @@ def server_command(*, port: int, work_dir: Path, heap: str = "1g") -> list[str]:
         "spark.sql.warehouse.dir": str(work_dir / "spark-warehouse"),
         "spark.ui.enabled": "false",
     }
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    words = [str(submit), "--class", SERVER_CLASS]
+    words = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
     for key, value in settings.items():
         words += ["--conf", f"{key}={value}"]
     return [*words, "spark-internal"]
+
+
+def spark_home() -> Path:
+    """Where the pyspark package lies, without loading it."""
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConnectServerFailed("pyspark is not installed")
+    return Path(found.origin).parent
 
 
 def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -81,7 +87,7 @@ def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
         **environment,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(paths),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONNECT_MODE": "0",
     }

@@ -112,7 +112,7 @@ def test_spark_listens_on_loopback_only(places: Places) -> None:
 
     assert "spark.connect.grpc.binding.address=127.0.0.1" in command
     assert "spark.driver.bindAddress=127.0.0.1" in command
-    assert "local[8,4]" in command
+    assert "spark.master=local[8,4]" in command
 
 
 def test_up_makes_secrets_once_and_only_this_user_can_read_them(tmp_path: Path) -> None:
