@@ -10,16 +10,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from controlplane.accounts.roles import is_admin
 from controlplane.audit.services import record
+from controlplane.celery import app
 from controlplane.errors import NotAllowedNow
+from controlplane.mirror.storage import storage_of
 from controlplane.operations.models import Operation
 from controlplane.operations.requests import request_write, run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table
 from workers.clock import SystemClock
-from workers.spark.process import is_driver, kill_driver
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.markers.store import read_names
+from workers.spark.process import is_driver, kill_driver, read_pid
 
 HEARTBEAT = {
     "hoodie.client.heartbeat.interval_in_ms": "2000",
@@ -29,6 +34,9 @@ OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
 
 
 RESTARTS_MAX = 3
+KILL_TASK = "controlplane.operations.kill_demo_writer"
+KILL_WAIT_S = 20.0
+KILL_POLL_S = 0.05
 
 
 def start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
@@ -52,31 +60,62 @@ def start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Opera
 
 
 def kill_demo_writer(table: Table, by: User) -> Operation:
-    """SIGKILL to the newest running demo writer and all its processes. Its heartbeat stops;
-    recovery does the rest.
+    """SIGKILL to a running demo writer and all its processes, in the middle of its next write. Its
+    heartbeat stops; recovery does the rest.
 
-    Raises NotAllowedNow when none runs on this machine.
+    The newest of those that may be hit. Raises NotAllowedNow when none runs on this machine.
     """
-    running = Operation.objects.filter(
-        table=table, kind=OperationKind.WRITE.value, state=OperationState.RUNNING.value
-    ).exclude(pid=None)
-    for operation in running.order_by("-requested_at"):
-        source = operation.parameters["job"]["source"]
-        if not str(source.get("kind", "")).startswith("demo_"):
-            continue
-        folder = Path(run_dir(operation.pk))
-        if operation.pid is None or not is_driver(operation.pid, folder):
-            continue
+    running = [operation for operation in _running(table) if _pid(operation) is not None]
+    if not running:
+        raise NotAllowedNow("no demo writer is running now", table=table.slug)
+    with transaction.atomic():
         record(
             who=by.get_username(),
             what="demo.kill_writer",
             subject=table.slug,
             result="requested",
-            details={"operation": str(operation.pk), "pid": operation.pid},
+            details={"operations": [str(operation.pk) for operation in running]},
         )
-        if kill_driver(folder, operation.pid, SystemClock()):
-            return operation
-    raise NotAllowedNow("no demo writer is running now", table=table.slug)
+        transaction.on_commit(lambda: app.send_task(KILL_TASK, args=[table.slug]))
+    return running[0]
+
+
+def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operation | None:
+    """Wait until a demo writer has files down and is not committed, then kill it.
+
+    A writer that rests between two rounds leaves nothing that a page could show. When none writes
+    in time, the newest is killed as it is; None when none runs any more.
+    """
+    clock = SystemClock()
+    storage = storage_of(table)
+    deadline_s = clock.monotonic_s() + wait_s
+    while clock.monotonic_s() < deadline_s:
+        running = {str(operation.pk): operation for operation in _running(table)}
+        for beat in read_heartbeats(storage):
+            chosen = running.get(beat.operation_id or "")
+            if chosen and read_names(storage, beat.instant).all() and _kill(chosen):
+                return chosen
+        clock.sleep(KILL_POLL_S)
+    return next((operation for operation in _running(table) if _kill(operation)), None)
+
+
+def _running(table: Table) -> list[Operation]:
+    """Demo writes that report to be running, newest first."""
+    found = Operation.objects.filter(
+        table=table, kind=OperationKind.WRITE.value, state=OperationState.RUNNING.value
+    ).order_by("-requested_at")
+    return [one for one in found if one.parameters["job"]["source"]["kind"].startswith("demo_")]
+
+
+def _pid(operation: Operation) -> int | None:
+    """Its driver's, while that lives here."""
+    folder = Path(run_dir(operation.pk))
+    pid = read_pid(folder)
+    return pid if pid is not None and is_driver(pid, folder) else None
+
+
+def _kill(operation: Operation) -> bool:
+    return kill_driver(Path(run_dir(operation.pk)), _pid(operation), SystemClock())
 
 
 def start_stream_again(operation: Operation) -> Operation | None:

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
-from controlplane.operations import marker_server, recovery, settling
+from controlplane.operations import demo, marker_server, recovery, settling
+from controlplane.tables.models import Table
 from controlplane.writers.services import forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
@@ -31,3 +32,9 @@ def forget() -> None:
     now = timezone.now()
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
     forget_hints(before=now - REPORTS_KEPT_FOR)
+
+
+@app.task(name=demo.KILL_TASK)
+def kill_demo_writer(slug: str) -> None:
+    if table := Table.objects.filter(slug=slug).first():
+        demo.kill_in_the_middle(table)

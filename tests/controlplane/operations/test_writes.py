@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.demo import kill_in_the_middle
 from controlplane.operations.models import Operation
 from controlplane.operations.recovery import recover_tables
 from controlplane.operations.requests import run_dir
@@ -35,7 +37,7 @@ from controlplane.operations.services import (
 )
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.concurrency.heartbeat import path_of
-from workers.spark.process import DRIVER_FILE, ENDING_FILE, JOB_FILE
+from workers.spark.process import DRIVER_FILE, ENDING_FILE, JOB_FILE, is_driver
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -70,6 +72,8 @@ def driver() -> Iterator[Callable[[Operation], int]]:
         job = str(Path(run_dir(operation.pk)) / JOB_FILE)
         command = [sys.executable, "-c", "import time; time.sleep(60)", job]
         running.append(subprocess.Popen(command, start_new_session=True))
+        while not is_driver(running[-1].pid, Path(run_dir(operation.pk))):
+            time.sleep(0.01)
         run_dead(operation, running[-1].pid)
         return running[-1].pid
 
@@ -267,16 +271,32 @@ def test_what_has_ended_cannot_be_cancelled(lake: Lake, admin: User) -> None:
 def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
     lake: Lake, admin: User, driver: Callable[[Operation], int]
 ) -> None:
-    operation = start(lake, admin, kind="demo_stream")
+    operation = start(lake, admin, kind="demo_stream", path=None)
     run_dead(operation, os.getpid())
     with pytest.raises(NotAllowedNow):
         kill_demo_writer(lake.row, admin)
 
     pid = driver(operation)
-    killed = kill_demo_writer(lake.row, admin)
 
-    assert killed.pk == operation.pk
+    assert kill_demo_writer(lake.row, admin).pk == operation.pk
+    assert kill_in_the_middle(lake.row, wait_s=0.2) is not None
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+
+def test_the_demo_kills_the_writer_that_has_files_down_rather_than_the_one_that_rests(
+    lake: Lake, admin: User, driver: Callable[[Operation], int]
+) -> None:
+    writing = start(lake, admin, kind="demo_stream", path=None)
+    resting = start(lake, admin, kind="demo_stream", path=None)
+    pids = [driver(writing), driver(resting)]
+    lake.begin(OSLO, operation_id=str(writing.pk))
+
+    killed = kill_in_the_middle(lake.row)
+
+    assert killed is not None
+    assert killed.pk == writing.pk
+    assert os.waitpid(pids[0], 0)[1] == signal.SIGKILL
+    assert os.waitpid(pids[1], os.WNOHANG) == (0, 0)
 
 
 def test_a_demo_stream_whose_driver_died_is_started_again_but_not_for_ever(
