@@ -94,7 +94,6 @@ def test_publishing_whose_answer_was_lost_is_a_commit(table: ScenarioTable) -> N
     assert table.rows() == [{"id": 1, "city": "Oslo"}]
 
 
-@pytest.mark.xfail(strict=True, reason="B-2: the writer gets an error for a commit that stands")
 def test_tidying_up_that_fails_does_not_turn_a_commit_into_an_error(table: ScenarioTable) -> None:
     failing = At("delete_tree", ".hoodie/.temp", fails(StorageFailed("503")))
     unlucky = writer_on(table, before=failing).upsert({"id": 1, "city": "Oslo"})
@@ -107,7 +106,6 @@ def test_tidying_up_that_fails_does_not_turn_a_commit_into_an_error(table: Scena
     assert table.leftovers() == []
 
 
-@pytest.mark.xfail(strict=True, reason="B-3: an OSError leaves the heartbeat thread running")
 def test_full_disk_at_the_decision_does_not_leave_a_heart_beating_for_ever(
     table: ScenarioTable,
 ) -> None:
@@ -129,7 +127,6 @@ def test_full_disk_at_the_decision_does_not_leave_a_heart_beating_for_ever(
     assert table.data_files() == []
 
 
-@pytest.mark.xfail(strict=True, reason="B-3: an OSError leaves the heartbeat thread running")
 def test_full_disk_at_the_start_does_not_leave_a_heart_beating_for_ever(
     table: ScenarioTable,
 ) -> None:

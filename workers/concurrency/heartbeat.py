@@ -136,14 +136,16 @@ def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
     except NotFound:
         return None
     except ValueError:
-        body = {}  # Not ours: Hudi's bounds hold.
-    if not file.name.isdigit():
+        body = {}
+    if not (file.name.isascii() and file.name.isdigit()):
         return None
+    if not isinstance(body, dict):
+        body = {}  # Not ours: Hudi's bounds hold.
     return Heartbeat(
         instant=file.name,
         beat_ms=file.modified_ms,
-        interval_ms=int(body.get("interval_ms") or _INTERVAL_MS),
-        tolerable_misses=int(body.get("tolerable_misses") or _MISSES),
+        interval_ms=_positive(body.get("interval_ms"), _INTERVAL_MS),
+        tolerable_misses=_positive(body.get("tolerable_misses"), _MISSES),
         writer=body.get("writer"),
         operation_id=body.get("operation_id"),
         stream=body.get("stream"),
@@ -152,3 +154,7 @@ def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
         host=body.get("host"),
         pid=body.get("pid"),
     )
+
+
+def _positive(value: object, default: int) -> int:
+    return value if isinstance(value, int) and value > 0 else default

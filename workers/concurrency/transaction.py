@@ -106,10 +106,10 @@ def begin(table: Table, options: WriteOptions, content: HeartbeatContent) -> Sta
             requested = transitions.request(table.storage, requested_at, table.data_action, b"")
             inflight = transitions.start(table.storage, requested)
             lease.confirm()
-        except (LeaseLost, StorageFailed):
-            heartbeat.stop()
+            started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
+        except BaseException:
+            heartbeat.stop()  # A heart that beats on would keep anybody from rolling this back.
             raise
-        started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
     stop_points.reach("after_start", writer=content.writer)
     return started
 

@@ -100,6 +100,14 @@ def parse_log_file(name: str) -> LogFileName | None:
     return LogFileName(found[1], found[2], int(found[3]), found[4], is_cdc=found[5] is not None)
 
 
+def instant_of(name: str) -> InstantTime | None:
+    """The instant in a data file's name; None for any other name."""
+    if base := parse_base_file(name):
+        return base.instant
+    log = parse_log_file(name)
+    return log.instant if log else None
+
+
 def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
     return f"{partition}-{stage}-{attempt}"
 

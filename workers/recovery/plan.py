@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat, read_heartbeats
 from workers.errors import MalformedTable
-from workers.files.names import parse_base_file, parse_log_file
+from workers.files.names import instant_of
 from workers.files.partition import list_partitions
 from workers.markers.store import read_markers
 from workers.storage.base import FileInfo
@@ -90,7 +90,7 @@ def files_of(table: Table, requested_at: InstantTime) -> list[FileInfo]:
     found: dict[str, FileInfo] = {}
     for partition in _touched_partitions(table, requested_at):
         for file in table.storage.list_files(partition):
-            if _instant_of(file.name) == requested_at:
+            if instant_of(file.name) == requested_at:
                 found[file.path] = file
     return [found[path] for path in sorted(found)]
 
@@ -104,13 +104,6 @@ def _touched_partitions(table: Table, requested_at: InstantTime) -> list[str]:
     """
     marked = {marker.partition for marker in read_markers(table.storage, requested_at)}
     return sorted(marked | set(list_partitions(table.storage)))
-
-
-def _instant_of(name: str) -> InstantTime | None:
-    if base := parse_base_file(name):
-        return base.instant
-    log = parse_log_file(name)
-    return log.instant if log else None
 
 
 def _blockers(table: Table, timeline: Timeline, target: Instant) -> list[str]:

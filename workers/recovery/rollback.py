@@ -250,7 +250,7 @@ def _delete_data(
     """
     planned = {path for paths in plan.files_by_partition.values() for path in paths}
     late = {file.path for file in files_of(table, plan.target)}
-    paths = sorted(path for path in planned | late if f"_{plan.target}" in path)
+    paths = sorted(planned | late)
     for done, path in enumerate(paths, start=1):
         table.storage.delete(path)
         if on_progress is not None:

@@ -17,7 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from workers.errors import InvalidInput, NotFound
+from workers.errors import (
+    InvalidInput,
+    LakehouseError,
+    NotFound,
+    StorageFailed,
+    WriteOutcomeUnknown,
+)
 from workers.storage.base import FileInfo, Tagged, checked_path, join
 
 _TEMPORARY = ".sluice-tmp-"
@@ -36,10 +42,8 @@ class LocalStorage:
         return self._root / checked_path(path) if path else self._root
 
     def read(self, path: str) -> bytes:
-        try:
+        with _reported(path):
             return self._path(path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFound("no such file", path=path) from error
 
     def read_tagged(self, path: str) -> Tagged:
         content = self.read(path)
@@ -47,8 +51,9 @@ class LocalStorage:
 
     def info(self, path: str) -> FileInfo | None:
         try:
-            found = self._path(path).stat()
-        except (FileNotFoundError, NotADirectoryError):
+            with _reported(path):
+                found = self._path(path).stat()
+        except NotFound:
             return None
         return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
@@ -70,85 +75,88 @@ class LocalStorage:
 
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
         try:
-            with os.scandir(self._path(directory)) as entries:
+            with _reported(directory), os.scandir(self._path(directory)) as entries:
                 kept = [entry for entry in entries if not _is_ours(entry.name)]
-        except (FileNotFoundError, NotADirectoryError):
+        except NotFound:
             return []
         return sorted(kept, key=lambda entry: entry.name)
 
     def put(self, path: str, content: bytes) -> None:
-        target = self._prepared(path)
-        temporary = _write_temporary(target, content)
-        os.replace(temporary, target)
-        _sync_directory(target.parent)
+        with _reported(path):
+            target = self._prepared(path)
+            temporary = _write_temporary(target, content)
+            os.replace(temporary, target)
+        with _reported(path, WriteOutcomeUnknown):
+            _sync_directory(target.parent)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        target = self._prepared(path)
-        if target.exists():
-            return False
-        temporary = _write_temporary(target, content)
-        try:
-            os.link(temporary, target)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink()
-        _sync_directory(target.parent)
+        with _reported(path):
+            target = self._prepared(path)
+            if target.exists():
+                return False
+            temporary = _write_temporary(target, content)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            finally:
+                temporary.unlink()
+        with _reported(path, WriteOutcomeUnknown):
+            _sync_directory(target.parent)
         return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
-        target = self._prepared(path)
-        with _held(target.parent / f"{_SIDECAR}-{target.name}"):
-            try:
-                if _tag(target.read_bytes()) != tag:
+        with _reported(path):
+            target = self._prepared(path)
+            with _held(target.parent / f"{_SIDECAR}-{target.name}"):
+                if not target.exists() or _tag(target.read_bytes()) != tag:
                     return None
-            except FileNotFoundError:
-                return None
-            os.replace(_write_temporary(target, content), target)
+                os.replace(_write_temporary(target, content), target)
+        with _reported(path, WriteOutcomeUnknown):
             _sync_directory(target.parent)
         return _tag(content)
 
     def append(self, path: str, content: bytes) -> None:
-        target = self._prepared(path)
-        is_new = not target.exists()
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            _write_all(descriptor, content)
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
-        if is_new:
-            _sync_directory(target.parent)
+        with _reported(path):
+            target = self._prepared(path)
+            is_new = not target.exists()
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                _write_all(descriptor, content)
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+            if is_new:
+                _sync_directory(target.parent)
 
     @contextmanager
     def create_data(self, path: str) -> Iterator[IO[bytes]]:
-        target = self._prepared(path)
-        try:
-            stream = target.open("xb")
-        except FileExistsError as error:
-            raise InvalidInput("data file exists already", path=path) from error
-        with stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        _sync_directory(target.parent)
+        with _reported(path):
+            target = self._prepared(path)
+            try:
+                stream = target.open("xb")
+            except FileExistsError as error:
+                raise InvalidInput("data file exists already", path=path) from error
+            with stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync_directory(target.parent)
 
     def open_data(self, path: str) -> IO[bytes]:
-        try:
+        with _reported(path):
             return self._path(path).open("rb")
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFound("no such file", path=path) from error
 
     def delete(self, path: str) -> None:
         target = self._path(path)
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(NotFound), _reported(path):
             target.unlink()
             _sync_directory(target.parent)
 
     def delete_tree(self, directory: str) -> None:
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
-        with suppress(FileNotFoundError):
+        with suppress(NotFound), _reported(directory):
             shutil.rmtree(self._path(directory))
 
     def _prepared(self, path: str) -> Path:
@@ -162,6 +170,18 @@ class LocalStorage:
             directory.mkdir(exist_ok=True)
             _sync_directory(directory.parent)
         return target
+
+
+@contextmanager
+def _reported(path: str, error: type[LakehouseError] = StorageFailed) -> Iterator[None]:
+    """The system's errors in the port's terms; `error` says what is known of the effect."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as absent:
+        raise NotFound("no such file", path=path) from absent
+    except OSError as failed:
+        reason = failed.strerror or str(failed)
+        raise error("storage failed", path=path, reason=reason) from failed
 
 
 def _is_ours(name: str) -> bool:

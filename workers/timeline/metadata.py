@@ -10,9 +10,11 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workers.clock import InstantTime
-from workers.errors import MalformedTable
+from workers.clock import InstantTime, parse_instant
+from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
+from workers.files.names import instant_of
+from workers.storage.base import checked_path
 from workers.timeline.avro_schemas import COMMIT_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
 
 SCHEMA_KEY = "schema"
@@ -187,23 +189,37 @@ class RollbackPlanFile:
 def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None:
     """None for an empty or foreign-shaped plan: the caller makes a new one (bug A8).
 
-    Paths outside `location` are dropped: a planted plan must not reach other tables (threat T3).
+    Paths that leave `location` or name another instant are dropped: a planted plan must not reach
+    what is not its target's (threat T3).
     """
     try:
         record = decode_record(content)
         target = record["instantToRollback"]
         requests = record.get("RollbackRequests") or []
+        instant = str(target["commitTime"])
+        parse_instant(instant)
         files = {
             str(request["partitionPath"]): tuple(
                 path.removeprefix(location + "/")
                 for path in request.get("filesToBeDeleted") or []
-                if path.startswith(location + "/")
+                if _belongs(path, location, instant)
             )
             for request in requests
         }
-        return RollbackPlanFile(str(target["commitTime"]), str(target["action"]), files)
+        return RollbackPlanFile(instant, str(target["action"]), files)
     except (MalformedTable, KeyError, TypeError):
         return None
+
+
+def _belongs(path: str, location: str, instant: InstantTime) -> bool:
+    """Inside the table, without detours, and named after the instant."""
+    if not path.startswith(location + "/"):
+        return False
+    try:
+        relative = checked_path(path.removeprefix(location + "/"))
+    except InvalidInput:
+        return False
+    return instant_of(relative.rpartition("/")[2]) == instant
 
 
 def encode_rollback_metadata(

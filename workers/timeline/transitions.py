@@ -122,9 +122,13 @@ def unpublish(storage: Storage, instant: Instant) -> None:
 
 
 def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None:
-    """Remove the pending files of an instant; the requested file last, so that a crash leaves it
-    findable.
+    """Remove an instant's pending files; the requested one last, so a crash leaves it findable.
+
+    A completed file of no bytes, which counts as pending, would stop foreign readers: it goes too.
     """
+    for file in storage.list_files(_LAYOUT.directory):
+        if file.size == 0 and file.name.startswith(f"{requested_at}_"):
+            storage.delete(file.path)
     for name in pending_action(action):
         requested = Instant(requested_at, name, State.REQUESTED)
         storage.delete(_LAYOUT.path(requested.inflight()))

@@ -21,9 +21,8 @@ from workers.config import ConcurrencyMode, MarkerKind, WriteOptions
 from workers.errors import (
     InvalidInput,
     LakehouseError,
-    LeaseLost,
-    LockTimeout,
-    RollbackRefused,
+    StorageFailed,
+    WriteOutcomeUnknown,
 )
 from workers.files.names import bucket_of
 from workers.markers.base import MarkerSettings
@@ -78,7 +77,7 @@ class WriteClient:
         attempt = Transaction(table, self._options, self._writer, request, started)
         try:
             attempt.prepare(batch_schema)
-        except LakehouseError as error:
+        except Exception as error:
             attempt.abort(str(error))
             raise
         return attempt
@@ -152,11 +151,11 @@ class Transaction:
         """
         written = list(statuses)
         stop_points.reach("after_data", writer=self._writer)
-        drop_strays(self._table.storage, self._instant, written)
-        proposal = self._proposal(written)
         try:
+            drop_strays(self._table.storage, self._instant, written)
+            proposal = self._proposal(written)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
-        except LakehouseError as error:
+        except Exception as error:
             self.abort(str(error))
             raise
         self._tidy(outcome, written)
@@ -179,7 +178,7 @@ class Transaction:
         )
         try:
             self._roll_back(request)
-        except (LockTimeout, LeaseLost, RollbackRefused) as error:
+        except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
 
     def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
@@ -187,10 +186,7 @@ class Transaction:
         heartbeat.stop()
         match outcome:
             case Committed():
-                # A straggler may have opened its file between the first look and the decision.
-                drop_strays(self._table.storage, self._instant, written)
-                delete_markers(self._table.storage, self._instant)
-                heartbeat.remove()
+                self._tidy_committed(written)
             case Conflicted(conflict=conflict):
                 self._roll_back(
                     RollbackRequest(
@@ -211,6 +207,16 @@ class Transaction:
                 delete_markers(self._table.storage, self._instant)
             case _:  # Unknown: nothing is deleted, the next writer settles it.
                 _log.warning("outcome unknown: instant=%s", self._instant)
+
+    def _tidy_committed(self, written: list[WriteStatus]) -> None:
+        """The commit stands whatever happens here; what is left over goes with the next writer."""
+        try:
+            # A straggler may have opened its file between the first look and the decision.
+            drop_strays(self._table.storage, self._instant, written)
+            delete_markers(self._table.storage, self._instant)
+            self._started.heartbeat.remove()
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("committed, not tidied: instant=%s error=%s", self._instant, error)
 
     def _roll_back(self, request: RollbackRequest) -> None:
         rollback(self._table, request, self._options)

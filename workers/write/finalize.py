@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workers.clock import InstantTime
+from workers.files.names import instant_of
 from workers.markers.store import read_markers
 from workers.storage.base import Storage
 from workers.write.status import WriteStatus
@@ -20,7 +21,12 @@ def drop_strays(
 ) -> list[str]:
     """The paths that were deleted (or never written), relative to the table."""
     kept = {status.stat.path for status in statuses}
-    strays = sorted({marker.data_path for marker in read_markers(storage, instant)} - kept)
+    named = {
+        marker.data_path
+        for marker in read_markers(storage, instant)
+        if instant_of(marker.data_file_name) == instant  # A wrong marker costs nobody's data.
+    }
+    strays = sorted(named - kept)
     for path in strays:
         storage.delete(path)
     return strays
