@@ -140,8 +140,10 @@ def stop_connect_server(server: ConnectServer, *, clock: Clock | None = None) ->
 
 
 @contextmanager
-def connect_server(work_dir: Path, *, heap: str = "1g") -> Iterator[ConnectServer]:
-    server = start_connect_server(work_dir, heap=heap)
+def connect_server(
+    work_dir: Path, *, heap: str = "1g", environment: Mapping[str, str] | None = None
+) -> Iterator[ConnectServer]:
+    server = start_connect_server(work_dir, heap=heap, environment=environment)
     try:
         yield server
     finally:
@@ -150,8 +152,13 @@ def connect_server(work_dir: Path, *, heap: str = "1g") -> Iterator[ConnectServe
 
 def is_listening(remote: str) -> bool:
     host, _, port = remote.removeprefix("sc://").split("/")[0].partition(":")
+    return answers_at(host, int(port))
+
+
+def answers_at(host: str, port: int) -> bool:
+    """Somebody listens there."""
     try:
-        with socket.create_connection((host, int(port)), timeout=1):
+        with socket.create_connection((host, port), timeout=1):
             return True
     except OSError:
         return False

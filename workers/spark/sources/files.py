@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, concat_ws
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, concat, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from workers.clock import InstantTime
@@ -25,7 +25,7 @@ from workers.errors import InvalidInput
 from workers.spark.sources.source import Asked
 from workers.spark.types import to_spark
 
-KEY_SEPARATOR = ","
+KEY_SEPARATOR = "|"
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 
 
@@ -67,10 +67,17 @@ class CsvFile:
             .csv(f"file://{self.path}")
         )
         types = to_spark(typed.schema)
-        made = [concat_ws(KEY_SEPARATOR, *self.key_from).alias(self.key)] if self.key else []
+        made = [self._made_key()] if self.key else []
         cast = [col(field.name).cast(field.dataType).alias(field.name) for field in types]
         frame = lines.select(*made, *cast)
         return frame.select(*self._chosen(frame.columns))
+
+    def _made_key(self) -> Column:
+        """Null where a part is null, so that the row is refused and no two keys are confused."""
+        parts: list[Column] = []
+        for name in self.key_from:
+            parts += [lit(KEY_SEPARATOR), col(name)] if parts else [col(name)]
+        return concat(*parts).alias(self.key)
 
     def _typed(self) -> pa.Table:
         convert = pa_csv.ConvertOptions(

@@ -1,0 +1,209 @@
+"""`manage.py write`: load a CSV file into a table, through Spark or not, at once or as streams."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from django.conf import settings
+from django.core.management import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from controlplane.errors import ControlPlaneError
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import Table as TableRow
+from controlplane.tables.services import register_table
+from workers.concurrency.outcome import Committed
+from workers.errors import InvalidInput, LakehouseError, TableNotFound
+from workers.jobs import WriteJob
+from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.ports import RandomIds, system_ports
+
+if TYPE_CHECKING:
+    from workers.spark.load import StreamColumns
+    from workers.spark.sources.files import CsvFile
+
+EXAMPLE = """
+example (hourly weather, three airports):
+  python manage.py write ../shared/data/weather.csv \\
+      --key-from origin,time_hour --partition-by origin --ordering time_hour
+the same as three streams, written at once by three clients:
+  ... --streams "temperature=temp,dewp,humid;wind=wind_dir,wind_speed,wind_gust;rest=*"
+"""
+
+
+class Command(BaseCommand):
+    help = "Load a CSV file into a table: through Spark, or with --no-spark in this process."
+    requires_system_checks: list[str] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        from argparse import RawDescriptionHelpFormatter
+
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        parser.epilog = EXAMPLE
+        return parser
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("csv", help="the file; its first line names the columns")
+        parser.add_argument("--table", help="the table's location (default: <first root>/<name>)")
+        parser.add_argument("--name", help="the table's name (default: the file's)")
+        parser.add_argument("--record-key", default="id", help="the key column (default: id)")
+        parser.add_argument("--key-from", default="", help="columns that the key is made of: a,b")
+        parser.add_argument("--partition-by", default="", help="the partition column")
+        parser.add_argument("--ordering", default="", help="the column whose greatest value wins")
+        parser.add_argument("--missing", default="NA", help="the word for a missing value (NA)")
+        parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
+        parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
+        parser.add_argument("--operation", default="upsert", choices=["upsert", "bulk_insert"])
+        parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._write(options)
+        except (ControlPlaneError, LakehouseError) as error:
+            raise CommandError(str(error)) from error
+
+    def _write(self, options: Mapping[str, Any]) -> None:
+        from workers.spark.load import parse_streams
+        from workers.spark.sources.files import CsvFile, names
+
+        path = Path(options["csv"]).resolve()
+        if not path.is_file():
+            raise CommandError(f"no such file: {path}")
+        key_from = names(options["key_from"])
+        file = CsvFile(
+            path=str(path),
+            missing=options["missing"],
+            key=options["record_key"] if key_from else "",
+            key_from=key_from,
+        )
+        rows = file.read()
+        table = self._table(options, rows.schema, path.stem)
+        config = table.table.config
+        shared = (*config.record_key, *config.partition_by, *config.ordering)
+        streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
+        if options["no_spark"]:
+            self._write_arrow(table, rows, streams, options["operation"], shared)
+        else:
+            self._write_spark(table, file, streams, options["operation"])
+        self.stdout.write(f"{table.read().num_rows} rows in {table.location}")
+
+    def _table(self, options: Mapping[str, Any], schema: pa.Schema, stem: str) -> LakehouseTable:
+        name = options["name"] or stem
+        location = checked_location(options["table"] or f"{settings.SLUICE_TABLE_ROOTS[0]}/{name}")
+        try:
+            table = open_table(location)
+        except TableNotFound:
+            is_streamed = bool(options["streams"])
+            partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+            table = create_table(
+                location,
+                name=name,
+                schema=schema,
+                record_key=[options["record_key"]],
+                partition_by=[options["partition_by"]] if options["partition_by"] else [],
+                ordering=[options["ordering"]] if options["ordering"] else [],
+                table_type=options["table_type"]
+                or ("MERGE_ON_READ" if is_streamed else "COPY_ON_WRITE"),
+                options=partial if is_streamed else {},
+            )
+            self.stdout.write(f"created table {name} at {location}")
+        if table.table.config.record_key != (options["record_key"],):
+            raise InvalidInput(
+                "the table has another key", table=location, key=table.table.config.record_key
+            )
+        self._register(location, name)
+        return table
+
+    def _register(self, location: str, name: str) -> None:
+        """So that the pages show it, where there is a control plane."""
+        try:
+            if not TableRow.objects.filter(location=location).exists():
+                slug = name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
+                register_table(location=location, slug=slug, name=name, by=None)
+                self.stdout.write(f"registered as {slug}")
+        except (DatabaseError, ControlPlaneError) as error:
+            self.stdout.write(f"not registered: {error}")
+
+    def _write_arrow(
+        self,
+        table: LakehouseTable,
+        rows: pa.Table,
+        streams: list[StreamColumns],
+        operation: str,
+        shared: tuple[str, ...],
+    ) -> None:
+        parts: list[tuple[str | None, pa.Table]] = [(None, rows)]
+        if streams:
+            parts = [(one.name, rows.select([*shared, *one.columns])) for one in streams]
+        for stream, part in parts:
+            outcome = table.write(
+                part,
+                operation=operation,
+                stream=stream,
+                options={"sluice.writer.name": stream or "load", **marker_options()},
+            )
+            self.stdout.write(f"{stream or 'load'}: {outcome}")
+            if not isinstance(outcome, Committed):
+                raise CommandError("the write was not committed")
+
+    def _write_spark(
+        self, table: LakehouseTable, file: CsvFile, streams: list[StreamColumns], operation: str
+    ) -> None:
+        from workers.spark.load import Load, run_together
+
+        run_root = settings.SLUICE_HOME / "run" / "operations"
+        load = Load(
+            table=table.table,
+            file=file,
+            run_root=run_root,
+            operation=operation,
+            options=marker_options(),
+        )
+        clock = system_ports().clock
+        with self._spark() as environment:
+            jobs = load.jobs(streams, RandomIds())
+            self.stdout.write(f"{len(jobs)} Spark client(s) write; logs under {run_root}")
+            if not run_together(jobs, environment, clock, on_end=self._say_ending):
+                raise CommandError("not everything was committed")
+
+    def _say_ending(self, job: WriteJob, ending: Mapping[str, Any]) -> None:
+        writer = job.options["sluice.writer.name"]
+        self.stdout.write(f"  {writer}: {ending['state']}, {ending['message']}")
+
+    @contextmanager
+    def _spark(self) -> Iterator[dict[str, str]]:
+        """The environment of drivers: the node's Connect server, or one of our own meanwhile."""
+        from workers.spark.connect_server import connect_server, is_listening
+
+        roots = os.pathsep.join(settings.SLUICE_TABLE_ROOTS)
+        environment = {**os.environ, "SLUICE_TABLE_ROOTS": roots}
+        remote = os.environ.get("SLUICE_SPARK_REMOTE", "")
+        if remote and is_listening(remote):
+            yield {**environment, "SLUICE_SPARK_REMOTE": remote}
+            return
+        self.stdout.write("no Spark Connect server runs; starting one for this load")
+        environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = RandomIds().token()
+        with (
+            TemporaryDirectory(prefix="sluice-spark-") as work_dir,
+            connect_server(Path(work_dir), environment=environment) as server,
+        ):
+            yield {**environment, "SLUICE_SPARK_REMOTE": server.remote}
+
+
+def marker_options() -> dict[str, str]:
+    """Batched markers where the node's marker server answers, else direct ones."""
+    from workers.spark.connect_server import answers_at
+
+    parts = urlsplit(os.environ.get("SLUICE_MARKER_URL", ""))
+    if parts.hostname and parts.port and answers_at(parts.hostname, parts.port):
+        return {"hoodie.write.markers.type": "timeline_server_based"}
+    return {"hoodie.write.markers.type": "direct"}
