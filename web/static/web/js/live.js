@@ -78,8 +78,8 @@ function patch(part, fresh, force) {
 function isHeld(element) {
   if (element.matches(":hover") || element.contains(document.activeElement)) return true;
   if ([...element.querySelectorAll(".scroll")].some((box) => box.scrollTop > 0)) return true;
-  const place = element.getBoundingClientRect();
-  return place.top < 0 && place.bottom > 0;
+  // Rows that came in above the top of the screen would push what is being read.
+  return element.getBoundingClientRect().top < 0;
 }
 
 function morph(old, fresh, held) {
@@ -272,13 +272,15 @@ if (body.dataset.events && parts.length) {
     const isTyping = event.target.closest("input, textarea, select");
     if (event.key === "p" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
   });
-  // Rows that waited for the pointer to leave.
+  // Rows that waited for the pointer to leave, or for the page to be scrolled back.
+  const catchUp = (part) => {
+    if (mode !== "paused" && part.element.querySelector(":scope > .arrivals") && !isHeld(part.element)) refresh(part);
+  };
+  document.addEventListener("scrollend", () => parts.forEach(catchUp));
   for (const part of parts) {
     part.element.addEventListener("sluice:look", () => refresh(part));
     part.element.addEventListener("sluice:refresh", () => refresh(part, { force: true }));
-    part.element.addEventListener("pointerleave", () => {
-      if (mode !== "paused" && part.element.querySelector(":scope > .arrivals")) refresh(part);
-    });
+    part.element.addEventListener("pointerleave", () => catchUp(part));
   }
   let hiding = 0;
   document.addEventListener("visibilitychange", () => {

@@ -1,0 +1,146 @@
+"""The live page while the table changes: it follows, and nothing moves under the reader's hand."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Seen, Site
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def live(page: Page, site: Site) -> Page:
+    site.tell("beats")
+    page.goto(f"{site.url}/t/ad-requests/live")
+    page.wait_for_selector('[data-mode="live"]')
+    page.mouse.move(2, 2)
+    return page
+
+
+def top_of(page: Page, selector: str) -> float:
+    box = page.locator(selector).first.bounding_box()
+    assert box is not None
+    return box["y"]
+
+
+def test_new_writer_appears_by_itself_and_without_a_reload(live: Page, site: Site) -> None:
+    live.evaluate("window.stayed = true")
+
+    instant = site.tell("writer", name="newcomer")
+
+    expect(live.locator(f'.writers tr[data-key="{instant}"]')).to_contain_text(
+        "newcomer", timeout=5_000
+    )
+    assert live.evaluate("window.stayed")
+
+
+def test_heartbeat_ages_between_two_answers_of_the_server(live: Page, site: Site) -> None:
+    instant = site.tell("writer", name="ticker")
+    age = live.locator(f'tr[data-key="{instant}"] [data-beat-age]')
+    expect(age).to_have_text("3 s ago", timeout=8_000)
+
+    expect(age).to_have_text("5 s ago", timeout=4_000)
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_contain_text("suspect", timeout=8_000)
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_contain_text(
+        "plan a rollback", timeout=12_000
+    )
+
+
+def test_conflict_that_comes_while_one_is_read_waits_behind_a_count(live: Page, site: Site) -> None:
+    read = live.locator("article.conflict").first
+    read.scroll_into_view_if_needed()
+    read.hover()
+    known, before = read.get_attribute("id"), top_of(live, "article.conflict")
+
+    site.tell("conflict", winner="early", loser="late-one")
+    pill = live.locator(".arrivals")
+    expect(pill).to_have_text("1 new", timeout=5_000)
+
+    assert top_of(live, f"#{known}") == before
+    assert live.locator("article.conflict").first.get_attribute("id") == known
+    pill.click()
+    expect(live.locator("article.conflict").first).to_contain_text("late-one", timeout=5_000)
+    expect(pill).to_have_count(0)
+
+
+def test_what_waited_comes_when_the_pointer_leaves_and_nothing_is_scrolled(
+    live: Page, site: Site
+) -> None:
+    live.set_viewport_size({"width": 1440, "height": 2400})
+    live.locator("article.conflict").first.hover()
+    site.tell("conflict", winner="early", loser="patient")
+    expect(live.locator(".arrivals")).to_have_text("1 new", timeout=5_000)
+
+    live.mouse.move(2, 2)
+
+    expect(live.locator("article.conflict").first).to_contain_text("patient", timeout=5_000)
+
+
+def test_page_scrolled_into_the_conflicts_stays_where_it_is(live: Page, site: Site) -> None:
+    live.locator("article.conflict").nth(1).evaluate("it => it.scrollIntoView({block: 'start'})")
+    live.wait_for_timeout(200)
+    live.mouse.move(2, 300)
+    read = f"#{live.locator('article.conflict').nth(1).get_attribute('id')}"
+    scrolled, before = live.evaluate("scrollY"), top_of(live, read)
+
+    site.tell("conflict", winner="a", loser="b")
+    instant = site.tell("writer", name="during-scroll")
+    live.wait_for_timeout(1_500)
+
+    assert (live.evaluate("scrollY"), top_of(live, read)) == (scrolled, before)
+    live.evaluate("scrollTo(0, 0)")
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=5_000)
+
+
+def test_advice_that_was_opened_stays_open_and_focus_stays(live: Page, site: Site) -> None:
+    summary = live.locator("article.conflict summary").first
+    summary.click()
+    live.mouse.move(2, 2)
+
+    site.tell("conflict", winner="a", loser="c")
+    live.wait_for_timeout(1_200)
+
+    assert live.locator("article.conflict details[open]").count() == 1
+    assert live.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_paused_page_stands_still_and_catches_up(live: Page, site: Site) -> None:
+    live.keyboard.press("p")
+    expect(live.locator("[data-live-switch]")).to_have_attribute("data-mode", "paused")
+
+    instant = site.tell("writer", name="unseen")
+    expect(live.locator("[data-live-word]")).to_contain_text("1 behind", timeout=5_000)
+    assert live.locator(f'tr[data-key="{instant}"]').count() == 0
+
+    live.keyboard.press("p")
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=5_000)
+
+
+def test_without_a_stream_the_page_says_so_and_asks_by_itself(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    page.route("**/events/**", lambda route: route.abort())
+    page.goto(f"{site.url}/t/ad-requests/live")
+    page.mouse.move(2, 2)
+
+    expect(page.locator("[data-banner]")).to_contain_text("No live events", timeout=16_000)
+    instant = site.tell("writer", name="polled")
+    expect(page.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=9_000)
+
+    # And when the server is gone altogether, what is shown gets its time.
+    page.route("**/live/**", _gone)
+    expect(page.locator("[data-banner]")).to_contain_text("does not answer", timeout=9_000)
+
+
+def _gone(route: Route) -> None:
+    route.abort()
+
+
+def test_session_that_ended_leads_to_the_login_and_back(live: Page, site: Site) -> None:
+    live.context.clear_cookies()
+
+    site.tell("writer", name="anyone")
+
+    live.wait_for_url("**/login/?next=/t/ad-requests/live", timeout=8_000)

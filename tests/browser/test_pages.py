@@ -1,0 +1,120 @@
+"""Every page in both themes, wide and narrow: no complaint, no violation, nothing axe calls
+serious.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Page
+
+from tests.browser.conftest import Seen, Site, signed_in
+
+pytestmark = pytest.mark.browser
+
+PAGES = {
+    "tables": "/",
+    "live": "/t/ad-requests/live",
+    "timeline": "/t/ad-requests/timeline",
+    "rollback": "/t/trips/rollback",
+    "empty-live": "/t/empty/live",
+    "empty-timeline": "/t/empty/timeline",
+    "broken-live": "/t/weather/live",
+}
+CHART_MS_MAX = 15_000
+
+
+def visit(page: Page, site: Site, path: str) -> None:
+    site.tell("beats")
+    page.goto(site.url + path)
+    page.wait_for_selector('[data-mode="live"]')
+    if "timeline" in path:
+        page.wait_for_selector(
+            ".js-plotly-plot .xaxislayer-above", state="attached", timeout=CHART_MS_MAX
+        )
+
+
+@pytest.mark.parametrize("width", [1440, 320])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_page_is_clean_accessible_and_never_wider_than_the_screen(
+    theme: str, width: int, page: Page, site: Site, seen: Seen, tmp_path: Path
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.context.add_cookies([{"name": "sluice_theme", "value": theme, "url": site.url}])
+
+    for name, path in PAGES.items():
+        visit(page, site, path)
+        page.screenshot(path=tmp_path / f"{name}-{theme}-{width}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert problems(page) == [], name
+
+    assert seen.console == []
+    assert seen.failed == []
+
+
+def problems(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+def test_wizard_and_operation_are_accessible(page: Page, site: Site, seen: Seen) -> None:
+    page.goto(f"{site.url}/t/trips/rollback")
+    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.wait_for_selector("#id_reason")
+    assert problems(page) == []
+
+    page.goto(f"{site.url}/t/ad-requests/live")
+    page.locator(".operations .name").nth(3).click()
+    page.wait_for_selector(".run-bar")
+    assert problems(page) == []
+    assert seen.console == []
+
+
+def test_login_is_accessible_and_says_what_went_wrong(context: BrowserContext, site: Site) -> None:
+    page = context.new_page()
+    page.goto(f"{site.url}/t/ad-requests/live")
+    page.fill("#id_username", "ada")
+    page.fill("#id_password", "wrong")
+    page.get_by_role("button", name="Sign in").click()
+
+    assert page.get_by_role("alert").inner_text().startswith("Not signed in.")
+    assert problems(page) == []
+
+
+def test_viewer_sees_the_buttons_of_an_admin_and_why_they_do_nothing(
+    context: BrowserContext, site: Site, seen: Seen
+) -> None:
+    page = signed_in(context, site, seen, "vera")
+    page.goto(f"{site.url}/t/ad-requests/live")
+
+    assert page.get_by_role("button", name="Kill a writer").is_disabled()
+    assert page.get_by_text("needs the role admin; you are viewer").is_visible()
+
+
+def test_pages_work_without_scripts(browser: object, site: Site, seen: Seen) -> None:
+    context = browser.new_context(java_script_enabled=False)  # type: ignore[attr-defined]
+    page = signed_in(context, site, seen, "vera")
+    page.goto(f"{site.url}/t/ad-requests/timeline?by=writer")
+
+    page.locator(".instants a").nth(6).click()
+
+    assert "sel=" in page.url
+    assert page.locator("[data-side] .facts").is_visible()
+    assert page.get_by_role("button", name="Apply").is_visible()
+    context.close()
+
+
+def test_chromium_is_the_distributions_own() -> None:
+    assert (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )

@@ -1,0 +1,58 @@
+"""The wizard from the choice to the proof, on a table that exists; the worker's part is told by the
+test.
+"""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Seen, Site
+
+pytestmark = pytest.mark.browser
+
+
+def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> None:
+    page.goto(f"{site.url}/t/trips/rollback")
+    expect(page.get_by_text("yes, newest completed write")).to_have_count(1)
+    page.get_by_role("link", name="Plan the rollback").first.click()
+
+    page.wait_for_selector("#id_typed_name")
+    instant = page.url.rsplit("/", 1)[1]
+    files = page.locator(".files tbody tr").count()
+    page.fill("#id_typed_name", "trip")
+    page.fill("#id_reason", "loaded the wrong day")
+    page.locator("button.danger").click()
+    expect(page.locator(".problem")).to_contain_text("not the table's name")
+    expect(page.locator("#id_reason")).to_have_value("loaded the wrong day")
+
+    page.fill("#id_typed_name", "trips")
+    page.locator("button.danger").click()
+    page.wait_for_url("**/operations/*")
+    expect(page.locator(".run-words")).to_contain_text("waiting for a worker")
+    expect(page.locator(".checks")).to_contain_text("waiting")
+
+    operation = page.url.rsplit("/", 1)[1]
+    site.tell("operation", table="trips", pk=operation, state="running", progress_done=files // 2)
+    expect(page.locator(".run-words")).to_contain_text(
+        f"{files // 2} of {files} files", timeout=5_000
+    )
+    assert page.locator("progress.run-bar").get_attribute("value") == "50"
+
+    site.tell("operation", table="trips", pk=operation, state="succeeded", progress_done=files)
+    expect(page.locator(".checks")).to_contain_text("are left", timeout=5_000)
+    site.tell("roll_back", table="trips", instant=instant)
+    expect(page.locator(".checks .tone-good")).to_have_count(3, timeout=8_000)
+    assert seen.console == [
+        "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
+    ]
+
+
+def test_older_instant_names_what_has_to_go_first(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/t/trips/rollback")
+    newest = page.locator("tr", has_text="newest completed").locator("code").inner_text()
+    page.locator("tr", has_text="newer one").first.get_by_role("link").click()
+
+    expect(page.locator(".notice.tone-bad").first).to_contain_text(newest)
+    assert page.locator("button.danger").is_disabled()
+    assert page.locator("#id_reason").is_disabled()
