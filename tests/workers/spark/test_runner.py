@@ -39,8 +39,7 @@ pytestmark = pytest.mark.spark
 ROUNDS = 3
 REQUESTS = AdRequests(
     seed=7,
-    run=0,
-    started_at_ms=1_767_225_600_000,
+    run=1_767_225_600,
     rounds=ROUNDS,
     requests_per_round=20,
     pace_ms=200,
@@ -81,7 +80,7 @@ class Node:
             "kind": "demo_stream",
             "stream": stream,
             "seed": REQUESTS.seed,
-            "started_at_ms": REQUESTS.started_at_ms,
+            "run": REQUESTS.run,
             "rounds": rounds,
             "requests_per_round": REQUESTS.requests_per_round,
             "pace_s": 0.2,

@@ -24,7 +24,7 @@ from workers.spark.sources.files import FileSource
 from workers.spark.sources.source import Asked, Position
 from workers.spark.sources.streams import DemoStream
 
-RUN = AdRequests(seed=7, run=1, started_at_ms=1_767_225_600_000, rounds=12)
+RUN = AdRequests(seed=7, run=1_767_225_600, rounds=12)
 
 
 def delivered(requests: AdRequests, stream: Stream) -> list[dict[str, Any]]:
@@ -33,11 +33,11 @@ def delivered(requests: AdRequests, stream: Stream) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_round_is_the_same_whoever_makes_it_again(stream: Stream) -> None:
-    again = AdRequests(seed=7, run=1, started_at_ms=1_767_225_600_000, rounds=12)
+    again = AdRequests(seed=7, run=1_767_225_600, rounds=12)
     for number in (0, 5, 11):
         assert RUN.events(stream, number).equals(again.events(stream, number))
     assert not RUN.events(stream, 5).equals(
-        AdRequests(seed=8, run=1, started_at_ms=RUN.started_at_ms, rounds=12).events(stream, 5)
+        AdRequests(seed=8, run=RUN.run, rounds=12).events(stream, 5)
     )
 
 
@@ -104,7 +104,7 @@ def test_round_outside_the_run_is_refused() -> None:
 def test_nothing_is_lost_whatever_the_size(
     seed: int, rounds: int, requests: int, stream: Stream
 ) -> None:
-    run = AdRequests(seed=seed, run=0, started_at_ms=0, rounds=rounds, requests_per_round=requests)
+    run = AdRequests(seed=seed, run=0, rounds=rounds, requests_per_round=requests)
     keys = {row[KEY] for row in delivered(run, stream)}
     if stream == "impression":
         assert len(keys) == rounds * requests

@@ -68,8 +68,7 @@ class AdRequests:
 
     seed: int
     run: int
-    started_at_ms: int
-    """When the first request was made."""
+    """When the first request of this run was made: seconds since 1970. Also the run's name."""
     rounds: int = 40
     requests_per_round: int = 40
     pace_ms: int = 5_000
@@ -120,7 +119,7 @@ class AdRequests:
         numbers = np.arange(made * count, (made + 1) * count)
         moments = self._moments(numbers)
         shared = [
-            pa.array([f"r{self.run:02d}-{number:06d}" for number in numbers.tolist()]),
+            pa.array([f"{self.run}-{number:06d}" for number in numbers.tolist()]),
             pa.array(moments, pa.int64()).cast(_UTC),
             pa.array([REGIONS[number % len(REGIONS)] for number in numbers.tolist()]),
         ]
@@ -130,7 +129,7 @@ class AdRequests:
     def _moments(self, numbers: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Microseconds since 1970, strictly increasing with the request's number."""
         step_us = self.pace_ms * 1_000 // self.requests_per_round
-        return self.started_at_ms * 1_000 + numbers * step_us
+        return self.run * 1_000_000 + numbers * step_us
 
     def _chance(self, stream: Stream, number: int, what: str) -> np.random.Generator:
         words = ("order", "delay", "happens", "values")

@@ -11,7 +11,7 @@ from workers.errors import InvalidInput
 from workers.spark.sources.ad_requests import STREAMS, AdRequests, Stream
 from workers.spark.sources.source import Asked
 
-_YEAR_2100_MS = 4_102_444_800_000
+_YEAR_2100_S = 4_102_444_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,13 @@ class DemoStream:
 
     @classmethod
     def from_asked(cls, asked: Asked) -> DemoStream:
-        asked.only(
-            "stream", "seed", "run", "started_at_ms", "rounds", "requests_per_round", "pace_s"
-        )
+        asked.only("stream", "seed", "run", "rounds", "requests_per_round", "pace_s")
         stream = asked.text("stream")
         if stream not in STREAMS:
             raise InvalidInput("the demo has no such stream", stream=stream, known=STREAMS)
         requests = AdRequests(
             seed=asked.integer("seed", 7, least=0, most=2**31),
-            run=asked.integer("run", 0, least=0, most=99_999),
-            started_at_ms=asked.integer("started_at_ms", 0, least=0, most=_YEAR_2100_MS),
+            run=asked.integer("run", 0, least=0, most=_YEAR_2100_S),
             rounds=asked.integer("rounds", 40, least=1, most=10_000),
             requests_per_round=asked.integer("requests_per_round", 40, least=1, most=100_000),
             pace_ms=int(asked.number("pace_s", 5.0, most=3_600) * 1_000),
