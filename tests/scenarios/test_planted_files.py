@@ -166,13 +166,7 @@ def test_planted_marker_that_points_outside_deletes_nothing(
     assert table.leftovers() == []
 
 
-@pytest.mark.parametrize(
-    "dies",
-    [
-        True,
-        pytest.param(),
-    ],
-)
+@pytest.mark.parametrize("dies", [True, False])
 def test_marker_that_names_another_commits_file_does_not_delete_it(
     table: ScenarioTable, dies: bool
 ) -> None:

@@ -6,6 +6,7 @@ commit and rollback exactly one holds, and what a writer was told stays true.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,14 +241,12 @@ def test_writer_frozen_before_it_had_data_is_told_at_its_next_marker(
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def killed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, ScenarioTable]:
+def killed(request: pytest.FixtureRequest, tables_root: Path) -> dict[str, ScenarioTable]:
     """One table per named point, whose writer was killed there; all at once to save time.
 
     A writer who is to die in a rollback finds a dead one before it.
     """
-    tables = ScenarioTables(tmp_path_factory.mktemp("killed"))
+    tables = ScenarioTables(Path(tempfile.mkdtemp(dir=tables_root)))
     lakes, processes = {}, []
     for point in (*WRITE_POINTS, *ROLLBACK_POINTS):
         lake = lakes[point] = a_lake(tables, request.param)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +16,7 @@ from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from workers.markers.process import await_health, server_url, start_server, stop
 
 _SECRET = "a-secret-for-scenarios"
+_MEMORY = Path("/dev/shm")
 _PASSED = pytest.StashKey[bool]()
 
 
@@ -26,10 +30,26 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(scope="session")
+def tables_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """In memory where that can be: a commit waits for the disk a dozen times.
+
+    SLUICE_TEST_TABLES names a directory to use, and to keep, instead.
+    """
+    if kept := os.environ.get("SLUICE_TEST_TABLES"):
+        yield Path(tempfile.mkdtemp(dir=kept))
+    elif os.access(_MEMORY, os.W_OK):
+        root = Path(tempfile.mkdtemp(prefix="sluice-tests-", dir=_MEMORY))
+        yield root
+        shutil.rmtree(root, ignore_errors=True)
+    else:
+        yield tmp_path_factory.mktemp("tables")
+
+
 @pytest.fixture
-def tables(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ScenarioTables]:
+def tables(tables_root: Path, request: pytest.FixtureRequest) -> Iterator[ScenarioTables]:
     """Makes tables; what a passing test leaves of them is judged when it ends."""
-    made = ScenarioTables(tmp_path)
+    made = ScenarioTables(Path(tempfile.mkdtemp(dir=tables_root)))
     yield made
     if request.node.stash.get(_PASSED, False):
         made.judge_all()
@@ -48,14 +68,15 @@ class MarkerServerAddress:
 
 
 @pytest.fixture(scope="session")
-def marker_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MarkerServerAddress]:
-    """One real server process; every temporary directory of the session is below its root."""
-    root = tmp_path_factory.getbasetemp()
+def marker_server(
+    tables_root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MarkerServerAddress]:
+    """One real server process for all tables of the session."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    log = root / "marker-server.log"
-    pid = start_server(port=port, roots=[root], secret=_SECRET, log_path=log)
+    log = tmp_path_factory.mktemp("markers") / "server.log"
+    pid = start_server(port=port, roots=[tables_root], secret=_SECRET, log_path=log)
     assert await_health(server_url(port), 20.0) is not None, log.read_text()
     yield MarkerServerAddress(server_url(port), _SECRET)
     stop(pid, port=port)

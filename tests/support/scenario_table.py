@@ -203,7 +203,7 @@ class ScenarioWriter:
         self.table = table
         self._home = home
         self._stream = stream
-        self._options = write_options(options)
+        self.options = write_options(options)
         self._transaction: Transaction | None = None
         self._statuses: list[WriteStatus] = []
 
@@ -218,19 +218,24 @@ class ScenarioWriter:
 
     def begin(self, schema: pa.Schema, operation: Operation = "upsert") -> ScenarioWriter:
         """Start an instant and write nothing yet."""
-        client = WriteClient(self.table, self._options)
+        client = WriteClient(self.table, self.options)
         self._transaction = client.begin(schema, WriteRequest(operation, self._stream))
         self._statuses = []
         return self
 
-    def write(self, *rows: Row, schema: pa.Schema | None = None, attempt: int = 0) -> None:
+    def write(
+        self, *rows: Row, schema: pa.Schema | None = None, task: int = 0, attempt: int = 0
+    ) -> None:
         """Files for these rows, in the transaction that was begun."""
-        batch = self._home.batch(rows, schema)
-        prepared = prepare(self.transaction.context, batch)
-        task = TaskIds(attempt=attempt)
+        prepared = prepare(self.transaction.context, self._home.batch(rows, schema))
+        ids = TaskIds(partition=task, attempt=attempt)
         self._statuses += write_file_groups(
-            self.transaction.context, prepared, task, self.table.storage
+            self.transaction.context, prepared, ids, self.table.storage
         )
+
+    def forget_statuses(self) -> None:
+        """What was written so far never reported: the driver knows nothing of it."""
+        self._statuses = []
 
     def upsert(
         self, *rows: Row, schema: pa.Schema | None = None, operation: Operation = "upsert"
