@@ -1,0 +1,278 @@
+"""The one merge function against a row-by-row oracle, and the laws that every caller relies on."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support.scenario_table import schema_of
+from tests.workers.merge.oracle import KEY, ORDERING, Version, merged
+from workers.merge.merge import MergeRule, merge, merge_into
+
+SCHEMA = schema_of(
+    _hoodie_record_key=pa.string(),
+    _hoodie_commit_seqno=pa.string(),
+    ts=pa.int64(),
+    a=pa.int32(),
+    b=pa.string(),
+)
+RULES = {
+    "by event time": MergeRule(ORDERING),
+    "by commit": MergeRule(None),
+    "partial": MergeRule(ORDERING, is_partial=True),
+    "partial by commit": MergeRule(None, is_partial=True),
+}
+rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+
+
+def version(key: str, ts: int | None, a: int | None, b: str | None, seqno: str = "s") -> Version:
+    return {KEY: key, "_hoodie_commit_seqno": seqno, "ts": ts, "a": a, "b": b}
+
+
+versions_strategy = st.lists(
+    st.builds(
+        version,
+        key=st.sampled_from("kmn"),
+        ts=st.none() | st.integers(-2, 3),
+        a=st.none() | st.integers(0, 9),
+        b=st.none() | st.sampled_from("xyz"),
+        seqno=st.sampled_from("12"),
+    ),
+    max_size=14,
+)
+
+
+def table(versions: list[Version], chunks: int = 1) -> pa.Table:
+    whole = pa.Table.from_pylist(versions, schema=SCHEMA)
+    size = max(1, -(-whole.num_rows // chunks))
+    parts = [whole.slice(at, size) for at in range(0, whole.num_rows, size)]
+    return pa.concat_tables([SCHEMA.empty_table(), *parts])
+
+
+def rows(merged_table: pa.Table) -> dict[str, Version]:
+    found: list[dict[str, Any]] = merged_table.to_pylist()
+    assert len({row[KEY] for row in found}) == len(found), found
+    return {row[KEY]: row for row in found}
+
+
+def expected(versions: list[Version], rule: MergeRule) -> dict[str, Version]:
+    wanted = merged(versions, orders=rule.ordering_field is not None, is_partial=rule.is_partial)
+    if rule.is_partial:  # Meta columns are those of the newest version, whole.
+        whole = merged(versions, orders=rule.ordering_field is not None, is_partial=False)
+        for key, row in wanted.items():
+            row["_hoodie_commit_seqno"] = whole[key]["_hoodie_commit_seqno"]
+    return wanted
+
+
+@rules
+@given(versions=versions_strategy, chunks=st.integers(1, 4))
+def test_merging_is_what_the_oracle_says(
+    rule: MergeRule, versions: list[Version], chunks: int
+) -> None:
+    assert rows(merge(table(versions, chunks), rule)) == expected(versions, rule)
+
+
+@rules
+@given(versions=versions_strategy)
+def test_schema_and_the_order_of_first_appearance_stay(
+    rule: MergeRule, versions: list[Version]
+) -> None:
+    found = merge(table(versions), rule)
+
+    assert found.schema == SCHEMA
+    assert found.column(KEY).to_pylist() == list(dict.fromkeys(one[KEY] for one in versions))
+
+
+@rules
+@given(versions=versions_strategy, cut=st.integers(0, 14))
+def test_merging_into_a_base_is_merging_all_of_it(
+    rule: MergeRule, versions: list[Version], cut: int
+) -> None:
+    """A base holds one row per key; everything after it is a log, a batch or both."""
+    base, newer = merge(table(versions[:cut]), rule), table(versions[cut:])
+
+    into = rows(merge_into(base, newer, rule))
+
+    assert into == rows(merge(pa.concat_tables([base, newer]), rule))
+
+
+@pytest.mark.parametrize("rule", [RULES["by event time"], RULES["by commit"]])
+@given(versions=versions_strategy, cuts=st.lists(st.integers(0, 14), max_size=4))
+def test_any_batching_gives_the_same_rows(
+    rule: MergeRule, versions: list[Version], cuts: list[int]
+) -> None:
+    assert rows(in_batches(versions, cuts, rule)) == rows(merge(table(versions), rule))
+
+
+@given(versions=versions_strategy, cuts=st.lists(st.integers(0, 14), max_size=4))
+@example(
+    versions=[version("k", 0, 1, None), version("k", 0, None, "x"), version("k", 0, 2, None)],
+    cuts=[1, 2],
+)
+def test_any_batching_of_partial_rows_with_one_ordering_value_gives_the_same_rows(
+    versions: list[Version], cuts: list[int]
+) -> None:
+    """What three streams of one request send."""
+    rule, equal = RULES["partial"], [one | {"ts": 5} for one in versions]
+
+    assert rows(in_batches(equal, cuts, rule)) == rows(merge(table(equal), rule))
+
+
+@pytest.mark.xfail(
+    strict=True, reason="B-12: a merged row keeps one ordering value for columns of several ages"
+)
+def test_partial_rows_of_different_ages_do_not_depend_on_batches() -> None:
+    """Hudi's own bug (#8579, case H3): base (1000, 10), then (999, 11) and (1001, null)."""
+    rule = RULES["partial"]
+    base = [version("k", 1000, 10, None)]
+    updates = [version("k", 999, 11, None), version("k", 1001, None, None)]
+
+    one_batch = merge_into(table(base), merge(table(updates), rule), rule)
+    two_batches = merge_into(table(base), table(updates), rule)
+
+    assert rows(two_batches)["k"]["a"] == 10
+    assert rows(one_batch)["k"]["a"] == 10
+
+
+def in_batches(versions: list[Version], cuts: list[int], rule: MergeRule) -> pa.Table:
+    """Each batch merged by its writer, then one after the other into what stands."""
+    edges = sorted({0, len(versions), *(cut for cut in cuts if cut < len(versions))})
+    standing = SCHEMA.empty_table()
+    for start, end in itertools.pairwise(edges):
+        standing = merge_into(standing, merge(table(versions[start:end]), rule), rule)
+    return standing
+
+
+@pytest.mark.parametrize("rule", [RULES["by event time"], RULES["partial"]])
+@given(versions=versions_strategy, seed=st.integers(0, 2**16))
+def test_order_of_arrival_does_not_matter_where_no_two_orderings_of_a_key_are_equal(
+    rule: MergeRule, versions: list[Version], seed: int
+) -> None:
+    distinct = [one | {"ts": number} for number, one in enumerate(versions)]
+    shuffled = random.Random(seed).sample(distinct, len(distinct))
+
+    assert rows(merge(table(shuffled), rule)) == rows(merge(table(distinct), rule))
+
+
+@given(versions=versions_strategy, seed=st.integers(0, 2**16))
+def test_streams_with_columns_of_their_own_may_arrive_in_any_order(
+    versions: list[Version], seed: int
+) -> None:
+    """Equal ordering values tie, but no two streams write the same column."""
+    by_stream: dict[tuple[str, str], Version] = {}
+    for one in versions:
+        by_stream[one[KEY], "a"] = version(one[KEY], 1, one["a"], None)
+        by_stream[one[KEY], "b"] = version(one[KEY], 1, None, one["b"])
+    streams = list(by_stream.values())
+    shuffled = random.Random(seed).sample(streams, len(streams))
+
+    assert rows(merge(table(shuffled), RULES["partial"])) == rows(
+        merge(table(streams), RULES["partial"])
+    )
+
+
+@rules
+@given(versions=versions_strategy)
+def test_replaying_all_of_it_changes_nothing(rule: MergeRule, versions: list[Version]) -> None:
+    once = merge(table(versions), rule)
+
+    assert rows(merge(pa.concat_tables([once, once]), rule)) == rows(once)
+
+
+@rules
+@given(versions=versions_strategy)
+def test_replaying_the_last_version_changes_nothing(
+    rule: MergeRule, versions: list[Version]
+) -> None:
+    again = [*versions, *versions[-1:]]
+
+    assert rows(merge(table(again), rule)) == rows(merge(table(versions), rule))
+
+
+def test_of_equal_orderings_the_later_one_stands() -> None:
+    found = rows(
+        merge(table([version("k", 1, 1, "x"), version("k", 1, 2, None)]), RULES["by event time"])
+    )
+
+    assert found["k"]["a"] == 2
+    assert found["k"]["b"] is None
+
+
+def test_partial_null_keeps_what_stands_and_a_value_replaces_it() -> None:
+    found = rows(
+        merge(table([version("k", 1, 1, "x"), version("k", 2, 2, None)]), RULES["partial"])
+    )
+
+    assert (found["k"]["a"], found["k"]["b"], found["k"]["ts"]) == (2, "x", 2)
+
+
+def test_partial_older_value_fills_a_hole_only() -> None:
+    found = rows(
+        merge(table([version("k", 5, 1, None), version("k", 2, 2, "x")]), RULES["partial"])
+    )
+
+    assert (found["k"]["a"], found["k"]["b"], found["k"]["ts"]) == (1, "x", 5)
+
+
+def test_untouched_rows_of_a_base_are_passed_on_as_they_stand() -> None:
+    base = table([version(f"k{n}", n, n, "x") for n in range(100)])
+
+    found = merge_into(base, table([version("k7", 100, -1, "y")]), RULES["by event time"])
+
+    assert found.num_rows == 100
+    assert [row for row in found.to_pylist() if row[KEY] != "k7"] == [
+        row for row in base.to_pylist() if row[KEY] != "k7"
+    ]
+
+
+@rules
+def test_nothing_merged_is_nothing(rule: MergeRule) -> None:
+    empty = SCHEMA.empty_table()
+
+    assert merge(empty, rule).num_rows == 0
+    assert merge_into(empty, empty, rule).num_rows == 0
+    assert merge_into(table([version("k", 1, 1, "x")]), empty, rule).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (pa.string(), "2024-01-09", "2024-01-10"),
+        (pa.float64(), 1.5, 1e300),
+        (pa.timestamp("us", "UTC"), 1, 2),
+        (pa.date32(), date(2024, 1, 9), date(2024, 1, 10)),
+        (pa.decimal128(20, 2), Decimal("1.10"), Decimal("10.01")),
+        (pa.bool_(), False, True),
+        (pa.int32(), -1, 0),
+    ],
+    ids=str,
+)
+def test_ordering_values_compare_by_their_type(
+    kind: pa.DataType, low: object, high: object
+) -> None:
+    versions = pa.table(
+        {KEY: ["k"] * 3, "ts": pa.array([high, low, None], kind), "a": ["high", "low", "null"]}
+    )
+
+    assert merge(versions, MergeRule("ts")).column("a").to_pylist() == ["high"]
+    assert merge(versions.slice(1), MergeRule("ts")).column("a").to_pylist() == ["low"]
+
+
+def test_a_hundred_thousand_versions_merge_as_the_oracle_says() -> None:
+    chance = random.Random(7)
+    versions = [
+        version(f"k{chance.randrange(20_000)}", chance.randrange(5), n, None)
+        for n in range(100_000)
+    ]
+
+    found = merge(table(versions, chunks=7), RULES["by event time"])
+
+    assert rows(found) == expected(versions, RULES["by event time"])
