@@ -8,7 +8,6 @@ bigger installation can run those workers elsewhere with nothing of Django besid
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 
 from celery import Celery
 from kombu import Queue
@@ -42,7 +41,7 @@ app.conf.update(
     imports=[
         "controlplane.mirror.tasks",
         "controlplane.operations.tasks",
-        *(["workers.tasks"] if find_spec("workers.tasks") else []),
+        "workers.tasks",
     ],
     beat_schedule={
         name: {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}

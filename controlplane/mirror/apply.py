@@ -96,8 +96,11 @@ def rebuild_schemas(table: Table, opened: engine.Table) -> None:
     chain: list[tuple[str, str]] = []
     writers: dict[str, tuple[str, str, str]] = {}
     rows = (
-        InstantRecord.objects.filter(table=table, state=State.COMPLETED.value)
-        .exclude(metadata__schema_fingerprint=None)
+        InstantRecord.objects.filter(
+            table=table,
+            state=State.COMPLETED.value,
+            metadata__has_key="schema_fingerprint",
+        )
         .order_by("completed_at", "requested_at")
         .values_list(
             "requested_at", "action", "completed_at", "writer_name", "metadata__schema_fingerprint"

@@ -90,6 +90,8 @@ class MarkerRow:
     writer: str
     age_s: float
     sample: list[str]
+    is_orphan: bool
+    """Left behind by an instant that is not pending any more; the next writer sweeps it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +208,7 @@ def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[F
 
 
 def pending_markers(table: Table) -> list[MarkerRow]:
-    """Markers of instants that are not completed, oldest instant first."""
+    """Markers that wait for their instants to end, and those left behind; oldest instant first."""
     return _marker_rows(table, MarkerCount.objects.filter(table=table))
 
 
@@ -256,6 +258,11 @@ def _marker_rows(table: Table, counts: QuerySet[MarkerCount]) -> list[MarkerRow]
     writers = dict(
         HeartbeatRecord.objects.filter(table=table).values_list("instant", "writer_name")
     )
+    pending = set(
+        InstantRecord.objects.filter(table=table)
+        .exclude(state="completed")
+        .values_list("requested_at", flat=True)
+    )
     return [
         MarkerRow(
             instant=record.instant,
@@ -264,6 +271,7 @@ def _marker_rows(table: Table, counts: QuerySet[MarkerCount]) -> list[MarkerRow]
             writer=writers.get(record.instant, ""),
             age_s=(now_ms - parse_instant(record.instant)) / 1000,
             sample=[str(name) for name in record.sample],
+            is_orphan=record.instant not in pending,
         )
         for record in counts.order_by("instant", "kind")
     ]

@@ -63,8 +63,8 @@ INSTALLED_APPS = [
     "controlplane.writers",
     "controlplane.operations",
     "controlplane.api",
-    *(["controlplane.node"] if (BASE_DIR / "controlplane/node/management").is_dir() else []),
-    *(["web"] if (BASE_DIR / "web/urls.py").is_file() else []),
+    "controlplane.node",
+    "web",
 ]
 
 MIDDLEWARE = [

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
+from rest_framework.throttling import ScopedRateThrottle
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.sync import sync_table
@@ -108,6 +109,19 @@ def test_a_rollback_from_plan_to_request(client: Client, admin: User, lake: Lake
     assert [first.status_code, again.status_code] == [202, 202]
     assert first.json()["row"]["id"] == again.json()["row"]["id"]
     assert Operation.objects.count() == 1
+
+
+def test_rollbacks_are_asked_for_at_a_human_pace(
+    client: Client, admin: User, synced: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScopedRateThrottle, "THROTTLE_RATES", {"rollback": "5/min"})
+    client.force_login(admin)
+
+    answers = [post(client, "/api/v1/tables/trips/rollbacks/", {}) for _ in range(6)]
+
+    assert [answer.status_code for answer in answers] == [400] * 5 + [429]
+    assert answers[-1].json()["code"] == "throttled"
+    assert int(answers[-1].headers["Retry-After"]) > 0
 
 
 def test_a_void_plan_is_a_conflict(client: Client, admin: User, lake: Lake) -> None:

@@ -88,6 +88,18 @@ def test_a_pending_write_shows_its_writer_heartbeat_and_markers(lake: Lake) -> N
     assert (markers.instant, markers.count, markers.writer) == (write.instant, 1, "slow")
 
 
+def test_markers_that_nobody_waits_for_are_told_apart(lake: Lake) -> None:
+    write = lake.begin(OSLO)
+    lake.table.storage.put(
+        ".hoodie/.temp/20260101000000000/a_1-0-1_20260101000000000.parquet.marker.CREATE", b""
+    )
+
+    sync_table(lake.row)
+
+    found = {row.instant: row.is_orphan for row in pending_markers(lake.row)}
+    assert found == {"20260101000000000": True, write.instant: False}
+
+
 def test_after_the_commit_the_writer_is_gone_and_no_marker_is_left(lake: Lake) -> None:
     write = lake.begin(OSLO, writer="slow")
     sync_table(lake.row)
