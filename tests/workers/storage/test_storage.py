@@ -1,0 +1,229 @@
+"""What every storage owes the engine, run over each one there is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.support.crash_ports import StillClock
+from tests.support.memory_storage import MemoryStorage
+from workers.errors import InvalidInput, NotFound
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
+
+STORAGES: dict[str, Callable[[Path], Storage]] = {
+    "directory": lambda root: LocalStorage(root / "table"),
+    "memory": lambda root: MemoryStorage(StillClock()),
+}
+Answer = TypeVar("Answer")
+WAYS_OUT = ["../x", "a/../../x", "/etc/x", "a//b", "./a", "a/.", "a\\b", "a\x00b"]
+
+
+@pytest.fixture(params=STORAGES)
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return STORAGES[request.param](tmp_path)
+
+
+def test_what_was_put_is_read(storage: Storage) -> None:
+    storage.put("a/b/c.txt", b"one")
+    storage.put("a/b/c.txt", b"two")
+
+    assert storage.read("a/b/c.txt") == b"two"
+
+
+def test_absent_files_are_not_found(storage: Storage) -> None:
+    for read in (storage.read, storage.read_tagged, storage.open_data):
+        with pytest.raises(NotFound):
+            read("a/b")
+    assert storage.info("a/b") is None
+    assert storage.list_files("a") == []
+    assert storage.list_directories("a") == []
+    assert storage.list_tree("a") == []
+
+
+def test_a_file_is_no_directory(storage: Storage) -> None:
+    storage.put("a", b"x")
+
+    assert storage.list_files("a") == []
+    assert storage.info("a/b") is None
+    with pytest.raises(NotFound):
+        storage.read("a/b")
+
+
+def test_put_if_absent_keeps_the_first(storage: Storage) -> None:
+    assert storage.put_if_absent("a/x", b"first")
+    assert not storage.put_if_absent("a/x", b"second")
+
+    assert storage.read("a/x") == b"first"
+
+
+def test_empty_content_is_content(storage: Storage) -> None:
+    assert storage.put_if_absent("a/x", b"")
+    assert not storage.put_if_absent("a/x", b"y")
+
+    info = storage.info("a/x")
+    assert info is not None
+    assert info.size == 0
+
+
+def test_replace_needs_the_tag_of_what_stands(storage: Storage) -> None:
+    storage.put("x", b"one")
+    tag = storage.read_tagged("x").tag
+
+    renewed = storage.replace_if_match("x", b"two", tag)
+
+    assert renewed is not None
+    assert storage.read_tagged("x").tag == renewed
+    assert storage.replace_if_match("x", b"three", tag) is None
+    assert storage.read("x") == b"two"
+
+
+def test_replace_of_nothing_is_refused(storage: Storage) -> None:
+    assert storage.replace_if_match("x", b"two", "tag") is None
+    assert storage.info("x") is None
+
+
+def test_append_adds_at_the_end(storage: Storage) -> None:
+    storage.append("a/x", b"one,")
+    storage.append("a/x", b"two")
+
+    assert storage.read("a/x") == b"one,two"
+
+
+def test_data_file_is_written_once(storage: Storage) -> None:
+    with storage.create_data("p/f.parquet") as stream:
+        stream.write(b"rows")
+
+    with pytest.raises(InvalidInput), storage.create_data("p/f.parquet"):
+        pass
+
+    with storage.open_data("p/f.parquet") as stream:
+        stream.seek(2)
+        assert stream.read() == b"ws"
+
+
+def test_listing_is_sorted_and_one_level_deep(storage: Storage) -> None:
+    for path in ("d/b", "d/a", "d/sub/c", "d/sub/deep/e", "other/x"):
+        storage.put(path, path.encode())
+
+    assert [info.path for info in storage.list_files("d")] == ["d/a", "d/b"]
+    assert [info.size for info in storage.list_files("d")] == [3, 3]
+    assert storage.list_directories("d") == ["d/sub"]
+    assert storage.list_directories("") == ["d", "other"]
+    tree = [info.path for info in storage.list_tree("d")]
+    assert tree == ["d/a", "d/b", "d/sub/c", "d/sub/deep/e"]
+
+
+def test_deleting_what_is_absent_succeeds(storage: Storage) -> None:
+    storage.put("a/x", b"1")
+
+    for _ in range(2):
+        storage.delete("a/x")
+        storage.delete_tree("a")
+        storage.delete("never/was")
+
+    assert storage.list_tree("") == []
+
+
+def test_delete_tree_takes_only_that_tree(storage: Storage) -> None:
+    for path in ("a/x", "a/b/y", "ab/z"):
+        storage.put(path, b"1")
+
+    storage.delete_tree("a")
+
+    assert [info.path for info in storage.list_tree("")] == ["ab/z"]
+
+
+@pytest.mark.parametrize("path", WAYS_OUT)
+def test_no_path_leads_out_of_the_table(storage: Storage, path: str) -> None:
+    with pytest.raises(InvalidInput):
+        storage.put(path, b"x")
+    with pytest.raises(InvalidInput):
+        storage.read(path)
+
+
+# ---- promises of the directory alone
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(tmp_path / "table")
+
+
+@pytest.mark.parametrize("path", WAYS_OUT)
+def test_nothing_outside_a_directory_is_deleted(directory: LocalStorage, path: str) -> None:
+    for delete in (directory.delete, directory.delete_tree):
+        with pytest.raises(InvalidInput):
+            delete(path)
+
+
+def test_the_whole_table_is_never_deleted(directory: LocalStorage) -> None:
+    directory.put("x", b"1")
+
+    with pytest.raises(InvalidInput):
+        directory.delete_tree("")
+
+    assert directory.read("x") == b"1"
+
+
+def test_of_many_threads_one_creates(directory: LocalStorage) -> None:
+    for path in (f"d/{number}" for number in range(30)):
+        won = together([partial(directory.put_if_absent, path, bytes([n])) for n in range(8)])
+
+        assert won.count(True) == 1
+        assert directory.read(path) == bytes([won.index(True)])
+
+
+def test_of_many_threads_one_replaces(directory: LocalStorage) -> None:
+    directory.put("x", b"start")
+    for turn in range(30):
+        replace = partial(directory.replace_if_match, "x", tag=directory.read_tagged("x").tag)
+
+        tags = together([partial(replace, content=bytes([turn, n])) for n in range(8)])
+
+        assert sum(tag is not None for tag in tags) == 1
+
+
+def test_reader_of_a_replaced_file_sees_one_version_whole(directory: LocalStorage) -> None:
+    versions = [bytes([letter]) * 50_000 for letter in b"ab"]
+    directory.put("x", versions[0])
+    stop = threading.Event()
+
+    def replace() -> None:
+        for number in range(400):
+            directory.put("x", versions[number % 2])
+        stop.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(replace)
+        while not stop.is_set():
+            assert directory.read("x") in versions
+        writing.result()
+
+
+def test_temporary_and_lock_files_are_nobodys_business(
+    directory: LocalStorage, tmp_path: Path
+) -> None:
+    directory.put("d/x", b"1")
+    directory.replace_if_match("d/x", b"2", directory.read_tagged("d/x").tag)
+    (tmp_path / "table" / "d" / ".sluice-tmp-abc").write_bytes(b"half")
+
+    assert [info.path for info in directory.list_tree("")] == ["d/x"]
+
+
+def together(actions: Sequence[Callable[[], Answer]]) -> list[Answer]:
+    """All at once, one thread each; the answers in order."""
+    barrier = threading.Barrier(len(actions))
+
+    def at_once(action: Callable[[], Answer]) -> Answer:
+        barrier.wait()
+        return action()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(at_once, actions))
