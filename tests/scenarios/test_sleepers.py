@@ -55,7 +55,6 @@ def an_admin(table: ScenarioTable, instant: str) -> RollbackRequest:
     return RollbackRequest(instant, by="admin", reason="test", is_forced=True)
 
 
-@pytest.mark.xfail(strict=True, reason="B-9: the undone commit is on the timeline again")
 def test_publisher_who_wakes_after_his_commit_was_undone_does_not_bring_it_back(
     table: ScenarioTable,
 ) -> None:
@@ -104,7 +103,6 @@ def test_validator_who_wakes_after_a_rival_committed_sees_the_rival(table: Scena
     assert table.leftovers() == []
 
 
-@pytest.mark.xfail(strict=True, reason="B-11: it is undone below the builder's commit")
 def test_admin_who_wakes_when_others_built_on_the_commit_does_not_undo_it(
     table: ScenarioTable,
 ) -> None:
@@ -202,7 +200,6 @@ def test_task_that_wakes_after_its_writer_was_rolled_back_leaves_no_file(
     assert table.orphan_files() == []
 
 
-@pytest.mark.xfail(strict=True, reason="B-10: nobody lists partitions for late files yet")
 def test_late_file_of_a_task_whose_writer_never_came_back_goes_with_a_later_sweep(
     table: ScenarioTable,
 ) -> None:

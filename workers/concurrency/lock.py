@@ -154,6 +154,15 @@ class Lease:
     def epoch(self) -> int:
         return self._state.epoch
 
+    def completes(self, what: str) -> None:
+        """Say what is about to be decided under this lease, when that is known only now.
+
+        Raises LeaseLost.
+        """
+        head, _, _ = self._state.owner.rpartition("/")
+        self._replace(LockState(False, self._state.valid_until_ms, f"{head}/{what}"))
+        self.confirm()
+
     def confirm(self) -> None:
         """Raises LeaseLost when the lock may be somebody else's by now."""
         now_ms = self._ports.clock.now_ms()

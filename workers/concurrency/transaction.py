@@ -75,16 +75,21 @@ def table_lock(table: Table, options: WriteOptions) -> TableLock:
     )
 
 
-def fence_sleeper(table: Table, instant: InstantTime) -> None:
-    """The former holder let its lease run out while completing `instant`: it must not decide any
-    more.
+def fence_sleeper(table: Table, completing: str) -> None:
+    """The former holder let its lease run out while deciding: it must not decide any more.
+
+    `completing` is the instant that it was completing, or `<target>+<rollback>` for an undo.
     """
+    target, _, by = completing.partition("+")
+    if by:
+        decisions.fence_undo(table.storage, target, by=by)
+        return
     decision = RollbackDecision(
         by=TAKEOVER,
         nonce=table.ports.ids.token(),
         reason="the writer held the table lock past its lease",
     )
-    decisions.decide(table.storage, instant, decision)
+    decisions.decide(table.storage, target, decision)
 
 
 def settled_timeline(table: Table) -> Timeline:

@@ -20,9 +20,11 @@ from workers.markers.store import delete_markers, pending_marker_instants
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
 from workers.table.table import Table
-from workers.timeline import decisions
-from workers.timeline.decisions import CommitDecision
+from workers.table.view import FileSystemView
+from workers.timeline import decisions, transitions
+from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
+from workers.timeline.timeline import Timeline
 
 BY = "failed-writes"
 _log = logging.getLogger(__name__)
@@ -94,7 +96,9 @@ def _sweep(table: Table) -> None:
     beats = {beat.instant: beat for beat in read_heartbeats(storage)}
     marked = pending_marker_instants(storage)
     waiting = decisions.waiting_metadata(storage)
-    pending = {instant.requested_at for instant in table.timeline().pending()}
+    timeline = table.timeline()
+    pending = {instant.requested_at for instant in timeline.pending()}
+    _unpublish_undone(table, timeline)
     for instant, beat in beats.items():
         if instant not in pending and beat.is_expired(now_ms):
             storage.delete(heartbeats.path_of(instant))
@@ -105,6 +109,40 @@ def _sweep(table: Table) -> None:
     for file in waiting:
         if _instant_of(file) not in pending:
             storage.delete(file.path)
+
+
+def _unpublish_undone(table: Table, timeline: Timeline) -> None:
+    """A writer that slept through its own undoing may have published it again."""
+    for requested_at in decisions.undone_instants(table.storage):
+        instant = timeline.find(requested_at)
+        if instant is None or not instant.is_completed:
+            continue
+        by = decisions.undone_by(table.storage, requested_at)
+        standing = timeline.find(by) if by else None
+        if by is not None and (standing is None or standing.is_completed):
+            transitions.unpublish(table.storage, instant)
+            transitions.discard(table.storage, requested_at, instant.action)
+
+
+def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
+    """Delete what tasks of rolled-back writers wrote after the rollback had looked (bug D11).
+
+    Only files whose instant was decided to go: anything else may be a live writer's.
+    """
+    pending = {instant.requested_at for instant in view.timeline.pending()}
+    gone: dict[InstantTime, bool] = {}
+    deleted = []
+    for instant, path in view.uncommitted:
+        if instant not in gone:
+            decision = decisions.read(table.storage, instant)
+            is_decided = isinstance(decision, RollbackDecision)
+            gone[instant] = instant not in pending and (
+                is_decided or decisions.is_undone(table.storage, instant)
+            )
+        if gone[instant]:
+            table.storage.delete(path)
+            deleted.append(path)
+    return deleted
 
 
 def _instant_of(file: FileInfo) -> InstantTime:

@@ -19,7 +19,7 @@ from workers.clock import InstantTime, next_instant
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
-from workers.errors import InstantRolledBack, NotFound, PlanChanged, RollbackRefused
+from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
 from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
 from workers.table.table import Table
@@ -126,9 +126,13 @@ def _prepare(
         plan_file = _plan_file(table, target)
         content = plan_file.encode(table.storage.location)
         asked = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
+        if target.is_completed:
+            lease.completes(f"{request.target}+{requested_at}")
         lease.confirm()
         if by is None and not _decide(table, target, requested_at, request):
             transitions.discard(table.storage, requested_at, Action.ROLLBACK)
+            if target.is_completed:
+                raise LeaseLost("the table lock ran out before the undo", instant=request.target)
             return RollbackOutcome(request.target, None, is_committed=True)
         stop_points.reach("rollback_after_decision", writer=request.by)
         transitions.start(table.storage, asked)

@@ -34,6 +34,8 @@ class FileSystemView:
     timeline: Timeline
     slices: tuple[FileSlice, ...]
     """The latest slice of each file group, sorted by partition and file id."""
+    uncommitted: tuple[tuple[InstantTime, str], ...] = ()
+    """(instant, path) of files that do not count: pending writers', or left behind."""
 
     @classmethod
     def load(
@@ -52,7 +54,7 @@ class FileSystemView:
             for (partition, file_id), files in sorted(groups.items())
             if (partition, file_id) not in replaced
         ]
-        return cls(table, timeline, tuple(slices))
+        return cls(table, timeline, tuple(slices), tuple(visible.uncommitted))
 
 
 class _Visible:
@@ -66,6 +68,7 @@ class _Visible:
             one.requested_at: one for one in timeline.completed() if self._is_in_time(one)
         }
         self._log_by_base = table.config.timeline_layout == 1
+        self.uncommitted: list[tuple[InstantTime, str]] = []
 
     def _is_in_time(self, instant: Instant) -> bool:
         return self._as_of is None or (instant.completed_at or "") <= self._as_of
@@ -80,19 +83,22 @@ class _Visible:
     def collect(
         self, groups: dict[_GroupKey, _GroupFiles], partition: str, path: str, name: str
     ) -> None:
-        if base := parse_base_file(name):
-            if self._completed_at(base.instant) is not None:
-                groups.setdefault((partition, base.file_id), _GroupFiles()).bases[base.instant] = (
-                    path
-                )
-        elif (log := parse_log_file(name)) and not log.is_cdc:
+        base, log = parse_base_file(name), parse_log_file(name)
+        if base is not None:
+            if self._completed_at(base.instant) is None:
+                self.uncommitted.append((base.instant, path))
+                return
+            group = groups.setdefault((partition, base.file_id), _GroupFiles())
+            group.bases[base.instant] = path
+        elif log is not None and not log.is_cdc:
             # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on
             # reading.
             completed_at = log.instant if self._log_by_base else self._completed_at(log.instant)
-            if completed_at is not None:
-                groups.setdefault((partition, log.file_id), _GroupFiles()).logs.append(
-                    (completed_at, log, path)
-                )
+            if completed_at is None:
+                self.uncommitted.append((log.instant, path))
+                return
+            group = groups.setdefault((partition, log.file_id), _GroupFiles())
+            group.logs.append((completed_at, log, path))
 
     def replaced_groups(self) -> set[_GroupKey]:
         replaced: set[_GroupKey] = set()

@@ -17,6 +17,7 @@ from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
 
 DIRECTORY = ".hoodie/.sluice/decision"
+_UNDO = "undo"
 _METADATA_DIRECTORY = ".hoodie/.sluice/metadata"
 
 
@@ -68,19 +69,50 @@ def metadata_path(instant: InstantTime, nonce: str) -> str:
 
 
 def is_undone(storage: Storage, instant: InstantTime) -> bool:
-    return storage.info(f"{path_of(instant)}.undo") is not None
-
-
-def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str) -> bool:
-    content = json.dumps({"by": by, "reason": reason}).encode()
-    return put_if_absent_known(storage, f"{path_of(instant)}.undo", content)
+    return undone_by(storage, instant) is not None
 
 
 def undone_by(storage: Storage, instant: InstantTime) -> InstantTime | None:
+    """The rollback instant that took a committed instant back; None when none did."""
     try:
-        return str(json.loads(storage.read(f"{path_of(instant)}.undo"))["by"])
+        by = str(json.loads(storage.read(_undo_pointer(instant)))["by"])
+        verdict = json.loads(storage.read(_undo_verdict(instant, by)))
     except NotFound:
         return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedTable("undo object is damaged", instant=instant) from error
+    return by if verdict.get("outcome") == _UNDO else None
+
+
+def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str) -> bool:
+    """Decide that `instant`, which had been committed, is taken back in the name of `by`.
+
+    Under the table lock, whose owner text names both. False when the lease ran out meanwhile and
+    the next holder fenced this undo first.
+    """
+    storage.put(_undo_pointer(instant), json.dumps({"by": by}).encode())
+    verdict = json.dumps({"outcome": _UNDO, "reason": reason}).encode()
+    return put_if_absent_known(storage, _undo_verdict(instant, by), verdict)
+
+
+def fence_undo(storage: Storage, instant: InstantTime, *, by: InstantTime) -> None:
+    """Whoever held the lock to undo `instant` in the name of `by` must not do so any more."""
+    verdict = json.dumps({"outcome": "void"}).encode()
+    put_if_absent_known(storage, _undo_verdict(instant, by), verdict)
+
+
+def undone_instants(storage: Storage) -> list[InstantTime]:
+    """Instants for which an undo was at least begun."""
+    names = [file.name for file in storage.list_files(DIRECTORY)]
+    return [name.removesuffix(".undo") for name in names if name.endswith(".undo")]
+
+
+def _undo_pointer(instant: InstantTime) -> str:
+    return f"{path_of(instant)}.undo"
+
+
+def _undo_verdict(instant: InstantTime, by: InstantTime) -> str:
+    return f"{path_of(instant)}.undo.{by}"
 
 
 def decided_instants(storage: Storage) -> list[InstantTime]:

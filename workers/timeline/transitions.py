@@ -111,6 +111,9 @@ def _publish(
     if decisions.is_undone(storage, requested_at):  # Taken back while this writer was asleep.
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
     storage.put_if_absent(_LAYOUT.path(done), content)
+    if decisions.is_undone(storage, requested_at):  # Or while it slept between looking and putting.
+        unpublish(storage, done)
+        raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
     storage.delete(decisions.metadata_path(requested_at, decision.nonce))
     return done
 

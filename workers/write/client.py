@@ -28,7 +28,7 @@ from workers.files.names import bucket_of
 from workers.markers.base import MarkerSettings
 from workers.markers.store import delete_markers
 from workers.markers.tokens import mint_token
-from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
@@ -122,6 +122,8 @@ class Transaction:
         present = set(batch_schema.names)
         is_narrow = table.config.is_partial_update
         columns = [name for name in schema.field_names if not is_narrow or name in present]
+        view = FileSystemView.load(table, timeline=self._started.timeline)
+        delete_late_files(table, view)
         self.context = WriteContext(
             location=table.storage.location,
             instant=self._instant,
@@ -129,7 +131,7 @@ class Transaction:
             config=table.config,
             schema_json=schema.avro_json,
             columns=tuple(columns),
-            slices=_slices(table, self._started),
+            slices=_slices(table, view),
             markers=self._marker_settings(),
             writer=self._writer,
             appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
@@ -276,8 +278,7 @@ def _writer_schema(
     )
 
 
-def _slices(table: Table, started: Started) -> dict[tuple[str, int], FileSlice]:
-    view = FileSystemView.load(table, timeline=started.timeline)
+def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     found: dict[tuple[str, int], FileSlice] = {}
     for one in view.slices:
         bucket = bucket_of(one.file_id)
