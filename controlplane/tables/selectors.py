@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.apps import apps
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
-from django.db.models import Count, Max, Q
+from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from controlplane.tables.access import Permission, may
@@ -14,6 +15,7 @@ from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
 DATA_ACTIONS = ("commit", "deltacommit", "replacecommit")
+PENDING = ("requested", "inflight")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,50 +42,33 @@ def tables_overview(
     if not may(user, Permission.VIEW):
         return []
     at = now or timezone.now()
-    commits = dict(
-        Table.objects.annotate(
-            last=Max(
-                "instants__completed_at",
-                filter=Q(instants__action__in=DATA_ACTIONS, instants__state="completed"),
-            )
-        ).values_list("pk", "last")
-    )
-    pending = dict(
-        Table.objects.annotate(
-            open=Count(
-                "instants", filter=~Q(instants__state="completed") & Q(instants__id__isnull=False)
-            )
-        ).values_list("pk", "open")
-    )
-    conflicts = dict(
-        Table.objects.annotate(
-            recent=Count("conflicts", filter=Q(conflicts__decided_at__gte=at - timedelta(days=1)))
-        ).values_list("pk", "recent")
-    )
+    pending = _counts(Q(instants__state__in=PENDING), "instants")
+    conflicts = _counts(Q(conflicts__decided_at__gte=at - timedelta(days=1)), "conflicts")
     return [
         TableRow(
             slug=table.slug,
             name=table.name,
             table_type=table.table_type,
             location=table.location,
-            last_commit_at=commits.get(table.pk),
-            last_commit_age_s=instant_age_s(commits.get(table.pk), at),
+            last_commit_at=table.last_commit_at,
+            last_commit_age_s=instant_age_s(table.last_commit_at, at),
             active_writers=_active_writers(table, at),
             conflicts_24h=conflicts.get(table.pk, 0),
             pending_instants=pending.get(table.pk, 0),
             sync_age_s=None if table.synced_at is None else (at - table.synced_at).total_seconds(),
             sync_error=table.sync_error,
         )
-        for table in Table.objects.prefetch_related("heartbeats")
+        for table in Table.objects.annotate(last_commit_at=_last_commit()).prefetch_related(
+            "heartbeats"
+        )
     ]
 
 
 def table_row(table: Table, *, now: datetime | None = None) -> TableRow:
     """The same figures for one table."""
     at = now or timezone.now()
-    last = table.instants.filter(action__in=DATA_ACTIONS, state="completed").aggregate(
-        last=Max("completed_at")
-    )["last"]
+    commits = table.instants.filter(action__in=DATA_ACTIONS, state="completed")
+    last = commits.order_by("-completed_at").values_list("completed_at", flat=True).first()
     return TableRow(
         slug=table.slug,
         name=table.name,
@@ -93,10 +78,23 @@ def table_row(table: Table, *, now: datetime | None = None) -> TableRow:
         last_commit_age_s=instant_age_s(last, at),
         active_writers=_active_writers(table, at),
         conflicts_24h=table.conflicts.filter(decided_at__gte=at - timedelta(days=1)).count(),
-        pending_instants=table.instants.exclude(state="completed").count(),
+        pending_instants=table.instants.filter(state__in=PENDING).count(),
         sync_age_s=None if table.synced_at is None else (at - table.synced_at).total_seconds(),
         sync_error=table.sync_error,
     )
+
+
+def _last_commit() -> Subquery:
+    """Reads one index entry per table. The mirror lies above, so its model is asked for by name."""
+    instants = apps.get_model("mirror", "InstantRecord")._default_manager
+    newest = instants.filter(table=OuterRef("pk"), action__in=DATA_ACTIONS, state="completed")
+    return Subquery(newest.order_by("-completed_at").values("completed_at")[:1])
+
+
+def _counts(condition: Q, relation: str) -> dict[int, int]:
+    """How many related rows fulfil the condition, per table that has any."""
+    found = Table.objects.filter(condition).order_by().values("pk").annotate(n=Count(relation))
+    return dict(found.values_list("pk", "n"))
 
 
 def instant_age_s(instant: InstantTime | None, now: datetime) -> float | None:
