@@ -306,7 +306,6 @@ def _layout(
         "showlegend": False,
         "hovermode": "closest",
         "dragmode": "zoom",
-        "uirevision": "timeline",
         "xaxis": {
             "type": "date",
             "range": [_utc(since_ms), _utc(until_ms)],

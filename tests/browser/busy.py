@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.mirror.models import (
@@ -40,11 +38,10 @@ def ms(moment: datetime) -> int:
 
 
 def busy_table(now: datetime, admin: User) -> Table:
-    root = Path(settings.SLUICE_TABLE_ROOTS[0])
     table = Table.objects.create(
         slug="ad-requests",
         name="ad-requests",
-        location=str(root / "ad-requests"),
+        location="/srv/lake/ad-requests",
         table_type="MERGE_ON_READ",
         table_version=9,
         record_key="request_id",

@@ -84,6 +84,18 @@ def test_zoom_goes_into_the_address_and_the_table_follows(timeline: Page) -> Non
 
     timeline.reload()
     expect(timeline.locator("[data-summary]")).not_to_have_text(whole)
+    timeline.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=15_000)
+    zoomed = timeline.locator(".xtick text").all_text_contents()
+
+    timeline.mouse.dblclick(plot["x"] + plot["width"] / 2, plot["y"] + 20)
+
+    expect(timeline.locator("[data-summary]")).to_have_text(whole, timeout=8_000)
+    assert "from=" not in timeline.url
+    timeline.wait_for_function(
+        "before => [...document.querySelectorAll('.xtick text')].map(it => it.textContent)"
+        ".join() !== before",
+        arg=",".join(zoomed),
+    )
 
 
 def test_new_commit_is_drawn_into_a_window_that_follows_the_clock(

@@ -121,6 +121,8 @@ def _file_words(proof: RollbackProof) -> str:
 
 
 def _row_words(proof: RollbackProof) -> str:
+    if not proof.is_off_timeline or proof.files_left != ():
+        return "follows from the two checks above"
     what = (
         "what it wrote is" if proof.rows_written is None else f"its {proof.rows_written:,} rows are"
     )

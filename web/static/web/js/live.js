@@ -43,7 +43,7 @@ async function refresh(part, { force = false } = {}) {
   let ok = false;
   try {
     const query = part.element.hasAttribute("data-with-query") ? location.search : "";
-    const answer = await fetch(part.element.dataset.src + query, { headers: { "X-Sluice-Fragment": part.name } });
+    const answer = await fetch(part.element.dataset.src + query);
     if (answer.redirected) return location.reload();
     if (answer.ok) {
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
@@ -51,6 +51,7 @@ async function refresh(part, { force = false } = {}) {
       answeredAt = now();
       ok = true;
     }
+    old(part, !answer.ok);
   } catch {
     ok = false;
   }
@@ -61,6 +62,13 @@ async function refresh(part, { force = false } = {}) {
     setTimeout(() => refresh(part), 200);
   }
   return ok;
+}
+
+// The last good state stays, greyed, when a fragment fails while the stream is well.
+function old(part, isOld) {
+  part.element.toggleAttribute("data-old", isOld);
+  if (isOld) warn(`Some of this page could not be refreshed. What is grey may be old; it is tried again.`);
+  else if (mode === "live" && banner && !parts.some((one) => one.element.hasAttribute("data-old"))) banner.hidden = true;
 }
 
 const refreshAll = async () => (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
@@ -166,27 +174,13 @@ function say(text) {
   voice.textContent = text;
 }
 
-// Ages go on by themselves; the server's word replaces them when it comes.
-
-function age(seconds) {
-  const total = Math.max(0, Math.floor(seconds));
-  for (const [unit, size, smaller, part] of [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]]) {
-    if (total < size) continue;
-    const rest = Math.floor((total % size) / part);
-    return `${Math.floor(total / size)} ${unit}${rest ? ` ${rest} ${smaller}` : ""}`;
-  }
-  return `${total} s`;
+// Ages and heartbeats are `ticks.js`'s; a paused page stands still altogether.
+function tick() {
+  if (mode !== "paused") document.dispatchEvent(new CustomEvent("sluice:tick", { detail: now() }));
 }
 
 function setText(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
-}
-
-function tick() {
-  if (mode === "paused") return;
-  const at = now();
-  for (const element of document.querySelectorAll("[data-ago]")) setText(element, age((at - element.dataset.ago) / 1000));
-  document.dispatchEvent(new CustomEvent("sluice:tick", { detail: at }));
 }
 
 // The stream
@@ -223,7 +217,7 @@ function show(next) {
     toggle.setAttribute("aria-pressed", String(next === "paused"));
   }
   setText(word, { live: "Live", stale: "Polling", off: "Connecting", paused: missed ? `Paused, ${missed} behind` : "Paused" }[next]);
-  if (banner && next !== "stale") banner.hidden = true;
+  if (banner && next !== "stale" && !parts.some((part) => part.element.hasAttribute("data-old"))) banner.hidden = true;
 }
 
 function warn(text) {
@@ -244,12 +238,13 @@ async function watch() {
       document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
       if (mode !== "stale") return;
       warn(ok
-        ? `No live events for ${age((Date.now() - heardAt) / 1000)}. This page asks every 5 seconds instead.`
+        ? `No live events for ${Math.round((Date.now() - heardAt) / 1000)} s. This page asks every 5 seconds instead.`
         : `The server does not answer. What you see is from ${new Date(answeredAt).toISOString().slice(11, 19)} UTC; trying again.`);
     }
     return;
   }
-  parts.filter((part) => part.everyMs && Date.now() - part.at > part.everyMs).forEach((part) => refresh(part));
+  const isDue = (part) => Date.now() - part.at > (part.element.hasAttribute("data-old") ? POLL_MS : part.everyMs || Infinity);
+  parts.filter(isDue).forEach((part) => refresh(part));
 }
 
 function pause() {

@@ -38,6 +38,8 @@ function themed({ data, layout }) {
     layout: {
       ...layout,
       autosize: true,
+      // What a person zoomed to belongs to one address and ends with it.
+      uirevision: params().toString().replace(/&?sel=\d+/, ""),
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: css("--font"), size: 12, color: ink },
@@ -68,7 +70,10 @@ async function fetchFigure() {
   try {
     const answer = await fetch(page.dataset.figureSrc + location.search, { signal: mine.signal });
     if (answer.redirected) return location.reload();
-    if (!answer.ok) return;
+    if (!answer.ok) {
+      summary.textContent = "could not be drawn again; what you see is older";
+      return;
+    }
     const fresh = await answer.json();
     figure = fresh.figure;
     summary.textContent = fresh.summary;

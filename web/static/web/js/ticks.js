@@ -1,4 +1,4 @@
-// Heartbeats: the strip of each writer moves with the clock, one mark for each beat, until the server knows better.
+// What moves with the clock between two answers of the server: ages, and the heartbeat strip of each writer.
 
 const STRIP = 300;
 const BEATS_MAX = 60;
@@ -65,5 +65,6 @@ function setText(element, text) {
 }
 
 document.addEventListener("sluice:tick", (event) => {
+  for (const element of document.querySelectorAll("[data-ago]")) setText(element, age((event.detail - element.dataset.ago) / 1000));
   for (const element of document.querySelectorAll("[data-beat]")) beat(element, event.detail);
 });
