@@ -1,0 +1,263 @@
+"""The table lock: one holder, a lease that ends, and a successor who fences the one before."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.clocks import ManualClock, MortalScheduler, SkewedClock
+from tests.support.watched_storage import At, WatchedStorage, fails
+from workers.clock import Clock, SystemClock
+from workers.concurrency.lock import DRIFT_MS, LOCK_PATH, LockState, TableLock, read_lock
+from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
+from workers.ports import Ports, RandomIds
+from workers.storage.local import LocalStorage
+
+INSTANT = "20240101000000000"
+LEASE_MS = 30_000
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(tmp_path / "table")
+
+
+class Client:
+    """Somebody with a clock of his own who wants the lock."""
+
+    def __init__(
+        self, storage: LocalStorage, clock: Clock | None = None, *, wait_ms: int = 0
+    ) -> None:
+        self.fenced: list[str] = []
+        self.scheduler = MortalScheduler()
+        self.lock = TableLock(
+            storage,
+            Ports(clock or SystemClock(), RandomIds(), self.scheduler),
+            on_takeover=self.fenced.append,
+            lease_s=LEASE_MS / 1000,
+            renew_s=0.1,
+            wait_ms=wait_ms,
+        )
+
+
+def standing(storage: LocalStorage) -> LockState:
+    state = read_lock(storage)
+    assert state is not None
+    return state
+
+
+def test_second_client_waits_in_vain_while_the_first_holds_it(storage: LocalStorage) -> None:
+    second = Client(storage)
+
+    with Client(storage).lock.held(), pytest.raises(LockTimeout, match="holder=sluice/1/"):
+        second.lock.held().__enter__()
+
+    with second.lock.held() as lease:
+        assert lease.epoch == 2
+
+
+def test_lock_file_has_hudis_three_fields(storage: LocalStorage) -> None:
+    with Client(storage).lock.held(completing=INSTANT):
+        body = json.loads(storage.read(LOCK_PATH))
+
+    assert set(body) == {"expired", "validUntil", "owner"}
+    assert body["expired"] is False
+    assert body["owner"].endswith(f"/{INSTANT}")
+    assert json.loads(storage.read(LOCK_PATH))["expired"] is True
+
+
+def test_epoch_grows_with_every_holder(storage: LocalStorage) -> None:
+    epochs = []
+    for _ in range(5):
+        with Client(storage).lock.held() as lease:
+            epochs.append(lease.epoch)
+
+    assert epochs == [1, 2, 3, 4, 5]
+
+
+def test_of_many_threads_one_holds_it_at_a_time(storage: LocalStorage) -> None:
+    inside, most, total = 0, 0, 0
+    guard = threading.Lock()
+
+    def work(number: int) -> None:
+        nonlocal inside, most, total
+        for _ in range(5):
+            with Client(storage, wait_ms=60_000).lock.held() as lease:
+                with guard:
+                    inside += 1
+                    most = max(most, inside)
+                time.sleep(0.001)
+                lease.confirm()
+                with guard:
+                    inside -= 1
+                    total += 1
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+
+    assert (most, total) == (1, 30)
+
+
+def test_lock_of_a_dead_holder_frees_itself_after_lease_and_drift(storage: LocalStorage) -> None:
+    """Hudi's needs a human (bug F2)."""
+    clock = ManualClock()
+    dead = Client(storage, clock)
+    held = dead.lock.held()
+    held.__enter__()
+    dead.scheduler.stop_all()
+
+    clock.advance(LEASE_MS + DRIFT_MS)
+    with pytest.raises(LockTimeout), Client(storage, clock).lock.held():
+        pass
+    clock.advance(1)
+
+    with Client(storage, clock).lock.held() as lease:
+        assert lease.epoch == 2
+
+
+def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(storage: LocalStorage) -> None:
+    clock = ManualClock()
+    dead = Client(storage, clock)
+    dead.lock.held().__enter__()
+    dead.scheduler.stop_all()
+    clock.advance(10 * LEASE_MS)
+    taken = []
+
+    def take(number: int) -> None:
+        try:
+            held = Client(storage, clock).lock.held()
+            taken.append(held.__enter__().epoch)
+        except LockTimeout:
+            pass
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(take, range(8)))
+
+    assert taken == [2]
+
+
+def test_successor_fences_the_instant_that_the_sleeper_was_completing(
+    storage: LocalStorage,
+) -> None:
+    sleeper = Client(storage)
+    successor = Client(storage, SkewedClock(10 * LEASE_MS))
+
+    with sleeper.lock.held(completing=INSTANT) as lease:
+        sleeper.scheduler.stop_all()
+        with successor.lock.held():
+            assert successor.fenced == [INSTANT]
+            with pytest.raises(LeaseLost):
+                lease.confirm()
+
+
+def test_nobody_is_fenced_by_an_orderly_successor(storage: LocalStorage) -> None:
+    with Client(storage).lock.held(completing=INSTANT):
+        pass
+
+    successor = Client(storage)
+    with successor.lock.held():
+        pass
+
+    assert successor.fenced == []
+
+
+def test_sleeper_who_wakes_does_not_release_his_successors_lock(storage: LocalStorage) -> None:
+    """Hudi's loser deletes the winner's lock file (bug F1)."""
+    sleeper = Client(storage)
+    successor = Client(storage, SkewedClock(10 * LEASE_MS))
+
+    held = sleeper.lock.held()
+    held.__enter__()
+    sleeper.scheduler.stop_all()
+    with successor.lock.held() as lease:
+        held.__exit__(None, None, None)
+
+        assert standing(storage).epoch == lease.epoch
+        assert not standing(storage).is_expired
+        lease.confirm()
+
+
+def test_lease_that_ran_out_is_lost_even_if_nobody_took_it(storage: LocalStorage) -> None:
+    clock = ManualClock()
+    client = Client(storage, clock)
+
+    with client.lock.held() as lease:
+        client.scheduler.stop_all()
+        clock.advance(LEASE_MS)
+
+        with pytest.raises(LeaseLost):
+            lease.confirm()
+
+
+def test_holder_who_needs_longer_than_a_lease_renews_it(storage: LocalStorage) -> None:
+    clock = ManualClock()
+    with Client(storage, clock).lock.held() as lease:
+        for _ in range(4):
+            clock.advance(LEASE_MS // 2)
+            _await_renewal(storage, until_ms=clock.now_ms() + LEASE_MS)
+
+        lease.confirm()
+
+
+@pytest.mark.xfail(strict=True, reason="B-16: the first error ends the renewing thread")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_renewal_that_fails_once_is_tried_again(tmp_path: Path) -> None:
+    clock = ManualClock()
+    failing = At("replace_if_match", LOCK_PATH, fails(StorageFailed("503")))
+    storage = WatchedStorage(tmp_path / "table", before=failing)
+
+    with Client(storage, clock).lock.held() as lease:
+        clock.advance(LEASE_MS // 2)
+        _await_renewal(storage, until_ms=clock.now_ms() + LEASE_MS, patience_s=3)
+        lease.confirm()
+
+
+def test_foreign_owner_is_respected_and_then_succeeded(storage: LocalStorage) -> None:
+    """A Hudi client holds the same file with an owner text of its own."""
+    clock = ManualClock()
+    foreign = LockState(False, clock.now_ms() + 5_000, "hudi-owner-uuid")
+    storage.put(LOCK_PATH, foreign.encode())
+    with pytest.raises(LockTimeout, match="hudi-owner-uuid"), Client(storage, clock).lock.held():
+        pass
+
+    clock.advance(5_000 + DRIFT_MS + 1)
+    successor = Client(storage, clock)
+    with successor.lock.held() as lease:
+        assert lease.epoch > foreign.epoch
+    assert successor.fenced == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"expired": false}'])
+def test_damaged_lock_file_is_named(storage: LocalStorage, content: bytes) -> None:
+    storage.put(LOCK_PATH, content)
+
+    with pytest.raises(MalformedTable, match="table lock"), Client(storage).lock.held():
+        pass
+
+
+def test_two_tables_never_wait_for_each_other(tmp_path: Path) -> None:
+    """Hudi locked on an interned text (bug F5)."""
+    one, other = (LocalStorage(tmp_path / name) for name in ("one", "other"))
+
+    with Client(one).lock.held(), Client(other).lock.held() as lease:
+        lease.confirm()
+
+
+def test_error_inside_frees_the_lock(storage: LocalStorage) -> None:
+    with pytest.raises(ZeroDivisionError), Client(storage).lock.held():
+        raise ZeroDivisionError
+
+    with Client(storage).lock.held():
+        pass
+
+
+def _await_renewal(storage: LocalStorage, *, until_ms: int, patience_s: float = 10) -> None:
+    deadline = time.monotonic() + patience_s
+    while standing(storage).valid_until_ms != until_ms:
+        assert time.monotonic() < deadline, "the lease was not renewed"
+        time.sleep(0.01)
