@@ -164,5 +164,6 @@ def _write(
         "source": dict(source),
         "operation": "upsert",
         "options": {**options, "sluice.writer.name": writer},
+        "spark_conf": {"spark.sql.shuffle.partitions": "2"},  # A handful of rows.
     }
     return request_write(table=table, parameters=parameters, by=by, reason="demo")
