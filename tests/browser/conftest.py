@@ -26,6 +26,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 
@@ -43,6 +44,7 @@ CHROMIUM_ARGS = [
     "--disable-sync",
 ]
 START_S_MAX = 60
+expect.set_options(timeout=20_000)
 
 
 @dataclass

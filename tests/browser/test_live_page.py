@@ -31,7 +31,7 @@ def test_new_writer_appears_by_itself_and_without_a_reload(live: Page, site: Sit
     instant = site.tell("writer", name="newcomer")
 
     expect(live.locator(f'.writers tr[data-key="{instant}"]')).to_contain_text(
-        "newcomer", timeout=5_000
+        "newcomer", timeout=20_000
     )
     assert live.evaluate("window.stayed")
 
@@ -39,13 +39,13 @@ def test_new_writer_appears_by_itself_and_without_a_reload(live: Page, site: Sit
 def test_heartbeat_ages_by_itself_until_it_expires(live: Page, site: Site) -> None:
     instant = site.tell("writer", name="silent")
     row = live.locator(f'tr[data-key="{instant}"]')
-    expect(row).to_be_visible(timeout=5_000)
+    expect(row).to_be_visible(timeout=20_000)
     first = row.locator("[data-beat-age]").inner_text()
 
     # Only the browser's clock moves: the mirror says nothing more of this writer.
-    expect(row.locator("[data-beat-age]")).not_to_have_text(first, timeout=5_000)
-    expect(row).to_contain_text("suspect", timeout=12_000)
-    expect(row).to_contain_text("plan a rollback", timeout=15_000)
+    expect(row.locator("[data-beat-age]")).not_to_have_text(first, timeout=20_000)
+    expect(row).to_contain_text("suspect", timeout=40_000)
+    expect(row).to_contain_text("plan a rollback", timeout=40_000)
     expect(row.locator(".strip")).to_have_class("strip tone-bad")
 
 
@@ -57,12 +57,12 @@ def test_conflict_that_comes_while_one_is_read_waits_behind_a_count(live: Page, 
 
     site.tell("conflict", winner="early", loser="late-one")
     pill = live.locator(".arrivals")
-    expect(pill).to_have_text("1 new", timeout=5_000)
+    expect(pill).to_have_text("1 new", timeout=20_000)
 
     assert top_of(live, f"#{known}") == before
     assert live.locator("article.conflict").first.get_attribute("id") == known
     pill.click()
-    expect(live.locator("article.conflict").first).to_contain_text("late-one", timeout=5_000)
+    expect(live.locator("article.conflict").first).to_contain_text("late-one", timeout=20_000)
     expect(pill).to_have_count(0)
 
 
@@ -72,11 +72,11 @@ def test_what_waited_comes_when_the_pointer_leaves_and_nothing_is_scrolled(
     live.set_viewport_size({"width": 1440, "height": 2400})
     live.locator("article.conflict").first.hover()
     site.tell("conflict", winner="early", loser="patient")
-    expect(live.locator(".arrivals")).to_have_text("1 new", timeout=5_000)
+    expect(live.locator(".arrivals")).to_have_text("1 new", timeout=20_000)
 
     live.mouse.move(2, 2)
 
-    expect(live.locator("article.conflict").first).to_contain_text("patient", timeout=5_000)
+    expect(live.locator("article.conflict").first).to_contain_text("patient", timeout=20_000)
 
 
 def test_page_scrolled_into_the_conflicts_stays_where_it_is(live: Page, site: Site) -> None:
@@ -92,7 +92,7 @@ def test_page_scrolled_into_the_conflicts_stays_where_it_is(live: Page, site: Si
 
     assert (live.evaluate("scrollY"), top_of(live, read)) == (scrolled, before)
     live.evaluate("scrollTo(0, 0)")
-    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=5_000)
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 
 
 def test_advice_that_was_opened_stays_open_and_focus_stays(live: Page, site: Site) -> None:
@@ -112,11 +112,11 @@ def test_paused_page_stands_still_and_catches_up(live: Page, site: Site) -> None
     expect(live.locator("[data-live-switch]")).to_have_attribute("data-mode", "paused")
 
     instant = site.tell("writer", name="unseen")
-    expect(live.locator("[data-live-word]")).to_contain_text("1 behind", timeout=5_000)
+    expect(live.locator("[data-live-word]")).to_contain_text("1 behind", timeout=20_000)
     assert live.locator(f'tr[data-key="{instant}"]').count() == 0
 
     live.keyboard.press("p")
-    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=5_000)
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 
 
 def test_without_a_stream_the_page_says_so_and_asks_by_itself(
@@ -126,13 +126,13 @@ def test_without_a_stream_the_page_says_so_and_asks_by_itself(
     page.goto(f"{site.url}/t/ad-requests/live")
     page.mouse.move(2, 2)
 
-    expect(page.locator("[data-banner]")).to_contain_text("No live events", timeout=16_000)
+    expect(page.locator("[data-banner]")).to_contain_text("No live events", timeout=40_000)
     instant = site.tell("writer", name="polled")
-    expect(page.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=9_000)
+    expect(page.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 
     # And when the server is gone altogether, what is shown gets its time.
     page.route("**/live/**", _gone)
-    expect(page.locator("[data-banner]")).to_contain_text("does not answer", timeout=9_000)
+    expect(page.locator("[data-banner]")).to_contain_text("does not answer", timeout=20_000)
 
 
 def _gone(route: Route) -> None:
@@ -144,11 +144,11 @@ def test_part_that_fails_keeps_its_last_state_greyed_and_recovers(live: Page, si
     rows = live.locator(".writers tbody tr").count()
 
     instant = site.tell("writer", name="hidden-by-a-fault")
-    expect(live.locator("[data-banner]")).to_contain_text("could not be refreshed", timeout=5_000)
+    expect(live.locator("[data-banner]")).to_contain_text("could not be refreshed", timeout=20_000)
     assert live.locator(".writers tbody tr").count() == rows
 
     live.unroute("**/live/writers")
-    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=9_000)
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
     expect(live.locator("[data-banner]")).to_be_hidden()
 
 
@@ -157,4 +157,4 @@ def test_session_that_ended_leads_to_the_login_and_back(live: Page, site: Site) 
 
     site.tell("writer", name="anyone")
 
-    live.wait_for_url("**/login/?next=/t/ad-requests/live", timeout=8_000)
+    live.wait_for_url("**/login/?next=/t/ad-requests/live", timeout=20_000)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def timeline(page: Page, site: Site) -> Page:
     page.goto(f"{site.url}/t/ad-requests/timeline")
-    page.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=15_000)
+    page.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=40_000)
     return page
 
 
@@ -84,12 +84,12 @@ def test_zoom_goes_into_the_address_and_the_table_follows(timeline: Page) -> Non
 
     timeline.reload()
     expect(timeline.locator("[data-summary]")).not_to_have_text(whole)
-    timeline.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=15_000)
+    timeline.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=40_000)
     zoomed = timeline.locator(".xtick text").all_text_contents()
 
     timeline.mouse.dblclick(plot["x"] + plot["width"] / 2, plot["y"] + 20)
 
-    expect(timeline.locator("[data-summary]")).to_have_text(whole, timeout=8_000)
+    expect(timeline.locator("[data-summary]")).to_have_text(whole, timeout=20_000)
     assert "from=" not in timeline.url
     timeline.wait_for_function(
         "before => [...document.querySelectorAll('.xtick text')].map(it => it.textContent)"
@@ -103,12 +103,12 @@ def test_new_commit_is_drawn_into_a_window_that_follows_the_clock(
 ) -> None:
     instant = site.tell("commits", count=1)
 
-    expect(timeline.locator(f'[data-key="{instant}.deltacommit"]')).to_be_attached(timeout=6_000)
+    expect(timeline.locator(f'[data-key="{instant}.deltacommit"]')).to_be_attached(timeout=20_000)
     timeline.wait_for_function(
         "instant => document.querySelector('[data-chart]').data"
         ".some(trace => trace.customdata.some(row => row[0] === instant))",
         arg=instant,
-        timeout=8_000,
+        timeout=20_000,
     )
 
 
@@ -119,7 +119,7 @@ def test_crowded_window_becomes_a_heatmap_without_a_complaint(
 
     page.goto(f"{site.url}/t/empty/timeline?range=1h")
 
-    page.wait_for_selector(".js-plotly-plot .heatmaplayer image", state="attached", timeout=15_000)
+    page.wait_for_selector(".js-plotly-plot .heatmaplayer image", state="attached", timeout=40_000)
     expect(page.locator("[data-summary]")).to_contain_text("zoom in")
     assert seen.console == []
 

@@ -85,9 +85,15 @@ def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:
 
 def test_write_conflict_counts_its_overlap() -> None:
     row = ConflictRow(
-        loser_instant="20261120000000001", loser_writer="ingest", winner_instant="20261120000000000",
-        winner_writer="backfill", kind="write", message="", overlap=[("p", "1"), ("p", "2")],
-        schemas=None, decided_at=datetime(2026, 11, 20, tzinfo=UTC),
-    )  # fmt: skip
+        loser_instant="20261120000000001",
+        loser_writer="ingest",
+        winner_instant="20261120000000000",
+        winner_writer="backfill",
+        kind="write",
+        message="",
+        overlap=[("p", "1"), ("p", "2")],
+        schemas=None,
+        decided_at=datetime(2026, 11, 20, tzinfo=UTC),
+    )
 
     assert explain(row).headline == "2 file groups in 1 partition"

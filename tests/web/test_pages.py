@@ -13,10 +13,12 @@ from django.contrib.staticfiles import finders
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
+from controlplane.writers.models import Conflict
 from tests.web.conftest import fill
 from web.charts import MARKS_MAX
 from web.windows import to_instant
@@ -242,3 +244,46 @@ def test_theme_is_rendered_by_the_server_and_only_if_it_is_one(as_viewer: Client
 def test_tables_page_filters_by_text(busy: Table, as_viewer: Client) -> None:
     assert b"No table matches" in as_viewer.get("/?q=zzz").content
     assert b"/t/ads/live" in as_viewer.get("/?q=ADS").content
+
+
+@pytest.mark.parametrize(
+    ("state", "is_loser", "word"),
+    [
+        ("completed", False, "committed"),
+        ("inflight", False, "ended"),
+        (None, False, "rolled back"),
+        (None, True, "conflicted"),
+    ],
+)
+def test_writer_that_ended_shows_what_became_of_its_instant(
+    state: str | None, is_loser: bool, word: str, admin: User, as_viewer: Client
+) -> None:
+    now = timezone.now()
+    table = Table.objects.create(slug="ads", name="ads", location="/lake/ads")
+    requested_at = to_instant(int(now.timestamp() * 1000) - 9_000)
+    HeartbeatRecord.objects.create(
+        table=table,
+        instant=requested_at,
+        beat_at=now,
+        interval_ms=2000,
+        tolerable_misses=5,
+        writer_name="w",
+        is_gone=True,
+        last_seen=now,
+    )
+    if state:
+        InstantRecord.objects.create(
+            table=table,
+            requested_at=requested_at,
+            action="commit",
+            state=state,
+            completed_at=requested_at if state == "completed" else None,
+        )
+    if is_loser:
+        Conflict.objects.create(
+            table=table, loser_instant=requested_at, kind="write", decided_at=now
+        )
+
+    html = as_viewer.get("/t/ads/live/writers").content.decode()
+
+    assert f"</svg>{word}</span>" in html

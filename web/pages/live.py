@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -17,12 +15,12 @@ from controlplane.mirror.selectors import join_status, pending_markers
 from controlplane.operations.selectors import marker_server_status, recent_operations
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.selectors import table_row
-from controlplane.writers.selectors import WriterRow, recent_conflicts, writers_board
+from controlplane.writers.selectors import recent_conflicts, writers_board
 from web.advice import explain
-from web.doors import as_operation_id, page, person
+from web.board import board
+from web.doors import page, person
 from web.pages.demo import BUTTONS, is_demo
 from web.sparkline import sparkline
-from web.templatetags.lake import age
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -30,19 +28,6 @@ if TYPE_CHECKING:
 CONFLICTS_SHOWN = 10
 OPERATIONS_SHOWN = 8
 _SPARK_WIDTH, _SPARK_HEIGHT = 300, 40
-
-
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """A row of the board, with what only a page needs."""
-
-    row: WriterRow
-    used: float
-    """The part of the heartbeat tolerance that has passed."""
-    beat_ms: int
-    tolerance_ms: int
-    left: str
-    operation_url: str
 
 
 @require_safe
@@ -68,15 +53,15 @@ def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
 
 
 def _writers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"writers": [_writer(table, row) for row in writers_board(table, now)]}
+    return {"writers": board(table, now)}
 
 
 def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
     writers = known.get("writers")
-    board = [one.row for one in writers] if writers is not None else writers_board(table, now)
+    rows = [line.row for line in writers] if writers is not None else writers_board(table, now)
     return {
         "row": table_row(table, now=now),
-        "at_risk": sum(row.state in ("suspect", "expired") for row in board),
+        "at_risk": sum(row.state in ("suspect", "expired") for row in rows),
         "synced_ms": int(table.synced_at.timestamp() * 1000) if table.synced_at else None,
     }
 
@@ -128,19 +113,3 @@ _PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] =
     "conflicts": _conflicts,
     "demo": _demo,
 }
-
-
-def _writer(table: Table, row: WriterRow) -> _Writer:
-    operation_id = as_operation_id(row.operation_id)
-    return _Writer(
-        row=row,
-        used=row.beat_age_s / row.tolerance_s if row.tolerance_s else 1.0,
-        beat_ms=int(row.beat_at.timestamp() * 1000),
-        tolerance_ms=int(row.tolerance_s * 1000),
-        left=(
-            f"expires in {age(row.expires_in_s)}"
-            if row.expires_in_s > 0
-            else f"expired {age(-row.expires_in_s)} ago"
-        ),
-        operation_url=reverse("operation", args=[table.slug, operation_id]) if operation_id else "",
-    )
