@@ -135,6 +135,19 @@ def test_rollback_plan_for_an_instant_that_never_was_is_discarded(
     assert list(table.table.timeline().pending()) == []
 
 
+@pytest.mark.xfail(strict=True, reason="B-14: such a plan stops every writer")
+def test_rollback_plan_for_an_action_that_is_none_is_made_anew(table: ScenarioTable) -> None:
+    target, by = rollback_that_died_after_its_decision(table)
+    planted = RollbackPlanFile(target, "party", {}).encode(table.storage.location)
+    table.storage.put(f"{TIMELINE}/{by}.rollback.requested", planted)
+
+    table.writer("next").upsert_and_commit({"id": 1, "city": "Oslo"})
+
+    assert table.rows() == [{"id": 1, "city": "Oslo"}]
+    assert table.table.timeline().find(target) is None
+    assert table.orphan_files() == []
+
+
 def marker_lines(table: ScenarioTable, writer: ScenarioWriter, *lines: str) -> None:
     directory = markers_directory(writer.last_instant)
     table.storage.put(f"{directory}/MARKERS.type", b"TIMELINE_SERVER_BASED")

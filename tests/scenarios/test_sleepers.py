@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
 from tests.support.clocks import ManualClock, SkewedClock
 from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioTables, ScenarioWriter
-from tests.support.watched_storage import At, Sleep, WatchedStorage
+from tests.support.watched_storage import At, Died, Sleep, WatchedStorage, fails
 from workers.config import write_options
 from workers.errors import LakehouseError, LeaseLost
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -120,6 +120,35 @@ def test_admin_who_wakes_when_others_built_on_the_commit_does_not_undo_it(
     later(table, "next").upsert_and_commit({"id": 2, "city": "Oslo"})
     assert table.table.timeline().find(wrong.instant) is not None
     assert [row["id"] for row in table.rows()] == [1, 2, 9]
+
+
+@pytest.mark.xfail(strict=True, reason="B-17: he covers the undo that stands, and all get stuck")
+@pytest.mark.parametrize("dies", [False, True])
+def test_admin_who_wakes_after_another_undid_the_commit_does_not_cover_that_undo(
+    table: ScenarioTable, dies: bool
+) -> None:
+    table.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
+    wrong = table.writer("wrong").upsert_and_commit({"id": 1, "city": "Rome"})
+    admin, sleep = sleeper_at(table, "put", ".undo")
+    request = an_admin(table, wrong.instant)
+    other = table.writer(
+        "other",
+        clock=SkewedClock(HOUR_MS),
+        storage=WatchedStorage(
+            table.location, before=At("delete", ".parquet", fails(Died()), times=int(dies))
+        ),
+    )
+
+    ending = pytest.raises(Died) if dies else nullcontext()
+    with asleep_in(admin, sleep, lambda: rollback(admin.table, request, OPTIONS)), ending:
+        rollback(other.table, request, OPTIONS)
+
+    later(table, "next").upsert_and_commit({"id": 2, "city": "Bergen"})
+    assert table.rows() == [{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]
+    assert table.table.timeline().find(wrong.instant) is None
+    assert table.orphan_files() == []
+    again = rollback(later(table, "again").table, request, OPTIONS)
+    assert again.rollback_instant is not None
 
 
 def test_rollback_that_wakes_after_a_takeover_still_stands_on_the_timeline(
