@@ -25,7 +25,7 @@ SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 MASTER = "local[8,4]"
 """Eight slots whatever the cores, and four attempts: a plain `local[*]` never retries a task."""
 
-_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.2
@@ -82,7 +82,7 @@ def spark_home() -> Path:
 
 def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """`environment` with what the server's Python workers need: this project and this Python."""
-    paths = [str(_PROJECT_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    paths = [str(PROJECT_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
     return {
         **environment,
         "PYSPARK_PYTHON": sys.executable,

@@ -39,6 +39,7 @@ _ATTEMPTS_MAX = 4
 _RETRY_S = 2.0
 _SETTLE_WAIT_S = 10.0
 _POLL_S = 0.2
+_TELL_EVERY_S = 1.0
 _COMMITS_LOOKED_AT = 1_000
 _log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Driver:
         self._is_stopping = False
         self._rounds_done = 0
         self._rounds_total = 0
+        self._told_at_s = 0.0
 
     def ask_to_stop(self) -> None:
         """End after the round at hand; safe to call from a signal handler."""
@@ -98,7 +100,7 @@ class Driver:
         job = self._job
         table = open_(storage_under_root(job.table, self._environment), self._ports)
         writer = job.options.get("sluice.writer.name", "")
-        source = open_source(job.source, table=table, writer=writer)
+        source = open_source(job.source, table=table, writer=writer, environment=self._environment)
         first = _next_round(table, job, source)
         self._rounds_total = source.rounds
         self._tell_rounds(first, f"starts with round {first + 1} of {source.rounds}")
@@ -204,6 +206,10 @@ class Driver:
         """Spark's own view of the job at hand; told only where rounds say nothing."""
         if self._rounds_total != 1 or self._rounds_done:
             return
+        now_s = self._ports.clock.monotonic_s()
+        if now_s - self._told_at_s < _TELL_EVERY_S:
+            return
+        self._told_at_s = now_s
         stages = state.get("stages") or ()
         done = sum(stage.num_completed_tasks for stage in stages)
         total = sum(stage.num_tasks for stage in stages)

@@ -1,4 +1,8 @@
-"""The check that a worker makes itself: a table lies under a configured root, or is not opened."""
+"""The checks that a worker makes itself: tables and source files lie under configured roots.
+
+A job comes from a queue, so it could name any file of this machine; what the variables do not allow
+is not opened.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from workers.errors import InvalidInput
 from workers.storage.local import LocalStorage
 
 ROOTS_VARIABLE = "SLUICE_TABLE_ROOTS"
+SOURCES_VARIABLE = "SLUICE_SOURCE_ROOTS"
 
 
 def storage_under_root(location: str, environment: Mapping[str, str]) -> LocalStorage:
@@ -17,12 +22,28 @@ def storage_under_root(location: str, environment: Mapping[str, str]) -> LocalSt
 
     Raises InvalidInput when no root is configured, or the location lies under none.
     """
-    roots = [
-        Path(os.path.realpath(root))
-        for root in environment.get(ROOTS_VARIABLE, "").split(os.pathsep)
-        if root
-    ]
     resolved = Path(os.path.realpath(location))
-    if not any(root in resolved.parents for root in roots):
+    if not _is_under(resolved, _roots(environment, ROOTS_VARIABLE)):
         raise InvalidInput("table is outside the configured roots", table=location)
     return LocalStorage(resolved)
+
+
+def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
+    """The file to load, resolved. It lies under a source root, or under a table root.
+
+    Raises InvalidInput.
+    """
+    resolved = Path(os.path.realpath(path))
+    roots = _roots(environment, SOURCES_VARIABLE) + _roots(environment, ROOTS_VARIABLE)
+    if not Path(path).is_absolute() or not _is_under(resolved, roots):
+        raise InvalidInput("source file is outside the configured roots", path=path)
+    return resolved
+
+
+def _roots(environment: Mapping[str, str], variable: str) -> list[Path]:
+    listed = environment.get(variable, "").split(os.pathsep)
+    return [Path(os.path.realpath(root)) for root in listed if root]
+
+
+def _is_under(resolved: Path, roots: list[Path]) -> bool:
+    return any(root in resolved.parents for root in roots)

@@ -8,6 +8,8 @@ the old driver, should it still live, sends afterwards is refused by the server.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
@@ -16,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from workers.clock import Clock, SystemClock
 from workers.errors import InvalidInput, LakehouseError
-from workers.spark.connect_server import MASTER, is_listening
+from workers.spark.connect_server import MASTER, PROJECT_ROOT, is_listening
 from workers.spark.settings import checked_settings
 
 TASKS_MAX: Final = 64
@@ -97,12 +99,17 @@ def interrupt(
 def classic_session(
     *, app_name: str = "sluice", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """An embedded session of this process, for whoever runs no Connect server."""
+    """An embedded session of this process, for whoever runs no Connect server.
+
+    Its Python workers run this very Python, unless PYSPARK_PYTHON says otherwise.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master(MASTER)
         .appName(app_name)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.executorEnv.PYTHONPATH", str(PROJECT_ROOT))
         .config("spark.scheduler.mode", "FAIR")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
+from workers.lakehouse import create_table
+from workers.spark.roots import source_under_root
 from workers.spark.sources.ad_requests import (
     KEY,
     ORDERING,
@@ -17,11 +20,12 @@ from workers.spark.sources.ad_requests import (
     PARTITION,
     REGIONS,
     STREAMS,
+    TABLE_SCHEMA,
     AdRequests,
     Stream,
 )
 from workers.spark.sources.files import FileSource
-from workers.spark.sources.source import Asked, Position
+from workers.spark.sources.source import Asked, Position, Surroundings
 from workers.spark.sources.streams import DemoStream
 
 RUN = AdRequests(seed=7, run=1_767_225_600, rounds=12)
@@ -145,6 +149,26 @@ def test_demo_stream_with_a_wrong_parameter_is_refused(source: dict[str, Any]) -
         {"kind": "parquet", "path": "/w.parquet", "key": "id"},
     ],
 )
-def test_file_source_with_a_wrong_parameter_is_refused(source: dict[str, Any]) -> None:
+def test_file_source_with_a_wrong_parameter_is_refused(
+    source: dict[str, Any], tmp_path: Path
+) -> None:
+    table = create_table(tmp_path / "t", name="t", schema=TABLE_SCHEMA, record_key=[KEY])
+    around = Surroundings(table.table, "w", {"SLUICE_SOURCE_ROOTS": "/"})
     with pytest.raises(InvalidInput):
-        FileSource.from_asked(Asked(source))
+        FileSource.from_asked(Asked(source), around)
+
+
+def test_file_outside_the_roots_is_not_read_by_whatever_path(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "w.csv").write_text("id\n1\n")
+    (inside / "link.csv").symlink_to(outside / "w.csv")
+    environment = {"SLUICE_SOURCE_ROOTS": str(inside)}
+
+    assert source_under_root(str(inside / "w.csv"), environment) == inside / "w.csv"
+    for path in (outside / "w.csv", inside / "link.csv", inside / ".." / "out" / "w.csv"):
+        with pytest.raises(InvalidInput, match="outside the configured roots"):
+            source_under_root(str(path), environment)
+    with pytest.raises(InvalidInput):
+        source_under_root(str(inside / "w.csv"), {})

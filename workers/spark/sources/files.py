@@ -22,7 +22,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
-from workers.spark.sources.source import Asked
+from workers.spark.roots import source_under_root
+from workers.spark.sources.source import Asked, Surroundings
 from workers.spark.types import to_spark
 
 KEY_SEPARATOR = "|"
@@ -129,16 +130,14 @@ class FileSource:
     file: CsvFile | Path
 
     @classmethod
-    def from_asked(cls, asked: Asked) -> FileSource:
-        path = asked.text("path")
+    def from_asked(cls, asked: Asked, around: Surroundings) -> FileSource:
+        path = source_under_root(asked.text("path"), around.environment)
         if asked.values["kind"] == "parquet":
             asked.only("path")
-            if not Path(path).is_absolute():
-                raise InvalidInput("path is not absolute", path=path)
-            return cls(Path(path))
+            return cls(path)
         asked.only("path", "missing", "key", "key_from", "columns")
         file = CsvFile(
-            path=path,
+            path=str(path),
             missing=asked.text("missing", "NA"),
             key=asked.text("key", ""),
             key_from=names(asked.text("key_from", "")),

@@ -13,17 +13,23 @@ from workers.spark.sources.streams import DemoStream
 from workers.table.table import Table
 
 _KINDS: Mapping[str, Callable[[Asked, Surroundings], Source]] = {
-    "csv": lambda asked, around: FileSource.from_asked(asked),
-    "parquet": lambda asked, around: FileSource.from_asked(asked),
+    "csv": FileSource.from_asked,
+    "parquet": FileSource.from_asked,
     "demo_stream": lambda asked, around: DemoStream.from_asked(asked),
     "demo_backfill": DemoBackfill.from_asked,
     "demo_evolve": DemoEvolve.from_asked,
 }
 
 
-def open_source(values: Mapping[str, JsonScalar], *, table: Table, writer: str) -> Source:
+def open_source(
+    values: Mapping[str, JsonScalar],
+    *,
+    table: Table,
+    writer: str,
+    environment: Mapping[str, str],
+) -> Source:
     """Raises InvalidInput for an unknown kind, key or value."""
     kind = str(values.get("kind"))
     if kind not in _KINDS:
         raise InvalidInput("source kind is unknown", kind=kind, known=sorted(_KINDS))
-    return _KINDS[kind](Asked(values), Surroundings(table, writer))
+    return _KINDS[kind](Asked(values), Surroundings(table, writer, environment))

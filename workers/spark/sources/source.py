@@ -102,3 +102,4 @@ class Surroundings:
 
     table: Table
     writer: str
+    environment: Mapping[str, str]

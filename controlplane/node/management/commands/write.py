@@ -170,6 +170,7 @@ class Command(BaseCommand):
         )
         clock = system_ports().clock
         with self._spark() as environment:
+            environment["SLUICE_SOURCE_ROOTS"] = str(Path(file.path).parent)
             jobs = load.jobs(streams, RandomIds())
             self.stdout.write(f"{len(jobs)} Spark client(s) write; logs under {run_root}")
             if not run_together(jobs, environment, clock, on_end=self._say_ending):
