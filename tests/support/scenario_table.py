@@ -227,10 +227,13 @@ class ScenarioWriter:
         self, *rows: Row, schema: pa.Schema | None = None, task: int = 0, attempt: int = 0
     ) -> None:
         """Files for these rows, in the transaction that was begun."""
-        prepared = prepare(self.transaction.context, self._home.batch(rows, schema))
+        self.write_batch(self._home.batch(rows, schema), task=task, attempt=attempt)
+
+    def write_batch(self, batch: pa.Table, *, task: int = 0, attempt: int = 0) -> None:
+        context = self.transaction.context
         ids = TaskIds(partition=task, attempt=attempt)
         self._statuses += write_file_groups(
-            self.transaction.context, prepared, ids, self.table.storage
+            context, prepare(context, batch), ids, self.table.storage
         )
 
     def forget_statuses(self) -> None:

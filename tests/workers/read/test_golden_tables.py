@@ -1,0 +1,66 @@
+"""Tables that Apache Hudi itself wrote: read as hudi-rs reads them, or refused with the reason."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.support.referee import assert_referee_agrees
+from workers.errors import UnsupportedTable
+from workers.lakehouse import open_table
+
+GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
+ARCHIVES = sorted(GOLDEN.glob("*.zip"))
+
+
+UNREAD = [archive for archive in ARCHIVES if "mor" in archive.stem and "-v6_" in archive.stem]
+
+pytestmark = pytest.mark.skipif(
+    not ARCHIVES, reason="tables of Apache Hudi are not beside this checkout"
+)
+
+
+def unpacked(archive: Path, where: Path) -> Path:
+    with zipfile.ZipFile(archive) as zipped:
+        names = [name for name in zipped.namelist() if "__MACOSX" not in name]
+        zipped.extractall(where, names)
+    return where / names[0].split("/")[0]
+
+
+@pytest.mark.parametrize(
+    "archive", [one for one in ARCHIVES if one not in UNREAD], ids=lambda path: path.stem
+)
+def test_table_of_apache_hudi_is_read_as_the_referee_reads_it(
+    archive: Path, tmp_path: Path
+) -> None:
+    assert_referee_agrees(unpacked(archive, tmp_path))
+
+
+@pytest.mark.parametrize("archive", UNREAD, ids=lambda path: path.stem)
+def test_table_that_we_would_read_wrongly_is_refused_but_its_timeline_is_shown(
+    archive: Path, tmp_path: Path
+) -> None:
+    table = open_table(unpacked(archive, tmp_path))
+
+    with pytest.raises(UnsupportedTable, match="version 6"):
+        table.read()
+
+    assert any(one.is_completed for one in table.timeline())
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
+def test_table_of_apache_hudi_is_never_written_without_knowing_its_rules(
+    archive: Path, tmp_path: Path
+) -> None:
+    location = unpacked(archive, tmp_path)
+    table = open_table(location)
+    schema = table.schema() or pa.schema({"id": pa.string()})
+    before = sorted(path.relative_to(location) for path in location.rglob("*"))
+
+    with pytest.raises(UnsupportedTable):
+        table.write(schema.empty_table())
+
+    assert sorted(path.relative_to(location) for path in location.rglob("*")) == before

@@ -1,0 +1,249 @@
+"""Creating and opening tables: what is laid down, what is refused, what is read only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.referee import assert_referee_agrees
+from tests.support.scenario_table import READINGS
+from workers.config import config_from_properties, table_options, write_options
+from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
+from workers.files.properties import load_properties, store_properties, table_checksum
+from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.storage.local import LocalStorage
+from workers.timeline.metadata import SCHEMA_KEY, read_commit_metadata
+
+PARTIAL = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+
+
+def create(location: Path, **changes: Any) -> LakehouseTable:
+    definition: dict[str, Any] = {
+        "name": "readings",
+        "schema": READINGS,
+        "record_key": ["id"],
+        "ordering": ["ts"],
+        "partition_by": ["place"],
+        "table_type": "MERGE_ON_READ",
+    }
+    return create_table(location, **(definition | changes))
+
+
+def test_properties_are_those_that_hudi_reads(tmp_path: Path) -> None:
+    create(tmp_path / "t")
+
+    properties = load_properties(LocalStorage(tmp_path / "t"))
+
+    expected = {
+        "hoodie.table.name": "readings",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": "9",
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.partition.fields": "place",
+        "hoodie.table.ordering.fields": "ts",
+        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "8",
+        "hoodie.bucket.index.hash.field": "id",
+        "hoodie.table.checksum": str(table_checksum("", "readings")),
+    }
+    assert expected.items() <= properties.items()
+    assert "hoodie.table.metadata.partitions" not in properties
+
+
+def test_new_table_is_empty_for_everybody_and_knows_its_schema(tmp_path: Path) -> None:
+    table = create(tmp_path / "t")
+
+    assert table.read().num_rows == 0
+    assert table.schema() == READINGS
+    assert_referee_agrees(tmp_path / "t")
+
+
+def test_first_instant_carries_the_schema(tmp_path: Path) -> None:
+    """Without it, a foreign reader takes a pending first writer's files for archived ones."""
+    table = create(tmp_path / "t").table
+
+    [first] = table.timeline().instants
+
+    metadata = read_commit_metadata(table.storage.read(table.layout.path(first)))
+    assert first.is_completed
+    assert metadata.stats == []
+    assert metadata.extra_metadata[SCHEMA_KEY] == table.config.create_schema_json
+
+
+def test_table_without_schema_takes_that_of_its_first_write(tmp_path: Path) -> None:
+    table = create(tmp_path / "t", schema=None)
+
+    assert table.schema() is None
+    assert table.timeline() == ()
+    assert table.read().num_rows == 0
+
+
+def test_second_table_at_one_place_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    create(tmp_path / "t")
+    before = load_properties(LocalStorage(tmp_path / "t"))
+
+    with pytest.raises(TableExists):
+        create(tmp_path / "t", name="other")
+
+    assert load_properties(LocalStorage(tmp_path / "t")) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"record_key": []}, "record key"),
+        ({"record_key": ["id", "place"]}, "record key"),
+        ({"record_key": "id"}, "record_key"),
+        ({"record_key": ["nope"]}, "nope"),
+        ({"partition_by": ["nope"]}, "nope"),
+        ({"partition_by": ["place", "note"]}, "partition"),
+        ({"ordering": ["nope"]}, "nope"),
+        ({"ordering": ["ts", "value"]}, "ordering"),
+        ({"name": "a b"}, "table name"),
+        ({"name": "../x"}, "table name"),
+        ({"name": ""}, "table name"),
+        ({"table_type": "SHEET"}, "table type"),
+        ({"options": {"hoodie.index.typ": "BUCKET"}}, r"hoodie\.index\.type"),
+        ({"options": {"hoodie.index.type": "BLOOM"}}, "bucket index"),
+        ({"options": {"hoodie.bucket.index.num.buckets": "0"}}, "num.buckets"),
+        ({"options": {"hoodie.bucket.index.num.buckets": "many"}}, "num.buckets"),
+        ({"options": {"hoodie.table.partial.update.mode": "SOME"}}, "partial"),
+        ({"options": PARTIAL, "table_type": "COPY_ON_WRITE"}, "MERGE_ON_READ"),
+        ({"options": PARTIAL, "ordering": []}, "ordering"),
+        (
+            {"options": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}, "ordering": []},
+            "ordering",
+        ),
+    ],
+)
+def test_wrong_definition_is_refused_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        create(tmp_path / "t", **changes)
+
+    assert not (tmp_path / "t").exists()
+
+
+def test_nothing_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFound):
+        open_table(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hoodie.table.metadata.partitions": "files"}, "metadata table"),
+        ({"hoodie.table.cdc.enabled": "true"}, "CDC"),
+        ({"hoodie.table.version": "8"}, "version 8"),
+        ({"hoodie.table.recordkey.fields": "id,place"}, "composite"),
+        ({"hoodie.datasource.write.drop.partition.columns": "true"}, "drop their partition"),
+        ({"hoodie.table.timeline.timezone": "LOCAL"}, "time zone"),
+        ({"hoodie.bucket.index.num.buckets": ""}, "num.buckets"),
+    ],
+)
+def test_table_with_what_we_do_not_maintain_is_read_only_with_the_reason(
+    tmp_path: Path, changes: dict[str, str], reason: str
+) -> None:
+    create(tmp_path / "t")
+    storage = LocalStorage(tmp_path / "t")
+    store_properties(storage, {**load_properties(storage), **changes})
+
+    table = open_table(tmp_path / "t")
+
+    assert table.read().num_rows == 0
+    with pytest.raises(UnsupportedTable, match=reason):
+        table.write(READINGS.empty_table())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hoodie.table.version": "7"},
+        {"hoodie.populate.meta.fields": "false"},
+        {"hoodie.record.merge.mode": "CUSTOM"},
+        {"hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
+    ],
+)
+def test_table_that_we_would_read_wrongly_is_not_opened(
+    tmp_path: Path, changes: dict[str, str]
+) -> None:
+    create(tmp_path / "t")
+    storage = LocalStorage(tmp_path / "t")
+    store_properties(storage, {**load_properties(storage), **changes})
+
+    with pytest.raises(UnsupportedTable):
+        open_table(tmp_path / "t")
+
+
+# ---- options
+
+
+def test_options_have_hudis_defaults() -> None:
+    options = write_options({})
+
+    assert (options.heartbeat_interval_ms, options.heartbeat_misses) == (60_000, 2)
+    assert (options.mode.value, options.marker_kind.value) == (
+        "SINGLE_WRITER",
+        "timeline_server_based",
+    )
+    assert options.resolves_schema_conflicts
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.write.markers.type", "DIRECT"),
+        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
+        ("hoodie.write.concurrency.schema.conflict.resolution.enable", "FALSE"),
+    ],
+)
+def test_values_are_taken_in_any_case(key: str, value: str) -> None:
+    write_options({key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.write.markers.type", "sideways"),
+        ("hoodie.write.concurrency.mode", "HOPEFUL"),
+        ("hoodie.client.heartbeat.interval_in_ms", "0"),
+        ("hoodie.client.heartbeat.interval_in_ms", "soon"),
+        ("hoodie.client.heartbeat.tolerable.misses", "-1"),
+        ("hoodie.write.concurrency.schema.conflict.resolution.enable", "perhaps"),
+        ("hoodie.write.lock.storage.renew.interval.secs", "60"),
+        ("hoodie.write.concurency.mode", "SINGLE_WRITER"),
+    ],
+)
+def test_wrong_option_is_refused_by_name(key: str, value: str) -> None:
+    with pytest.raises(InvalidInput, match=key.replace(".", r"\.")):
+        write_options({key: value})
+
+
+def test_option_that_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="is text"):
+        write_options({"hoodie.client.heartbeat.tolerable.misses": 2})  # type: ignore[dict-item]
+
+
+def test_misspelt_table_option_names_the_right_one() -> None:
+    with pytest.raises(InvalidInput, match=r"hoodie\.bucket\.index\.num\.buckets"):
+        table_options({"hoodie.bucket.index.num.bucket": "4"})
+
+
+def test_config_of_an_older_spelling_is_understood() -> None:
+    config = config_from_properties(
+        {
+            "hoodie.table.name": "t",
+            "hoodie.table.type": "COPY_ON_WRITE",
+            "hoodie.table.version": "6",
+            "hoodie.table.recordkey.fields": "id",
+            "hoodie.table.precombine.field": "ts",
+        }
+    )
+
+    assert config.ordering_field == "ts"
+    assert config.timeline_layout == 1
