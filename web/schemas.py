@@ -4,6 +4,7 @@ writer's. Pure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,7 +93,15 @@ def _cell(name: str, start: dict[str, str] | None, here: dict[str, str] | None) 
 
 
 def _fields(schema: object) -> dict[str, str] | None:
-    """Field names to types, in order, without meta columns; None where there is no schema."""
+    """Field names to types, in order, without meta columns; None where there is no schema.
+
+    Decision objects hold each schema as the text that a commit would carry.
+    """
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except ValueError:
+            return None
     if not isinstance(schema, Mapping):
         return None
     return {

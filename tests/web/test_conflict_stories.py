@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,6 +46,15 @@ def test_case_of_rfc_82(line: str) -> None:
     assert story.case == int(case), story.sentence
 
 
+def test_schemas_are_read_from_the_text_of_a_decision_object() -> None:
+    given = {"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")}
+
+    from_text = tell({name: json.dumps(schema) for name, schema in given.items()})
+
+    assert from_text == tell(given)
+    assert from_text.case == 8
+
+
 def test_fields_that_disagree_come_first_and_say_what_changed() -> None:
     story = tell({"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")})
 
@@ -68,7 +78,7 @@ def test_names_that_differ_by_case_only_are_called_that() -> None:
 def test_schemas_of_a_conflict_may_be_anything() -> None:
     odd = {"fields": ["x", {"type": 1}, {"name": 5, "type": {"type": "array", "items": "int"}}]}
 
-    assert tell({"at_start": odd, "at_validation": [], "writer": "{}"}).case == 1
+    assert tell({"at_start": odd, "at_validation": "{", "writer": "[]"}).case == 1
 
 
 def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:
