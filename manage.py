@@ -9,6 +9,7 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
     from controlplane.node.environment import adopt
@@ -18,7 +19,10 @@ def main() -> None:
         adopt(os.environ, command=sys.argv[1] if len(sys.argv) > 1 else "")
     except BadSetting as error:
         sys.exit(str(error))
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
