@@ -20,7 +20,7 @@ from workers.spark.session import connect_session
 @cache
 def shared_server() -> ConnectServer:
     work_dir = Path(tempfile.mkdtemp(prefix="sluice-spark-"))
-    server = start_connect_server(work_dir, heap="1g")
+    server = start_connect_server(work_dir, heap="1g", master="local[4,4]")
 
     def stop() -> None:
         stop_connect_server(server)
@@ -36,7 +36,7 @@ def new_session() -> Iterator[SparkSession]:
         shared_server().remote,
         session_id=str(uuid.uuid4()),
         user_id="tests",
-        settings={"spark.sql.shuffle.partitions": "4"},
+        settings={"spark.sql.shuffle.partitions": "2"},
     )
     try:
         yield spark

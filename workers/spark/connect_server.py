@@ -47,10 +47,12 @@ class ConnectServer:
     log: Path
 
 
-def server_command(*, port: int, work_dir: Path, heap: str = "1g") -> list[str]:
+def server_command(
+    *, port: int, work_dir: Path, heap: str = "1g", master: str = MASTER
+) -> list[str]:
     """The words that run a Connect server in the foreground."""
     settings = {
-        "spark.master": MASTER,
+        "spark.master": master,
         "spark.app.name": "sluice",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -98,6 +100,7 @@ def start_connect_server(
     *,
     port: int | None = None,
     heap: str = "1g",
+    master: str = MASTER,
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
 ) -> ConnectServer:
@@ -111,7 +114,7 @@ def start_connect_server(
     log = work_dir / "spark-connect.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
-            server_command(port=chosen_port, work_dir=work_dir, heap=heap),
+            server_command(port=chosen_port, work_dir=work_dir, heap=heap, master=master),
             env=server_environment(os.environ if environment is None else environment),
             cwd=work_dir,
             stdin=subprocess.DEVNULL,

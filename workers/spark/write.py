@@ -80,9 +80,10 @@ def write_dataframe(
         if before_commit is not None:
             before_commit(transaction.instant)
     except BaseException as error:
+        ours = _ours(error) if isinstance(error, PySparkException) else None
         _stop_tasks(spark, tag, table.ports.clock)
-        transaction.abort(f"{type(error).__name__}: {str(error).splitlines()[:1]}")
-        if isinstance(error, PySparkException) and (ours := _ours(error)) is not None:
+        transaction.abort(str(ours) if ours else _in_one_line(error))
+        if ours is not None:
             raise ours from error
         raise
     return transaction.commit(statuses)
@@ -160,6 +161,11 @@ def _stop_tasks(spark: SparkSession, tag: str, clock: Clock) -> None:
     except PySparkException as error:
         _log.warning("could not interrupt the failed write: tag=%s error=%s", tag, error)
     clock.sleep(TASK_KILL_WINDOW_S)
+
+
+def _in_one_line(error: BaseException) -> str:
+    first, *_ = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {first}"
 
 
 def _ours(error: PySparkException) -> LakehouseError | None:

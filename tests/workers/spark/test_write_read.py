@@ -67,6 +67,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakehouseTable:
         partition_by=["part"],
         ordering=["seen_at"],
         table_type=request.param,
+        options={"hoodie.bucket.index.num.buckets": "2"},
     )
 
 
@@ -122,6 +123,34 @@ def test_frame_that_adds_a_column_evolves_the_schema(
     seen = by_id(table.read(spark).toArrow())
     assert [row["colour"] for row in seen] == [None] * 5 + ["red"] * 10
     assert seen == by_id(table.read())
+
+
+def test_bulk_insert_is_read_back(table: LakehouseTable, spark: SparkSession) -> None:
+    batch = arrow(rows(range(40), second=1))
+
+    outcome = table.write(spark.createDataFrame(batch), operation="bulk_insert", options=OPTIONS)
+
+    assert isinstance(outcome, Committed)
+    assert by_id(table.read(spark).toArrow()) == by_id(batch)
+
+
+def test_base_files_older_than_a_wider_type_are_read_as_the_wider_type(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    wide = create_table(tmp_path / "wide", name="wide", schema=None, record_key=["id"])
+    narrow = pa.table({"id": ["a", "b"], "n": pa.array([1, 2], pa.int32())})
+    longer = pa.table({"id": ["c"], "n": pa.array([2**40], pa.int64())})
+    wide.write(narrow, options=OPTIONS)
+    wide.write(longer, options=OPTIONS)
+
+    seen = wide.read(spark)
+
+    assert by_id(seen.toArrow()) == [
+        {"id": "a", "n": 1},
+        {"id": "b", "n": 2},
+        {"id": "c", "n": 2**40},
+    ]
+    assert seen.schema["n"].dataType.simpleString() == "bigint"
 
 
 def test_row_without_a_key_fails_the_write_and_leaves_nothing(

@@ -101,7 +101,7 @@ class DemoBackfill:
         chance = np.random.default_rng(self.seed)
         prices = pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4))
         fields = [field for field in OWN_FIELDS["impression"] if field.name == "price"]
-        return spark.createDataFrame(_rows(BACKFILL_REGION, "b", fields, [prices]))
+        return spark.createDataFrame(_rows(BACKFILL_REGION, "b", fields, [prices])).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
         self.rendezvous.meet(instant)
@@ -142,7 +142,7 @@ class DemoEvolve:
         scores = pa.array(np.random.default_rng(ord(self.variant)).random(_ROWS).round(4))
         field: pa.Field[Any] = pa.field(name, pa.float64())
         region = f"{EVOLVE_REGION}-{self.variant}"
-        return spark.createDataFrame(_rows(region, self.variant, [field], [scores]))
+        return spark.createDataFrame(_rows(region, self.variant, [field], [scores])).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
         self.rendezvous.meet(instant)
