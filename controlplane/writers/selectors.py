@@ -62,7 +62,15 @@ def writers_board(table: Table, now: datetime) -> list[WriterRow]:
         MarkerCount.objects.filter(table=table).values_list("instant").annotate(total=Sum("count"))
     )
     rows = [_writer_row(beat, now, markers.get(beat.instant, 0)) for beat in beats]
-    return sorted(rows, key=lambda row: (_ORDER[row.state], row.writer, row.instant))
+    kept = [row for row in rows if row.state != "gone"] + _last_of_each_ended(rows)
+    return sorted(kept, key=lambda row: (_ORDER[row.state], row.writer, row.instant))
+
+
+def _last_of_each_ended(rows: list[WriterRow]) -> list[WriterRow]:
+    """A stream ends an instant every few seconds and goes on: only one that stopped is news."""
+    going_on = {row.writer for row in rows if row.state != "gone"}
+    ended = sorted((row for row in rows if row.state == "gone"), key=lambda row: row.instant)
+    return list({row.writer: row for row in ended if row.writer not in going_on}.values())
 
 
 def recent_conflicts(table: Table, limit: int = 20) -> list[ConflictRow]:
