@@ -9,6 +9,7 @@ import pytest
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
+@pytest.hookimpl(tryfirst=True)  # Groups are read by xdist's own hook of this name.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two workers share the suite by file, so that a fixture of a module is made once.
 
