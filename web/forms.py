@@ -28,9 +28,9 @@ class RollbackForm(forms.Form):
     plan_hash = forms.CharField(max_length=64)
     idempotency_key = forms.UUIDField()
 
-    def __init__(self, *args: Any, expected_name: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, expected_names: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._expected_name = expected_name
+        self._expected_names = expected_names
 
     @classmethod
     def of(cls, plan: PlanView) -> RollbackForm:
@@ -41,6 +41,6 @@ class RollbackForm(forms.Form):
 
     def clean_typed_name(self) -> str:
         typed = str(self.cleaned_data["typed_name"]).strip()
-        if typed != self._expected_name:
-            raise forms.ValidationError(f"This is not the table's name, {self._expected_name}.")
+        if typed not in self._expected_names:
+            raise forms.ValidationError(f"This is not the table's name, {self._expected_names[0]}.")
         return typed

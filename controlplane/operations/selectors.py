@@ -134,7 +134,7 @@ def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:
 
 def marker_server_status() -> MarkerServerStatus:
     """The marker server and its last five minutes. Two queries."""
-    server = MarkerServer.objects.order_by("pk").first()
+    server = MarkerServer.objects.order_by(F("started_at").desc(nulls_last=True)).first()
     since = timezone.now() - SAMPLES_SHOWN_FOR
     samples = [
         SampleRow(

@@ -74,7 +74,7 @@ def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse
 
 
 def _confirm(request: HttpRequest, table: Table, instant: str) -> HttpResponse:
-    form = RollbackForm(request.POST, expected_name=table.slug)
+    form = RollbackForm(request.POST, expected_names=(table.name, table.slug))
     if not form.is_valid():
         return _show_plan(request, table, instant, form=form, problem=None, status=422)
     try:
