@@ -1,5 +1,5 @@
-"""A table's directory with somebody at every changing call: to pause there, to die there, or to
-lose the answer.
+"""A table's directory with somebody at every call: to pause there, to die there, or to lose the
+answer.
 
 Where stop points are too coarse. The storage itself stays real.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from workers.storage.base import FileInfo
 from workers.storage.local import LocalStorage
 
 Watch = Callable[[str, str], None]
@@ -33,6 +34,18 @@ class WatchedStorage(LocalStorage):
         super().__init__(root)
         self._before = before
         self._after = after
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        self._before("list_files", directory)
+        return super().list_files(directory)
+
+    def read(self, path: str) -> bytes:
+        self._before("read", path)
+        return super().read(path)
+
+    def open_data(self, path: str) -> IO[bytes]:
+        self._before("open_data", path)
+        return super().open_data(path)
 
     def put(self, path: str, content: bytes) -> None:
         self._before("put", path)
