@@ -140,6 +140,27 @@ def test_full_disk_at_the_start_does_not_leave_a_heart_beating_for_ever(
     assert not unlucky.is_beating
 
 
+@pytest.mark.xfail(strict=True, reason="B-19: the caller has nothing to stop the heart with")
+def test_lock_that_cannot_be_given_back_does_not_leave_a_heart_beating_for_ever(
+    table: ScenarioTable,
+) -> None:
+    table.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
+    calls: list[str] = []
+
+    def fails_at_release(call: str, path: str) -> None:
+        if call == "replace_if_match" and ".locks" in path:
+            calls.append(path)
+            if len(calls) == 2:
+                raise StorageFailed("503")
+
+    unlucky = writer_on(table, before=fails_at_release)
+
+    with pytest.raises(StorageFailed):
+        unlucky.begin(CITIES)
+
+    assert not unlucky.is_beating
+
+
 def test_full_disk_while_writing_rolls_the_write_back_and_says_so(table: ScenarioTable) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     failing = At("create_data", "", fails(full))
