@@ -101,6 +101,12 @@ class PlanChanged(LakehouseError):
     code = "plan_changed"
 
 
+class SnapshotChanged(LakehouseError):
+    """Commits were taken back again and again while a snapshot was being read. Read again."""
+
+    code = "snapshot_changed"
+
+
 class MarkerRefused(LakehouseError):
     """A marker could not be made durable, so its data file must not be written."""
 

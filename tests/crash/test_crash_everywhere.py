@@ -234,7 +234,7 @@ def _was_decided(operation: Operation, crashed: Files, start: Files) -> bool:
     fresh = [path for path in crashed if path.startswith(decisions.DIRECTORY) and path not in start]
     storage = MemoryStorage(StillClock(), crashed)
     if operation.run is undo_newest:
-        return any(".undo." in path for path in fresh)
+        return any(".undo/" in path for path in fresh)
     names = [path.rpartition("/")[2] for path in fresh]
     return any(isinstance(decisions.read(storage, name), CommitDecision) for name in names)
 

@@ -135,7 +135,6 @@ def test_rollback_plan_for_an_instant_that_never_was_is_discarded(
     assert list(table.table.timeline().pending()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="B-14: such a plan stops every writer")
 def test_rollback_plan_for_an_action_that_is_none_is_made_anew(table: ScenarioTable) -> None:
     target, by = rollback_that_died_after_its_decision(table)
     planted = RollbackPlanFile(target, "party", {}).encode(table.storage.location)

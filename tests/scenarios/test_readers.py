@@ -67,7 +67,6 @@ def test_readers_beside_a_writer_see_every_commit_whole(
 
 @pytest.mark.parametrize(("table_type", "mode"), KINDS)
 @pytest.mark.parametrize("moment", ["listing", "opening"])
-@pytest.mark.xfail(strict=True, reason="B-18: the reader fails instead of looking again")
 def test_reader_who_looked_before_a_rollback_and_reads_after_it_sees_no_mix(
     tables: ScenarioTables, table_type: str, mode: str, moment: str
 ) -> None:

@@ -122,14 +122,13 @@ def test_admin_who_wakes_when_others_built_on_the_commit_does_not_undo_it(
     assert [row["id"] for row in table.rows()] == [1, 2, 9]
 
 
-@pytest.mark.xfail(strict=True, reason="B-17: he covers the undo that stands, and all get stuck")
 @pytest.mark.parametrize("dies", [False, True])
 def test_admin_who_wakes_after_another_undid_the_commit_does_not_cover_that_undo(
     table: ScenarioTable, dies: bool
 ) -> None:
     table.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
     wrong = table.writer("wrong").upsert_and_commit({"id": 1, "city": "Rome"})
-    admin, sleep = sleeper_at(table, "put", ".undo")
+    admin, sleep = sleeper_at(table, "put_if_absent", ".undo")
     request = an_admin(table, wrong.instant)
     other = table.writer(
         "other",

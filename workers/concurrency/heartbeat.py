@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.config import WriteOptions
-from workers.errors import NotFound, StorageFailed
+from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports, Repetition
 from workers.storage.base import FileInfo, Storage
 from workers.timeline import decisions
@@ -103,7 +103,7 @@ class HeartbeatKeeper:
                 self.is_fenced = True
                 return
             self._storage.put(self._path, self._content)
-        except (StorageFailed, OSError) as error:
+        except (StorageFailed, WriteOutcomeUnknown, OSError) as error:
             _log.warning("heartbeat failed, trying again: path=%s error=%s", self._path, error)
 
     def stop(self) -> None:

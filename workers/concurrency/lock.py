@@ -13,12 +13,20 @@ unless it was decided already.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.errors import LeaseLost, LockTimeout, MalformedTable, NotFound
+from workers.errors import (
+    LeaseLost,
+    LockTimeout,
+    MalformedTable,
+    NotFound,
+    StorageFailed,
+    WriteOutcomeUnknown,
+)
 from workers.ports import Ports
 from workers.storage.base import Storage
 
@@ -27,6 +35,7 @@ DRIFT_MS = 500
 _POLL_FIRST_S = 0.005
 _POLL_MAX_S = 0.1
 _PREFIX = "sluice"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +186,10 @@ class Lease:
         if now_ms >= self._state.valid_until_ms:
             self._is_lost = True
             return
-        self._replace(LockState(False, now_ms + self._lease_ms, self._state.owner))
+        try:
+            self._replace(LockState(False, now_ms + self._lease_ms, self._state.owner))
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("lease not renewed, trying again: error=%s", error)
 
     def release(self) -> None:
         """Mark the lease as ended, unless it passed to somebody else already."""

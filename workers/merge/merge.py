@@ -6,9 +6,11 @@ equal values the later one wins.
 
 - Whole rows: the greatest version is the row.
 - Partial updates: each column takes its greatest version that is not null, so an absent column
-  never erases. Because every column is a maximum over versions, any order of arrival, any batching
-  and any replay give the same row. Apache Hudi folds rows instead, which differs only where the
-  ordering values of one key differ between streams.
+  never erases. Every order of arrival gives the same row. A merged row carries one ordering value,
+  though: once versions of different age were merged, in a batch or into a base file, what comes
+  later sees only the greatest. So batching does not matter as long as the versions of one key
+  share their ordering value, which streams must see to; own ordering values per stream come later.
+  Apache Hudi folds whole rows, with the same result under the same condition.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The decision object: one per instant, put-if-absent, `commit` or `rollback`, never both.
 
 The completed file's name holds the completion time, so creating it excludes nobody; this object
-does (design 2). `<instant>.undo` beside it records that an instant which had been committed was
-taken back by an admin.
+does (design 2). `<instant>.undo/<rollback>` beside it decides, put-if-absent again, whether that
+rollback takes a committed instant back: `undo` by its owner, or `void` by whoever took the table
+lock over from a sleeping owner.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from workers.storage.retry import put_if_absent_known
 
 DIRECTORY = ".hoodie/.sluice/decision"
 _UNDO = "undo"
+_UNDO_SUFFIX = ".undo"
 _METADATA_DIRECTORY = ".hoodie/.sluice/metadata"
 
 
@@ -74,14 +76,14 @@ def is_undone(storage: Storage, instant: InstantTime) -> bool:
 
 def undone_by(storage: Storage, instant: InstantTime) -> InstantTime | None:
     """The rollback instant that took a committed instant back; None when none did."""
-    try:
-        by = str(json.loads(storage.read(_undo_pointer(instant)))["by"])
-        verdict = json.loads(storage.read(_undo_verdict(instant, by)))
-    except NotFound:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise MalformedTable("undo object is damaged", instant=instant) from error
-    return by if verdict.get("outcome") == _UNDO else None
+    for file in storage.list_files(_undo_directory(instant)):
+        try:
+            outcome = json.loads(storage.read(file.path))["outcome"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise MalformedTable("undo object is damaged", path=file.path) from error
+        if outcome == _UNDO:
+            return file.name
+    return None
 
 
 def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str) -> bool:
@@ -90,29 +92,24 @@ def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str
     Under the table lock, whose owner text names both. False when the lease ran out meanwhile and
     the next holder fenced this undo first.
     """
-    storage.put(_undo_pointer(instant), json.dumps({"by": by}).encode())
     verdict = json.dumps({"outcome": _UNDO, "reason": reason}).encode()
-    return put_if_absent_known(storage, _undo_verdict(instant, by), verdict)
+    return put_if_absent_known(storage, f"{_undo_directory(instant)}/{by}", verdict)
 
 
 def fence_undo(storage: Storage, instant: InstantTime, *, by: InstantTime) -> None:
     """Whoever held the lock to undo `instant` in the name of `by` must not do so any more."""
     verdict = json.dumps({"outcome": "void"}).encode()
-    put_if_absent_known(storage, _undo_verdict(instant, by), verdict)
+    put_if_absent_known(storage, f"{_undo_directory(instant)}/{by}", verdict)
 
 
 def undone_instants(storage: Storage) -> list[InstantTime]:
-    """Instants for which an undo was at least begun."""
-    names = [file.name for file in storage.list_files(DIRECTORY)]
-    return [name.removesuffix(".undo") for name in names if name.endswith(".undo")]
+    """Instants for which an undo was decided or fenced."""
+    names = [path.rpartition("/")[2] for path in storage.list_directories(DIRECTORY)]
+    return [name.removesuffix(_UNDO_SUFFIX) for name in names if name.endswith(_UNDO_SUFFIX)]
 
 
-def _undo_pointer(instant: InstantTime) -> str:
-    return f"{path_of(instant)}.undo"
-
-
-def _undo_verdict(instant: InstantTime, by: InstantTime) -> str:
-    return f"{path_of(instant)}.undo.{by}"
+def _undo_directory(instant: InstantTime) -> str:
+    return f"{path_of(instant)}{_UNDO_SUFFIX}"
 
 
 def decided_instants(storage: Storage) -> list[InstantTime]:

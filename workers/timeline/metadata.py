@@ -16,6 +16,7 @@ from workers.files.avro_container import decode_record, encode_record
 from workers.files.names import instant_of
 from workers.storage.base import checked_path
 from workers.timeline.avro_schemas import COMMIT_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
+from workers.timeline.instant import Action
 
 SCHEMA_KEY = "schema"
 WRITER_KEY = "sluice.writer.name"
@@ -206,8 +207,8 @@ def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None
             )
             for request in requests
         }
-        return RollbackPlanFile(instant, str(target["action"]), files)
-    except (MalformedTable, KeyError, TypeError):
+        return RollbackPlanFile(instant, Action(target["action"]).value, files)
+    except (MalformedTable, KeyError, TypeError, ValueError):
         return None
 
 

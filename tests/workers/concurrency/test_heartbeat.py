@@ -108,10 +108,7 @@ def test_foreign_heartbeat_is_judged_by_hudis_bounds(storage: LocalStorage) -> N
     [
         StorageFailed("503"),
         OSError("disk"),
-        pytest.param(
-            WriteOutcomeUnknown("timeout"),
-            marks=pytest.mark.xfail(strict=True, reason="B-15: this one ends the heartbeat"),
-        ),
+        WriteOutcomeUnknown("timeout"),
     ],
     ids=["failed", "system", "unknown"],
 )

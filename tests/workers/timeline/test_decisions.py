@@ -127,7 +127,6 @@ def test_fence_that_comes_after_the_undo_changes_nothing(storage: LocalStorage) 
     assert decisions.undone_by(storage, R) == C
 
 
-@pytest.mark.xfail(strict=True, reason="B-17: the pointer is put without a condition")
 def test_fenced_undo_that_wakes_does_not_cover_one_that_stands(storage: LocalStorage) -> None:
     decisions.fence_undo(storage, R, by="20240101000000003")
     decisions.undo(storage, R, by=C, reason="wrong data")
