@@ -102,7 +102,6 @@ def test_foreign_heartbeat_is_judged_by_hudis_bounds(storage: LocalStorage) -> N
     assert (said.bound_ms, said.writer) == (120_000, None)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
     "error",
     [

@@ -204,7 +204,6 @@ def test_holder_who_needs_longer_than_a_lease_renews_it(storage: LocalStorage) -
         lease.confirm()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_renewal_that_fails_once_is_tried_again(tmp_path: Path) -> None:
     clock = ManualClock()
     failing = At("replace_if_match", LOCK_PATH, fails(StorageFailed("503")))
