@@ -130,8 +130,6 @@ def read_ending(job: WriteJob, pid: int | None) -> dict[str, Any] | None:
             return None
         tail = (run_dir / LOG_FILE).read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
         return {"state": "failed", "message": f"the driver died; its last words: {tail}"}
-    except ValueError:
-        return None  # It is being written.
     return ending
 
 

@@ -71,7 +71,7 @@ def _run(job: WriteJob, run_dir: Path) -> int:
     )
     ending = _ending(job, reporter)
     _log.info("ended: state=%s message=%s", ending.state, ending.message)
-    (run_dir / ENDING_FILE).write_text(json.dumps(ending.to_json()))
+    _publish(run_dir / ENDING_FILE, ending)
     reporter.send(ending.as_report(job.operation_id))
     reporter.close(wait_s=_REPORT_WAIT_S)
     return EXIT_INVALID if ending.is_refusal else _EXIT_CODES[ending.state]
@@ -98,6 +98,13 @@ def _ending(job: WriteJob, reporter: Reporter) -> Ending:
         _log.error("failed: %s", traceback.format_exc())
         first_line = str(error).splitlines()[:1]
         return Ending(ReportState.FAILED, f"{type(error).__name__}: {' '.join(first_line)}")
+
+
+def _publish(path: Path, ending: Ending) -> None:
+    """All or nothing: others take the file's existence for the end."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(json.dumps(ending.to_json()))
+    fresh.replace(path)
 
 
 @contextmanager

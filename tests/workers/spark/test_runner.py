@@ -154,7 +154,7 @@ def test_three_streams_at_once_become_one_table_of_joined_rows(node: Node) -> No
 def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> None:
     release = node.home / "release"
     order = {
-        "point": "before_validate",
+        "point": "after_data",
         "writer": "click",
         "action": "pause",
         "release": str(release),
@@ -168,7 +168,7 @@ def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> N
     wait_until((node.home / "release.reached").exists)
 
     assert kill_driver(Path(victim.run_dir), pid, SystemClock())
-    time.sleep(3.5)  # Its heartbeat runs out, and its lease if it held the lock.
+    time.sleep(3.5)  # Its heartbeat runs out.
     again = node.stream("click")
     node.launch(again)
     [ending] = node.endings(again)
