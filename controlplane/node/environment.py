@@ -35,7 +35,7 @@ SECRET_VARIABLES = frozenset(
         _SPARK_TOKEN,
     }
 )
-_NEEDS_NO_NODE = frozenset({"down", "status", "doctor"})
+_NEEDS_NO_NODE = frozenset({"down", "status", "doctor", "write"})
 
 
 def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) -> dict[str, str]:
@@ -126,7 +126,7 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     """Give a shell command the settings and secrets of this checkout's node, before Django reads
     its settings.
 
-    `up` makes them when they are missing; `down`, `status` and `doctor` work without a node, and
+    `up` makes them when they are missing; `down`, `status`, `doctor` and `write` work without, and
     `doctor` judges what the caller has set. Raises BadSetting when a variable cannot be used.
     """
     places = places_from(environ)

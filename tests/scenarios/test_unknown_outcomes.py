@@ -140,7 +140,6 @@ def test_full_disk_at_the_start_does_not_leave_a_heart_beating_for_ever(
     assert not unlucky.is_beating
 
 
-@pytest.mark.xfail(strict=True, reason="B-19: the caller has nothing to stop the heart with")
 def test_lock_that_cannot_be_given_back_does_not_leave_a_heart_beating_for_ever(
     table: ScenarioTable,
 ) -> None:

@@ -9,6 +9,7 @@ completion time
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -34,6 +35,7 @@ from workers.concurrency.outcome import (
 from workers.config import ConcurrencyMode, WriteOptions
 from workers.errors import InstantRolledBack, LeaseLost, StorageFailed, WriteOutcomeUnknown
 from workers.schema.conflict import SchemaConflict, resolve
+from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import SchemaVersion, read_instant, schema_at
 from workers.table.table import Table
@@ -101,20 +103,20 @@ def settled_timeline(table: Table) -> Timeline:
 
 
 def begin(table: Table, options: WriteOptions, content: HeartbeatContent) -> Started:
-    """Raises LockTimeout, LeaseLost."""
-    with table_lock(table, options).held() as lease:
-        timeline = settled_timeline(table)
-        requested_at = next_instant(table.ports.clock, timeline.last_time)
-        heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
-        heartbeat.start()
-        try:
+    """Raises LockTimeout, LeaseLost, StorageFailed."""
+    with ExitStack() as undo:
+        with table_lock(table, options).held() as lease:
+            timeline = settled_timeline(table)
+            requested_at = next_instant(table.ports.clock, timeline.last_time)
+            heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
+            # A heart that beats on after a failure would keep anybody from rolling this back.
+            undo.callback(heartbeat.stop)
+            heartbeat.start()
             requested = transitions.request(table.storage, requested_at, table.data_action, b"")
             inflight = transitions.start(table.storage, requested)
             lease.confirm()
             started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
-        except BaseException:
-            heartbeat.stop()  # A heart that beats on would keep anybody from rolling this back.
-            raise
+        undo.pop_all()
     stop_points.reach("after_start", writer=content.writer)
     return started
 
@@ -226,25 +228,35 @@ def _resolve_schema(
         enabled=options.resolves_schema_conflicts,
     )
     if isinstance(resolution, SchemaConflict):
-        assert now is not None, "a schema conflict needs a rival"
-        return _schema_conflict(table, timeline, proposal, resolution, now)
+        rival = _schema_rival(table, started, timeline)
+        assert rival is not None, "a schema conflict needs a rival"
+        return _schema_conflict(table, proposal, resolution, rival)
     return _with_schema(proposal, resolution.schema or proposal.schema, resolution.case)
 
 
+def _schema_rival(table: Table, started: Started, timeline: Timeline) -> Instant | None:
+    """The first commit since the start that changed the schema: later ones only carry it on."""
+    before = started.schema.schema if started.schema else None
+    ours = started.instant.requested_at
+    candidates = rivals(started.timeline.instants, timeline.instants, ours)
+    for rival in candidates:
+        text = read_instant(table, rival).schema_json
+        if text and (before is None or not equal(before, TableSchema.from_avro_json(text))):
+            return rival
+    # What changed it was taken back or is of before: the newest that carries a schema must do.
+    newest = schema_at(table, timeline)
+    return timeline.find(newest.instant) if newest else None
+
+
 def _schema_conflict(
-    table: Table,
-    timeline: Timeline,
-    proposal: Proposal,
-    conflict: SchemaConflict,
-    now: SchemaVersion,
+    table: Table, proposal: Proposal, conflict: SchemaConflict, rival: Instant
 ) -> Conflict:
-    rival = timeline.find(now.instant)
-    metadata = read_instant(table, rival) if rival else None
+    metadata = read_instant(table, rival)
     return Conflict(
         kind="schema",
         message=conflict.message,
-        rival=now.instant,
-        rival_writer=metadata.extra_metadata.get(WRITER_KEY) if metadata else None,
+        rival=rival.requested_at,
+        rival_writer=metadata.extra_metadata.get(WRITER_KEY),
         writer=proposal.writer,
         schemas=SchemaTriple(
             _json(conflict.at_start), _json(conflict.at_validation), _json(conflict.writer)

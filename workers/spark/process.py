@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from workers.clock import Clock
+from workers.clock import Clock, SystemClock
 from workers.jobs import WriteJob
 
 JOB_FILE: Final = "job.json"
@@ -34,6 +34,7 @@ _LAUNCH_LOCK = "launch.lock"
 _MODULE = "workers.spark.runner"
 _PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _KILL_WAIT_S = 10.0
+_STARTING_S = 1.0
 _POLL_S = 0.05
 _NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL")
 """What the control plane keeps to itself: a driver needs no database and signs no cookie."""
@@ -97,11 +98,22 @@ def is_driver(pid: int, run_dir: Path) -> bool:
     """Whether `pid` lives and is this operation's driver. A zombie has ended."""
     folder = Path("/proc") / str(pid)
     try:
-        words = (folder / "cmdline").read_bytes().split(b"\0")
+        words = _command_line(folder)
         state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
     return state not in ("Z", "X") and str(run_dir / JOB_FILE).encode() in words
+
+
+def _command_line(folder: Path) -> list[bytes]:
+    """The words of a process; one that is just being started shows none for a moment."""
+    clock = SystemClock()
+    deadline_s = clock.monotonic_s() + _STARTING_S
+    while not (content := (folder / "cmdline").read_bytes()) and clock.monotonic_s() < deadline_s:
+        if (folder / "stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X"):
+            break
+        clock.sleep(0.01)
+    return content.split(b"\0")
 
 
 def kill_driver(run_dir: Path, pid: int | None, clock: Clock) -> bool:
