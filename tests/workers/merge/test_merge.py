@@ -127,7 +127,7 @@ def test_any_batching_of_partial_rows_with_one_ordering_value_gives_the_same_row
 
 
 @pytest.mark.xfail(
-    strict=True, reason="B-12: a merged row keeps one ordering value for columns of several ages"
+    strict=True, reason="a merged row keeps one ordering value for columns of several ages"
 )
 def test_partial_rows_of_different_ages_do_not_depend_on_batches() -> None:
     """Hudi's own bug (#8579, case H3): base (1000, 10), then (999, 11) and (1001, null)."""
