@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.locations import checked_location
@@ -130,6 +130,8 @@ class Command(BaseCommand):
                 slug = name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
                 register_table(location=location, slug=slug, name=name, by=None)
                 self.stdout.write(f"registered as {slug}")
+        except OperationalError:
+            self.stdout.write("not registered: there is no node's database yet, `make up` makes it")
         except (DatabaseError, ControlPlaneError) as error:
             self.stdout.write(f"not registered: {error}")
 
