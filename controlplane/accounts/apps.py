@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.apps import AppConfig
-from django.apps.registry import Apps
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
 ROLES = ("viewer", "admin")
@@ -16,11 +15,12 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        # `flush` empties what the migration made, and runs no migration again.
-        post_migrate.connect(_ensure_roles, sender=self)
+        # `flush` empties what the migration made, and runs no migration again. The signal comes for
+        # apps with models only, so it is that of the groups' own app.
+        post_migrate.connect(_ensure_roles, sender=apps.get_app_config("auth"))
 
 
-def _ensure_roles(*, apps: Apps, using: str, **_: Any) -> None:
-    group = apps.get_model("auth", "Group")
+def _ensure_roles(*, using: str, **given: Any) -> None:
+    group = given.get("apps", apps).get_model("auth", "Group")
     for name in ROLES:
         group.objects.using(using).get_or_create(name=name)
