@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.spark.roots import source_under_root
-from workers.spark.sources.source import Asked, Surroundings
+from workers.spark.sources.source import Asked, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 
 KEY_SEPARATOR = "|"
@@ -124,7 +124,7 @@ def _settled(field: pa.Field[Any]) -> pa.Field[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSource:
+class FileSource(WrittenOnce):
     """A file as one round."""
 
     file: CsvFile | Path
@@ -144,22 +144,6 @@ class FileSource:
             columns=names(asked.text("columns", "")),
         )
         return cls(file)
-
-    @property
-    def run(self) -> int:
-        return 0
-
-    @property
-    def rounds(self) -> int:
-        return 1
-
-    @property
-    def pace_s(self) -> float:
-        return 0.0
-
-    @property
-    def is_repeatable(self) -> bool:
-        return False
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         if isinstance(self.file, CsvFile):

@@ -17,7 +17,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.errors import InvalidInput
 from workers.spark.sources.ad_requests import KEY, ORDERING, OWN_FIELDS, PARTITION
-from workers.spark.sources.source import Asked, Surroundings
+from workers.spark.sources.source import Asked, Surroundings, WrittenOnce
 from workers.table.schema_history import current_schema, read_instant
 from workers.timeline.metadata import WRITER_KEY
 
@@ -70,7 +70,7 @@ def _pair(writer: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoBackfill:
+class DemoBackfill(WrittenOnce):
     seed: int
     rendezvous: Rendezvous
 
@@ -80,22 +80,6 @@ class DemoBackfill:
         hold_s = asked.number("hold_s", 3.0, most=600)
         seed = asked.integer("seed", 1, least=0, most=2**31)
         return cls(seed, Rendezvous(around, hold_s))
-
-    @property
-    def run(self) -> int:
-        return 0
-
-    @property
-    def rounds(self) -> int:
-        return 1
-
-    @property
-    def pace_s(self) -> float:
-        return 0.0
-
-    @property
-    def is_repeatable(self) -> bool:
-        return False
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         chance = np.random.default_rng(self.seed)
@@ -108,7 +92,7 @@ class DemoBackfill:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoEvolve:
+class DemoEvolve(WrittenOnce):
     variant: str
     rendezvous: Rendezvous
 
@@ -119,22 +103,6 @@ class DemoEvolve:
         if variant not in ("a", "b"):
             raise InvalidInput("the demo has variants a and b", variant=variant)
         return cls(variant, Rendezvous(around, asked.number("hold_s", 3.0, most=600)))
-
-    @property
-    def run(self) -> int:
-        return 0
-
-    @property
-    def rounds(self) -> int:
-        return 1
-
-    @property
-    def pace_s(self) -> float:
-        return 0.0
-
-    @property
-    def is_repeatable(self) -> bool:
-        return False
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         """Rows of a region of its own, so that nothing but the schema can conflict."""

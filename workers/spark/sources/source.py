@@ -66,6 +66,28 @@ class Source(Protocol):
         """All files of the round are written; the commit follows when this returns."""
 
 
+class WrittenOnce:
+    """What sources of a single round share: nothing to repeat, nothing to wait for."""
+
+    __slots__ = ()
+
+    @property
+    def run(self) -> int:
+        return 0
+
+    @property
+    def rounds(self) -> int:
+        return 1
+
+    @property
+    def pace_s(self) -> float:
+        return 0.0
+
+    @property
+    def is_repeatable(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A job's `source`, read key by key; what nobody read is refused at the end."""
