@@ -67,7 +67,10 @@ def kill_demo_writer(table: Table, by: User) -> Operation:
     """
     running = [operation for operation in _running(table) if _pid(operation) is not None]
     if not running:
-        raise NotAllowedNow("no demo writer is running now", table=table.slug)
+        raise NotAllowedNow(
+            "no demo writer is running: its rounds are over, `make demo` starts more",
+            table=table.slug,
+        )
     with transaction.atomic():
         record(
             who=by.get_username(),

@@ -23,7 +23,7 @@ def test_admin_starts_two_writers(button: str, busy: Table, as_admin: Client) ->
 def test_killing_when_nobody_writes_says_so(busy: Table, as_admin: Client) -> None:
     answer = as_admin.post("/t/ads/demo/kill", follow=True)
 
-    assert b"No demo writer is running now" in answer.content
+    assert b"No demo writer is running" in answer.content
 
 
 @pytest.mark.parametrize("button", ["conflict", "schema", "kill"])
