@@ -273,11 +273,7 @@ def _with_schema(proposal: Proposal, schema: TableSchema, case: str | None) -> P
     extra = {SCHEMA_KEY: schema.avro_json}
     if case is not None:
         extra[SCHEMA_RESOLUTION_KEY] = json.dumps({"mode": "simple", "case": case})
-    return replace(
-        proposal,
-        metadata=proposal.metadata.with_extra(**extra),
-        schema=TableSchema.from_avro_json(extra[SCHEMA_KEY]),
-    )
+    return replace(proposal, metadata=proposal.metadata.with_extra(**extra), schema=schema)
 
 
 def _file_conflict(

@@ -9,8 +9,7 @@ instead, and the rollback instant is discarded.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,6 @@ from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant, State
-from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import (
     RollbackPlanFile,
     encode_rollback_metadata,
@@ -120,10 +118,11 @@ def _prepare(
         by = _decided_by(table, request.target)
         if by is not None and (standing := _standing_rollback(table, timeline, request.target)):
             return standing
+        plan = plan_rollback(table, request.target)
         if by is None:
-            _check(plan_rollback(table, request.target), request)
+            _check(plan, request)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
-        plan_file = _plan_file(table, target)
+        plan_file = _plan_file(plan)
         content = plan_file.encode(table.storage.location)
         asked = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
         if target.is_completed:
@@ -195,26 +194,26 @@ def _decide(table: Table, target: Instant, by: InstantTime, request: RollbackReq
     return decisions.decide(table.storage, target.requested_at, decision)
 
 
-def _plan_file(table: Table, target: Instant) -> RollbackPlanFile:
-    by_partition: dict[str, list[str]] = {}
-    for file in files_of(table, target.requested_at):
-        by_partition.setdefault(file.path.rpartition("/")[0], []).append(file.path)
-    return RollbackPlanFile(
-        target.requested_at,
-        target.action.value,
-        {partition: tuple(paths) for partition, paths in by_partition.items()},
-    )
+def _plan_file(plan: RollbackPlan) -> RollbackPlanFile:
+    by_partition = _by_partition(file.path for file in plan.files)
+    files = {partition: tuple(paths) for partition, paths in by_partition.items()}
+    return RollbackPlanFile(plan.target, plan.action, files)
+
+
+def _by_partition(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(path.rpartition("/")[0], []).append(path)
+    return found
 
 
 def _stored_plan(table: Table, rollback_instant: InstantTime) -> RollbackPlanFile | None:
-    return read_rollback_plan(_read_or_empty(table, rollback_instant), table.storage.location)
-
-
-def _read_or_empty(table: Table, rollback_instant: InstantTime) -> bytes:
-    path = f"{TimelineLayout().directory}/{rollback_instant}.rollback.requested"
-    with suppress(NotFound):
-        return table.storage.read(path)
-    return b""
+    asked = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
+    try:
+        content = table.storage.read(table.layout.path(asked))
+    except NotFound:
+        return None
+    return read_rollback_plan(content, table.storage.location)
 
 
 def execute(
@@ -249,12 +248,8 @@ def _unpublish_if_completed(table: Table, plan: RollbackPlanFile) -> None:
 def _delete_data(
     table: Table, plan: RollbackPlanFile, on_progress: Progress | None
 ) -> dict[str, list[str]]:
-    """Delete what the plan names and carries the target's instant; then list again for late
-    tasks.
-    """
-    planned = {path for paths in plan.files_by_partition.values() for path in paths}
-    late = {file.path for file in files_of(table, plan.target)}
-    paths = sorted(planned | late)
+    """Delete what the plan names, then list once for what late tasks wrote since."""
+    paths = sorted(path for paths in plan.files_by_partition.values() for path in paths)
     for done, path in enumerate(paths, start=1):
         table.storage.delete(path)
         if on_progress is not None:
@@ -262,10 +257,7 @@ def _delete_data(
     for file in files_of(table, plan.target):
         table.storage.delete(file.path)
         paths.append(file.path)
-    deleted: dict[str, list[str]] = {}
-    for path in paths:
-        deleted.setdefault(path.rpartition("/")[0], []).append(path)
-    return deleted
+    return _by_partition(paths)
 
 
 def _complete(

@@ -40,11 +40,7 @@ class ReadContext:
 
     location: str
     config: TableConfig
-    schema_json: str
-
-    @property
-    def schema(self) -> TableSchema:
-        return TableSchema.from_avro_json(self.schema_json)
+    schema: TableSchema
 
 
 def read_dataframe(
@@ -62,7 +58,7 @@ def read_dataframe(
     if native:
         frames.append(_native_scan(table, spark, arrow, native))
     if slices:
-        context = ReadContext(table.storage.location, table.config, plan.schema.avro_json)
+        context = ReadContext(table.storage.location, table.config, plan.schema)
         frames.append(_merged_scan(spark, context, slices))
     if not frames:
         return spark.createDataFrame([], to_spark(arrow))

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from workers import stop_points
 from workers.concurrency import transaction
+from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.transaction import Proposal, Started
@@ -129,7 +130,7 @@ class Transaction:
             instant=self._instant,
             operation=self._request.operation,
             config=table.config,
-            schema_json=schema.avro_json,
+            schema=schema,
             columns=tuple(columns),
             slices=_slices(table, view),
             markers=self._marker_settings(),
@@ -170,16 +171,8 @@ class Transaction:
         any more.
         """
         self._started.heartbeat.stop()
-        request = RollbackRequest(
-            self._instant,
-            by=self._writer,
-            reason=reason,
-            is_forced=True,
-            is_only_pending=True,
-            writer=self._writer,
-        )
         try:
-            self._roll_back(request)
+            self._roll_back(reason)
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
 
@@ -190,17 +183,7 @@ class Transaction:
             case Committed():
                 self._tidy_committed(written)
             case Conflicted(conflict=conflict):
-                self._roll_back(
-                    RollbackRequest(
-                        self._instant,
-                        by=self._writer,
-                        reason=conflict.message,
-                        is_forced=True,
-                        is_only_pending=True,
-                        conflict=conflict.to_json(),
-                        writer=self._writer,
-                    )
-                )
+                self._roll_back(conflict.message, conflict=conflict)
             case RolledBack():
                 # Decided by another, so these are nobody's any more; it may have listed before we
                 # wrote.
@@ -220,7 +203,16 @@ class Transaction:
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("committed, not tidied: instant=%s error=%s", self._instant, error)
 
-    def _roll_back(self, request: RollbackRequest) -> None:
+    def _roll_back(self, reason: str, *, conflict: Conflict | None = None) -> None:
+        request = RollbackRequest(
+            self._instant,
+            by=self._writer,
+            reason=reason,
+            is_forced=True,
+            is_only_pending=True,
+            conflict=conflict.to_json() if conflict else None,
+            writer=self._writer,
+        )
         rollback(self._table, request, self._options)
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:

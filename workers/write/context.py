@@ -26,7 +26,7 @@ class WriteContext:
     instant: InstantTime
     operation: Operation
     config: TableConfig
-    schema_json: str
+    schema: TableSchema
     """The writer schema: the table's at start plus the batch's new columns."""
     columns: tuple[str, ...]
     """What the files of this write hold, in the schema's order: all of it, or a stream's own
@@ -38,10 +38,6 @@ class WriteContext:
     writer: str
     appends_only: bool
     """Non-blocking mode: always an own log file, never a base file."""
-
-    @property
-    def schema(self) -> TableSchema:
-        return TableSchema.from_avro_json(self.schema_json)
 
     @property
     def rule(self) -> MergeRule:
