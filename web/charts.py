@@ -17,6 +17,8 @@ from html import escape
 from itertools import groupby
 from typing import Any, Protocol
 
+from controlplane.mirror.selectors import ACTIONS
+
 MARKS_MAX = 3_000
 SUB_LANES_MAX = 6
 """Bars of one lane that overlap in time are stacked at most this high; further ones share the last
@@ -93,20 +95,6 @@ class Cell:
     pending: int
 
 
-_ACTION_ORDER = (
-    "commit",
-    "deltacommit",
-    "replacecommit",
-    "compaction",
-    "logcompaction",
-    "clustering",
-    "clean",
-    "rollback",
-    "savepoint",
-    "restore",
-    "indexing",
-    "schemacommit",
-)
 _STATE_ORDER = ("completed", "inflight", "requested", "rolled_back", "failed")
 _HATCH = {"inflight": "/", "requested": ".", "failed": "x", "rolled_back": "\\"}
 NO_LANE = {LaneBy.WRITER: "writer not named", LaneBy.STREAM: "no stream", LaneBy.ACTION: "?"}
@@ -225,9 +213,9 @@ def cells(marks: Iterable[Mark], *, lane_by: LaneBy, bin_ms: int) -> list[Cell]:
 
 
 def _lane_rank(lane: str, by: LaneBy) -> tuple[int, str]:
-    if by is LaneBy.ACTION and lane in _ACTION_ORDER:
-        return _ACTION_ORDER.index(lane), lane
-    return len(_ACTION_ORDER) + (lane == NO_LANE[by]), lane
+    if by is LaneBy.ACTION and lane in ACTIONS:
+        return ACTIONS.index(lane), lane
+    return len(ACTIONS) + (lane == NO_LANE[by]), lane
 
 
 def _lanes(marks: Iterable[Mark], by: LaneBy) -> list[tuple[str, list[Mark]]]:

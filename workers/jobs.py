@@ -10,16 +10,15 @@ from __future__ import annotations
 import posixpath
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from workers.errors import InvalidInput
 
 JsonScalar = str | int | float | bool | None
 Source = Mapping[str, JsonScalar]
-_JobT = TypeVar("_JobT")
 
 OPERATIONS = ("upsert", "bulk_insert")
 SOURCE_KINDS = ("demo_stream", "demo_backfill", "demo_evolve", "csv", "parquet")
@@ -30,8 +29,36 @@ _TEXT_CHARS_MAX = 4_000
 _ENTRIES_MAX = 200
 
 
+class _Message:
+    """What all jobs share: a dataclass that is a JSON object on the way."""
+
+    __slots__ = ()
+
+    def to_message(self) -> dict[str, Any]:
+        values = ((one.name, getattr(self, one.name)) for one in fields(self))  # type: ignore[arg-type]
+        return {
+            name: dict(value) if isinstance(value, Mapping) else value for name, value in values
+        }
+
+    @classmethod
+    def from_message(cls, message: object) -> Self:
+        """Raises InvalidInput."""
+        if not isinstance(message, dict) or not all(isinstance(key, str) for key in message):
+            raise InvalidInput("message is not a JSON object", type=type(message).__name__)
+        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
+        if unknown := sorted(set(message) - known):
+            shown = [_shown(key) for key in unknown[:10]]
+            raise InvalidInput("message has unknown keys", keys=shown)
+        try:
+            return cls(**message)
+        except TypeError as error:
+            raise InvalidInput(
+                "message lacks a key", known=sorted(known), got=sorted(message)
+            ) from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteJob:
+class WriteJob(_Message):
     """Write one source into one table, in a process of its own, under one operation."""
 
     TASK: ClassVar[str] = "workers.tasks.launch_write"
@@ -65,17 +92,9 @@ class WriteJob:
         _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
 
-    def to_message(self) -> dict[str, Any]:
-        return _to_message(self)
-
-    @classmethod
-    def from_message(cls, message: object) -> Self:
-        """Raises InvalidInput."""
-        return _from_message(cls, message)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackJob:
+class RollbackJob(_Message):
     """Undo one instant exactly as the plan with this hash said."""
 
     TASK: ClassVar[str] = "workers.tasks.rollback"
@@ -97,17 +116,9 @@ class RollbackJob:
         _check_text(self.by, "by")
         _check_report_url(self.report_url)
 
-    def to_message(self) -> dict[str, Any]:
-        return _to_message(self)
-
-    @classmethod
-    def from_message(cls, message: object) -> Self:
-        """Raises InvalidInput."""
-        return _from_message(cls, message)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelJob:
+class CancelJob(_Message):
     """End the driver of one write and its tasks, then settle what it left on the table."""
 
     TASK: ClassVar[str] = "workers.tasks.cancel_write"
@@ -133,33 +144,6 @@ class CancelJob:
         _check_text(self.reason, "reason")
         _check_text(self.by, "by")
         _check_report_url(self.report_url)
-
-    def to_message(self) -> dict[str, Any]:
-        return _to_message(self)
-
-    @classmethod
-    def from_message(cls, message: object) -> Self:
-        """Raises InvalidInput."""
-        return _from_message(cls, message)
-
-
-def _to_message(job: Any) -> dict[str, Any]:
-    values = ((entry.name, getattr(job, entry.name)) for entry in fields(job))
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values}
-
-
-def _from_message(cls: Callable[..., _JobT], message: object) -> _JobT:
-    if not isinstance(message, dict) or not all(isinstance(key, str) for key in message):
-        raise InvalidInput("message is not a JSON object", type=type(message).__name__)
-    known = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]
-    if unknown := sorted(set(message) - known):
-        raise InvalidInput("message has unknown keys", keys=[_shown(key) for key in unknown[:10]])
-    try:
-        return cls(**message)
-    except TypeError as error:
-        raise InvalidInput(
-            "message lacks a key", known=sorted(known), got=sorted(message)
-        ) from error
 
 
 def _shown(value: object) -> str:

@@ -23,8 +23,11 @@ from controlplane.mirror.models import (
 )
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
+from workers.timeline.instant import Action, State
 
 WINDOW_ROWS_MAX = 3000
+ACTIONS = tuple(action.value for action in Action)
+STATES = tuple(state.value for state in State)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

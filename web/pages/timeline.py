@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.mirror.density import timeline_density
 from controlplane.mirror.selectors import (
+    STATES,
     InstantRow,
     TimelineWindow,
     instant_detail,
@@ -54,7 +55,6 @@ ACTIONS = (
     "restore",
     "indexing",
 )
-STATES = ("requested", "inflight", "completed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ from controlplane.api.outputs import output, page_of, shown, shown_list, shown_p
 from controlplane.api.parsing import CommaList, Strict, validated_query
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.mirror.selectors import (
+    ACTIONS,
+    STATES,
     InstantDetail,
     InstantRow,
     JoinStatus,
@@ -26,21 +28,6 @@ from controlplane.mirror.selectors import (
 )
 from controlplane.tables.access import Permission, access_table
 
-ACTIONS = [
-    "commit",
-    "deltacommit",
-    "replacecommit",
-    "compaction",
-    "logcompaction",
-    "clustering",
-    "clean",
-    "rollback",
-    "savepoint",
-    "restore",
-    "indexing",
-    "schemacommit",
-]
-STATES = ["requested", "inflight", "completed"]
 PAGE_ROWS = 100
 
 
@@ -48,8 +35,8 @@ class InstantListApi(APIView):
     class Query(Strict):
         since = InstantTimeSerializerField(required=False, default=None)
         until = InstantTimeSerializerField(required=False, default=None)
-        actions = CommaList(choices=ACTIONS, required=False, default=None)
-        states = CommaList(choices=STATES, required=False, default=None)
+        actions = CommaList(choices=list(ACTIONS), required=False, default=None)
+        states = CommaList(choices=list(STATES), required=False, default=None)
         limit = serializers.IntegerField(
             min_value=1, max_value=3000, required=False, default=PAGE_ROWS
         )
