@@ -101,6 +101,24 @@ class PlanChanged(LakehouseError):
     code = "plan_changed"
 
 
+class ServiceRefused(LakehouseError):
+    """This table service must not run as asked."""
+
+    code = "service_refused"
+
+
+class ServiceBusy(LakehouseError):
+    """Another process carries this plan out right now. Wait, or look at its progress."""
+
+    code = "service_busy"
+
+
+class SnapshotExpired(LakehouseError):
+    """The table does not go back that far any more: files or instants were cleaned away."""
+
+    code = "snapshot_expired"
+
+
 class SnapshotChanged(LakehouseError):
     """Commits were taken back again and again while a snapshot was being read. Read again."""
 

@@ -1,6 +1,7 @@
 """File-level conflicts between writers: pure rules over what each instant touched.
 
-The key is (partition, file group), never the file group alone (bug D4).
+The key is (partition, file group), never the file group alone (bug D4). Under the bucket index a
+bucket has one file group at a time, so two ids of one bucket meet as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from workers.clock import InstantTime
+from workers.files.names import bucket_of
 from workers.timeline.instant import Instant
+from workers.timeline.metadata import CommitMetadata
 
 FileGroupKey = tuple[str, str]
 
@@ -19,7 +22,41 @@ FileGroupKey = tuple[str, str]
 class WriteSet:
     instant: InstantTime
     file_groups: frozenset[FileGroupKey]
+    """Written or replaced."""
     writer: str | None = None
+    appended: frozenset[FileGroupKey] = frozenset()
+    """Those of `file_groups` that only got log files: they merge with a compaction by its side."""
+    replaced: frozenset[FileGroupKey] = frozenset()
+    is_compaction: bool = False
+    whole_partitions: frozenset[str] = frozenset()
+    """Partitions of which everything was replaced, so nothing may have joined them meanwhile."""
+    is_whole_table: bool = False
+
+
+def write_set(
+    instant: InstantTime,
+    metadata: CommitMetadata,
+    writer: str | None,
+    *,
+    whole_partitions: Iterable[str] = (),
+    is_whole_table: bool = False,
+) -> WriteSet:
+    based = {(stat.partition_path, stat.file_id) for stat in metadata.stats if not stat.is_log}
+    replaced = {
+        (partition, file_id)
+        for partition, file_ids in metadata.partition_to_replace_file_ids.items()
+        for file_id in file_ids
+    }
+    return WriteSet(
+        instant,
+        metadata.file_groups,
+        writer,
+        appended=metadata.file_groups - based - replaced,
+        replaced=frozenset(replaced),
+        is_compaction=metadata.compacted,
+        whole_partitions=frozenset(whole_partitions),
+        is_whole_table=is_whole_table,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +87,65 @@ class Conflict:
 
 
 def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
-    shared = ours.file_groups & theirs.file_groups
-    if not shared:
+    """The rule of optimistic mode: whoever completes second must not have met the first."""
+    met = _sharing_a_bucket(ours.file_groups, theirs.file_groups)
+    if theirs.is_compaction:
+        met -= ours.appended  # What completes after a compaction was planned is not in its base.
+    if ours.is_compaction:
+        met -= {key for key in met if _is_appended(key, theirs)}
+    met |= _joined_meanwhile(ours, theirs)
+    return _conflict(ours, theirs, met, "were written by another writer first")
+
+
+def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
+    """The rule of non-blocking mode: logs merge, unless their file group is gone or doubled."""
+    met = ours.file_groups & theirs.replaced
+    met |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
+    met |= _joined_meanwhile(ours, theirs)
+    return _conflict(ours, theirs, met, "were replaced by another writer first")
+
+
+def _sharing_a_bucket(
+    ours: frozenset[FileGroupKey], theirs: frozenset[FileGroupKey]
+) -> frozenset[FileGroupKey]:
+    """Those of ours whose bucket theirs touched too, under whatever id."""
+    taken = {_bucket_key(key) for key in theirs}
+    return frozenset(key for key in ours if _bucket_key(key) in taken)
+
+
+def _bucket_key(key: FileGroupKey) -> tuple[str, int | str]:
+    partition, file_id = key
+    bucket = bucket_of(file_id)
+    return partition, file_id if bucket is None else bucket
+
+
+def _is_appended(key: FileGroupKey, theirs: WriteSet) -> bool:
+    mine = _bucket_key(key)
+    return all(
+        other in theirs.appended for other in theirs.file_groups if _bucket_key(other) == mine
+    )
+
+
+def _joined_meanwhile(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKey]:
+    """What they added to a partition that we replace as a whole."""
+    return frozenset(
+        key
+        for key in theirs.file_groups - theirs.replaced
+        if ours.is_whole_table or key[0] in ours.whole_partitions
+    )
+
+
+def _conflict(
+    ours: WriteSet, theirs: WriteSet, met: frozenset[FileGroupKey], what: str
+) -> Conflict | None:
+    if not met:
         return None
     return Conflict(
         kind="write",
-        message=f"{len(shared)} file group(s) were written by another writer first",
+        message=f"{len(met)} file group(s) {what}",
         rival=theirs.instant,
         rival_writer=theirs.writer,
-        file_groups=tuple(sorted(shared)),
+        file_groups=tuple(sorted(met)),
         writer=ours.writer,
     )
 

@@ -18,10 +18,11 @@ from workers.clock import InstantTime, next_instant
 from workers.concurrency.conflicts import (
     Conflict,
     SchemaTriple,
-    WriteSet,
     overlapping_file_groups,
     rivals,
+    unmergeable_file_groups,
     vanished,
+    write_set,
 )
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.lock import Lease, TableLock
@@ -41,7 +42,7 @@ from workers.table.schema_history import SchemaVersion, read_instant, schema_at
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
-from workers.timeline.instant import Instant, State
+from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import (
     SCHEMA_KEY,
     SCHEMA_RESOLUTION_KEY,
@@ -102,8 +103,16 @@ def settled_timeline(table: Table) -> Timeline:
     return timeline
 
 
-def begin(table: Table, options: WriteOptions, content: HeartbeatContent) -> Started:
-    """Raises LockTimeout, LeaseLost, StorageFailed."""
+def begin(
+    table: Table,
+    options: WriteOptions,
+    content: HeartbeatContent,
+    action: Action | None = None,
+) -> Started:
+    """Start an instant of `action`, by default the table's own for writes.
+
+    Raises LockTimeout, LeaseLost, StorageFailed.
+    """
     with ExitStack() as undo:
         with table_lock(table, options).held() as lease:
             timeline = settled_timeline(table)
@@ -112,7 +121,9 @@ def begin(table: Table, options: WriteOptions, content: HeartbeatContent) -> Sta
             # A heart that beats on after a failure would keep anybody from rolling this back.
             undo.callback(heartbeat.stop)
             heartbeat.start()
-            requested = transitions.request(table.storage, requested_at, table.data_action, b"")
+            requested = transitions.request(
+                table.storage, requested_at, action or table.data_action, b""
+            )
             inflight = transitions.start(table.storage, requested)
             lease.confirm()
             started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
@@ -129,6 +140,9 @@ class Proposal:
     schema: TableSchema
     writer: str
     rows: int
+    whole_partitions: frozenset[str] = frozenset()
+    """Partitions that this replaces as a whole."""
+    is_whole_table: bool = False
 
 
 def commit(
@@ -208,10 +222,9 @@ def _validated(
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    if options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
-        conflict = _file_conflict(table, started, timeline, proposal)
-        if conflict is not None:
-            return conflict
+    conflict = _file_conflict(table, options, started, timeline, proposal)
+    if conflict is not None:
+        return conflict
     return resolved
 
 
@@ -277,15 +290,21 @@ def _with_schema(proposal: Proposal, schema: TableSchema, case: str | None) -> P
 
 
 def _file_conflict(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Conflict | None:
-    ours = WriteSet(started.instant.requested_at, proposal.metadata.file_groups, proposal.writer)
+    is_non_blocking = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+    rule = unmergeable_file_groups if is_non_blocking else overlapping_file_groups
+    ours = write_set(
+        started.instant.requested_at,
+        proposal.metadata,
+        proposal.writer,
+        whole_partitions=proposal.whole_partitions,
+        is_whole_table=proposal.is_whole_table,
+    )
     for rival in rivals(started.timeline.instants, timeline.instants, ours.instant):
         metadata = read_instant(table, rival)
-        theirs = WriteSet(
-            rival.requested_at, metadata.file_groups, metadata.extra_metadata.get(WRITER_KEY)
-        )
-        if conflict := overlapping_file_groups(ours, theirs):
+        theirs = write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))
+        if conflict := rule(ours, theirs):
             return conflict
     return None
 
@@ -319,7 +338,7 @@ def _decide(
     completed_at = next_instant(table.ports.clock, timeline.last_time)
     completion = transitions.Completion(
         instant=instant.completed(completed_at),
-        content=proposal.metadata.encode(),
+        content=proposal.metadata.encode(instant.action),
         nonce=table.ports.ids.token(),
         writer=proposal.writer,
     )

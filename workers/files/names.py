@@ -112,11 +112,18 @@ def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
     return f"{partition}-{stage}-{attempt}"
 
 
-def bucket_file_id(bucket: int) -> FileId:
-    """The one id that every writer picks for a bucket, so first writers meet in one file group."""
+def bucket_file_id(bucket: int, *, after: InstantTime | None = None) -> FileId:
+    """The one id that every writer picks for a bucket, so first writers meet in one file group.
+
+    `after` is the replacecommit that took the bucket's former file group away: a replaced id must
+    never come back, and all who saw the same replacement still pick the same new one.
+    """
     if not 0 <= bucket <= 99_999_999:
         raise InvalidInput("bucket number has more than eight digits", bucket=bucket)
-    return f"{bucket:08d}{_BUCKET_SUFFIX}"
+    if after is None:
+        return f"{bucket:08d}{_BUCKET_SUFFIX}"
+    digits = after.ljust(24, "0")
+    return f"{bucket:08d}-{digits[:4]}-{digits[4:8]}-{digits[8:12]}-{digits[12:]}-0"
 
 
 def bucket_of(file_id: FileId) -> int | None:

@@ -84,15 +84,19 @@ _WRITE_STAT = _record(
     ],
 )
 
-COMMIT_METADATA = _record(
-    "HoodieCommitMetadata",
-    [
-        _optional("partitionToWriteStats", _map(_array(_WRITE_STAT))),
-        _optional("compacted", "boolean"),
-        _optional("extraMetadata", _map("string")),
-        _VERSION,
-        _optional("operationType", "string"),
-    ],
+_COMMIT_FIELDS = [
+    _optional("partitionToWriteStats", _map(_array(_WRITE_STAT))),
+    _optional("compacted", "boolean"),
+    _optional("extraMetadata", _map("string")),
+    _VERSION,
+    _optional("operationType", "string"),
+]
+
+COMMIT_METADATA = _record("HoodieCommitMetadata", _COMMIT_FIELDS, is_top=True)
+
+REPLACE_COMMIT_METADATA = _record(
+    "HoodieReplaceCommitMetadata",
+    [*_COMMIT_FIELDS, _optional("partitionToReplaceFileIds", _map(_array("string")))],
     is_top=True,
 )
 

@@ -26,8 +26,33 @@ class Action(StrEnum):
     def writes_data(self) -> bool:
         return self in _WRITING
 
+    @property
+    def is_rerun(self) -> bool:
+        """A pending one outlives its executor: the plan stays and is carried out again (bug B9)."""
+        return self in _RERUN
+
+    @property
+    def completes_as(self) -> Action:
+        """The action in the completed file's name (format page 2.1)."""
+        return _COMPLETES_AS.get(self, self)
+
 
 _WRITING = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_RERUN = frozenset(
+    {
+        Action.COMPACTION,
+        Action.LOGCOMPACTION,
+        Action.CLUSTERING,
+        Action.CLEAN,
+        Action.ROLLBACK,
+        Action.RESTORE,
+    }
+)
+_COMPLETES_AS = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOGCOMPACTION: Action.DELTACOMMIT,
+    Action.CLUSTERING: Action.REPLACECOMMIT,
+}
 
 
 class State(StrEnum):
@@ -58,4 +83,6 @@ class Instant:
     def completed(self, at: InstantTime) -> Instant:
         assert self.state is not State.COMPLETED, self
         assert at > self.requested_at, (at, self)
-        return replace(self, state=State.COMPLETED, completed_at=at)
+        return replace(
+            self, action=self.action.completes_as, state=State.COMPLETED, completed_at=at
+        )

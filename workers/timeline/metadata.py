@@ -7,6 +7,7 @@ Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; w
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,12 @@ from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
 from workers.files.names import instant_of
 from workers.storage.base import checked_path
-from workers.timeline.avro_schemas import COMMIT_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
+from workers.timeline.avro_schemas import (
+    COMMIT_METADATA,
+    REPLACE_COMMIT_METADATA,
+    ROLLBACK_METADATA,
+    ROLLBACK_PLAN,
+)
 from workers.timeline.instant import Action
 
 SCHEMA_KEY = "schema"
@@ -116,8 +122,9 @@ class CommitMetadata:
     def with_extra(self, **extra: str) -> CommitMetadata:
         return replace(self, extra_metadata=self.extra_metadata | extra)
 
-    def encode(self) -> bytes:
-        record = {
+    def encode(self, action: Action) -> bytes:
+        """The content of the completed file of `action`."""
+        record: dict[str, Any] = {
             "partitionToWriteStats": {
                 partition: [stat.to_avro() for stat in stats]
                 for partition, stats in self.partition_to_write_stats.items()
@@ -126,16 +133,27 @@ class CommitMetadata:
             "extraMetadata": self.extra_metadata,
             "operationType": self.operation_type,
         }
-        return encode_record(COMMIT_METADATA, record)
+        if action.completes_as is not Action.REPLACECOMMIT:
+            assert not self.partition_to_replace_file_ids, action
+            return encode_record(COMMIT_METADATA, record)
+        record["partitionToReplaceFileIds"] = self.partition_to_replace_file_ids
+        return encode_record(REPLACE_COMMIT_METADATA, record)
 
 
 def commit_metadata(
-    stats: list[WriteStat], *, extra: dict[str, str], operation_type: str
+    stats: list[WriteStat],
+    *,
+    extra: dict[str, str],
+    operation_type: str,
+    compacted: bool = False,
+    replaced: Mapping[str, Iterable[str]] | None = None,
 ) -> CommitMetadata:
+    """`replaced`: partition -> ids of the file groups that this takes away."""
     by_partition: dict[str, list[WriteStat]] = {}
     for stat in stats:
         by_partition.setdefault(stat.partition_path, []).append(stat)
-    return CommitMetadata(by_partition, extra, operation_type)
+    gone = {partition: sorted(ids) for partition, ids in sorted((replaced or {}).items())}
+    return CommitMetadata(by_partition, extra, operation_type, compacted, gone)
 
 
 def read_commit_metadata(content: bytes) -> CommitMetadata:
