@@ -1,0 +1,134 @@
+"""Apache Hudi 1.2 on Spark 3.5 in an environment of its own: second referee, and the bench's peer.
+
+Made on first use in `var/peers/hudi`: a venv with the pinned Spark, and Hudi's bundle resolved by
+that Spark. `SLUICE_HUDI_VENV` and `SLUICE_HUDI_JAR` name ones that stand already. Our own Spark is
+another version, so nothing of this is ever imported: callers start its Python as a process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SPARK_VERSION: Final = "3.5.9"
+HUDI_VERSION: Final = "1.2.0"
+BUNDLE: Final = "hudi-spark3.5-bundle_2.12"
+
+_HOME = Path(__file__).resolve().parents[2] / "var" / "peers" / "hudi"
+_STEP_TIMEOUT_S = 900
+_TOLD_LINES = 5
+_RESOLVE = f"""
+import sys
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.jars.ivy", sys.argv[1])
+    .config("spark.jars.packages", "org.apache.hudi:{BUNDLE}:{HUDI_VERSION}")
+    .getOrCreate()
+)
+spark.stop()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HudiEnvironment:
+    python: Path
+    """Runs pyspark 3.5."""
+    jar: Path
+    """Hudi's Spark bundle, for `spark.jars`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HudiMissing:
+    reason: str
+
+
+class _StepFailed(Exception):
+    """A step of the installation failed; the text says which, and the end of what it printed."""
+
+
+def hudi_environment(environment: Mapping[str, str] = os.environ) -> HudiEnvironment | HudiMissing:
+    """Where Hudi is, made when it is not there yet (some minutes, once), or why it cannot be."""
+    try:
+        with _one_at_a_time():
+            return HudiEnvironment(_python(environment), _jar(environment))
+    except _StepFailed as failed:
+        return HudiMissing(str(failed))
+
+
+def _python(environment: Mapping[str, str]) -> Path:
+    if named := environment.get("SLUICE_HUDI_VENV"):
+        return _existing(Path(named) / "bin" / "python", "SLUICE_HUDI_VENV")
+    venv, done = _HOME / "venv", _HOME / f"venv-{SPARK_VERSION}.done"
+    python = venv / "bin" / "python"
+    if not done.exists():
+        shutil.rmtree(venv, ignore_errors=True)  # Half of one, or of another version.
+        _run("create a venv", [sys.executable, "-m", "venv", str(venv)])
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run("install Spark", [*pip, f"pyspark=={SPARK_VERSION}"])
+        done.touch()
+    return python
+
+
+def _jar(environment: Mapping[str, str]) -> Path:
+    if named := environment.get("SLUICE_HUDI_JAR"):
+        return _existing(Path(named), "SLUICE_HUDI_JAR")
+    ivy = _HOME / "ivy"
+    jar = ivy / "jars" / f"org.apache.hudi_{BUNDLE}-{HUDI_VERSION}.jar"
+    if not jar.exists():
+        command = [str(_python(environment)), "-c", _RESOLVE, str(ivy)]
+        _run("resolve Hudi's bundle", command, without="SPARK_HOME")
+    return _existing(jar, "the resolved bundle")
+
+
+def _existing(path: Path, what: str) -> Path:
+    if not path.exists():
+        raise _StepFailed(f"{what} leads to {path}, which is not there")
+    return path
+
+
+def _run(step: str, command: list[str], *, without: str = "") -> None:
+    environment = {name: value for name, value in os.environ.items() if name != without}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=_HOME,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_STEP_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _StepFailed(f"could not {step}: {error}") from error
+    if done.returncode:
+        told = done.stdout.decode(errors="replace").splitlines()[-_TOLD_LINES:]
+        raise _StepFailed(f"could not {step}: " + " | ".join(told))
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Two test processes may ask at once; the second finds what the first has made."""
+    _HOME.mkdir(parents=True, exist_ok=True)
+    with (_HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    found = hudi_environment()
+    if isinstance(found, HudiMissing):
+        sys.exit(f"Apache Hudi is not available: {found.reason}")
+    sys.stdout.write(f"SLUICE_HUDI_VENV={found.python.parents[1]}\nSLUICE_HUDI_JAR={found.jar}\n")
