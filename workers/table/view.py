@@ -18,12 +18,16 @@ from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
 
-_GroupKey = tuple[str, str]
+GroupKey = tuple[str, str]
+"""(partition, file id)."""
 
 
 @dataclass(slots=True)
-class _GroupFiles:
+class GroupFiles:
+    """The committed files of one file group, of any age."""
+
     bases: dict[InstantTime, str] = field(default_factory=dict)
+    """Requested time -> path."""
     logs: list[tuple[InstantTime, LogFileName, str]] = field(default_factory=list)
     """(completion time, parsed name, path)."""
 
@@ -43,21 +47,21 @@ class FileSystemView:
     ) -> FileSystemView:
         """`as_of` selects by completion time: what a snapshot taken then saw."""
         timeline = timeline or table.timeline()
-        visible = _Visible(table, timeline, as_of)
-        groups: dict[_GroupKey, _GroupFiles] = {}
+        visible = VisibleFiles(table, timeline, as_of)
+        groups: dict[GroupKey, GroupFiles] = {}
         for partition in list_partitions(table.storage):
             for file in table.storage.list_files(partition):
                 visible.collect(groups, partition, file.path, file.name)
         replaced = visible.replaced_groups()
         slices = [
-            _latest_slice(partition, file_id, files)
+            latest_slice(partition, file_id, files)
             for (partition, file_id), files in sorted(groups.items())
             if (partition, file_id) not in replaced
         ]
         return cls(table, timeline, tuple(slices), tuple(visible.uncommitted))
 
 
-class _Visible:
+class VisibleFiles:
     """Which instants' files count, and when each became visible."""
 
     def __init__(self, table: Table, timeline: Timeline, as_of: InstantTime | None) -> None:
@@ -73,7 +77,8 @@ class _Visible:
     def _is_in_time(self, instant: Instant) -> bool:
         return self._as_of is None or (instant.completed_at or "") <= self._as_of
 
-    def _completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+    def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+        """When files of this instant became visible; None when they do not count."""
         if done := self._completed.get(requested_at):
             return done.completed_at
         if self._first is None or requested_at < self._first:
@@ -81,27 +86,28 @@ class _Visible:
         return None
 
     def collect(
-        self, groups: dict[_GroupKey, _GroupFiles], partition: str, path: str, name: str
+        self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
     ) -> None:
         base, log = parse_base_file(name), parse_log_file(name)
         if base is not None:
-            if self._completed_at(base.instant) is None:
+            if self.completed_at(base.instant) is None:
                 self.uncommitted.append((base.instant, path))
                 return
-            group = groups.setdefault((partition, base.file_id), _GroupFiles())
+            group = groups.setdefault((partition, base.file_id), GroupFiles())
             group.bases[base.instant] = path
         elif log is not None and not log.is_cdc:
             # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on
             # reading.
-            completed_at = log.instant if self._log_by_base else self._completed_at(log.instant)
+            completed_at = log.instant if self._log_by_base else self.completed_at(log.instant)
             if completed_at is None:
                 self.uncommitted.append((log.instant, path))
                 return
-            group = groups.setdefault((partition, log.file_id), _GroupFiles())
+            group = groups.setdefault((partition, log.file_id), GroupFiles())
             group.logs.append((completed_at, log, path))
 
-    def replaced_groups(self) -> set[_GroupKey]:
-        replaced: set[_GroupKey] = set()
+    def replaced_groups(self) -> dict[GroupKey, InstantTime]:
+        """File groups that were taken away, and when."""
+        replaced: dict[GroupKey, InstantTime] = {}
         for instant in self._completed.values():
             if instant.action is not Action.REPLACECOMMIT:
                 continue
@@ -110,15 +116,12 @@ class _Visible:
             except NotFound:  # Archived between listing and reading; its files are cleaned by then.
                 continue
             metadata = read_commit_metadata(content)
-            replaced.update(
-                (partition, file_id)
-                for partition, file_ids in metadata.partition_to_replace_file_ids.items()
-                for file_id in file_ids
-            )
+            replaced.update(dict.fromkeys(metadata.replaced_groups, instant.completed_at or ""))
         return replaced
 
 
-def _latest_slice(partition: str, file_id: str, files: _GroupFiles) -> FileSlice:
+def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:
+    """The newest base file with the logs that became visible since its request."""
     base_instant = max(files.bases, default=None)
     mine = [
         (completed_at, log.version, log.write_token, path)

@@ -108,12 +108,16 @@ class CommitMetadata:
     def file_groups(self) -> frozenset[tuple[str, str]]:
         """(partition, file id) of everything written or replaced: what conflicts are found on."""
         written = {(stat.partition_path, stat.file_id) for stat in self.stats}
-        replaced = {
+        return self.replaced_groups | written
+
+    @property
+    def replaced_groups(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of what this took away."""
+        return frozenset(
             (partition, file_id)
             for partition, file_ids in self.partition_to_replace_file_ids.items()
             for file_id in file_ids
-        }
-        return frozenset(written | replaced)
+        )
 
     @property
     def schema_json(self) -> str | None:
