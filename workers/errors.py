@@ -113,6 +113,12 @@ class ServiceBusy(LakehouseError):
     code = "service_busy"
 
 
+class PlanOvertaken(LakehouseError):
+    """What the pending plan was made from is gone or was changed. Schedule a new one."""
+
+    code = "plan_overtaken"
+
+
 class SnapshotExpired(LakehouseError):
     """The table does not go back that far any more: files or instants were cleaned away."""
 

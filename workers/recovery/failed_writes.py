@@ -67,22 +67,25 @@ def _dead(table: Table) -> list[tuple[Instant, str]]:
     found = []
     # Heartbeats are read before the timeline: an instant that begins in between shows neither.
     for instant in table.timeline().pending():
-        if not instant.action.writes_data:
+        if not (instant.action.writes_data or instant.action.is_rewrite):
             continue
-        reason = _reason(table, instant.requested_at, beats.get(instant.requested_at), now_ms)
+        beat = beats.get(instant.requested_at)
+        reason = _reason(table, instant, beat, now_ms)
         if reason is not None:
             found.append((instant, reason))
     return found
 
 
-def _reason(table: Table, instant: InstantTime, beat: Heartbeat | None, now_ms: int) -> str | None:
-    decision = decisions.read(table.storage, instant)
+def _reason(table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int) -> str | None:
+    decision = decisions.read(table.storage, instant.requested_at)
     if isinstance(decision, CommitDecision):
-        return "undone" if decisions.is_undone(table.storage, instant) else None
+        return "undone" if decisions.is_undone(table.storage, instant.requested_at) else None
     if decision is not None:
         return decision.reason
+    if instant.action.is_rewrite:
+        return None  # The plan outlives its executor (bug B9); only a fenced one goes.
     if beat is None:
-        fresh = heartbeats.read_heartbeat(table.storage, instant)
+        fresh = heartbeats.read_heartbeat(table.storage, instant.requested_at)
         return "no heartbeat" if fresh is None else None
     if beat.is_expired(now_ms):
         age_s = (now_ms - beat.beat_ms) / 1000

@@ -110,7 +110,8 @@ def _blockers(table: Table, timeline: Timeline, target: Instant) -> list[str]:
     found = []
     if table.write_refusal:
         found.append(table.write_refusal)
-    if not target.action.writes_data:
+    is_pending_rewrite = target.action.is_rewrite and not target.is_completed
+    if not (target.action.writes_data or is_pending_rewrite):
         found.append(f"only writes are rolled back, this is a {target.action}")
     if not target.is_completed:
         if isinstance(decisions.read(table.storage, target.requested_at), CommitDecision):

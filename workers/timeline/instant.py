@@ -32,6 +32,11 @@ class Action(StrEnum):
         return self in _RERUN
 
     @property
+    def is_rewrite(self) -> bool:
+        """Rewrites file groups by a plan; a pending one may be taken back as a failed write is."""
+        return self in _REWRITING
+
+    @property
     def completes_as(self) -> Action:
         """The action in the completed file's name (format page 2.1)."""
         return _COMPLETES_AS.get(self, self)
@@ -48,6 +53,7 @@ _RERUN = frozenset(
         Action.RESTORE,
     }
 )
+_REWRITING = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _COMPLETES_AS = {
     Action.COMPACTION: Action.COMMIT,
     Action.LOGCOMPACTION: Action.DELTACOMMIT,

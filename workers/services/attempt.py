@@ -1,0 +1,95 @@
+"""The heartbeat of one attempt to carry a plan out.
+
+A pending plan outlives its executors, so its instant's heartbeat says more than that somebody
+lives: it names the attempt. Taking a plan over replaces the file under the table lock; an attempt
+that slept finds a stranger's name there, beats no more and publishes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+
+from workers.clock import InstantTime
+from workers.concurrency.heartbeat import HeartbeatContent, path_of
+from workers.config import WriteOptions
+from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.files.names import WriteToken, write_token
+from workers.ports import Ports, Repetition
+from workers.storage.base import Storage
+
+_log = logging.getLogger(__name__)
+
+
+class AttemptHeartbeat:
+    """Beats for one attempt at an instant until stopped, or until another attempt stands there."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        ports: Ports,
+        instant: InstantTime,
+        *,
+        service: str,
+        options: WriteOptions,
+    ) -> None:
+        self.attempt = ports.ids.token()
+        self._storage = storage
+        self._ports = ports
+        self._instant = instant
+        said = HeartbeatContent(options, options.writer or service, service, None)
+        body = json.loads(said.encode()) | {"attempt": self.attempt}
+        self._content = json.dumps(body).encode()
+        self._interval_s = options.heartbeat_interval_ms / 1000
+        self._bound_s = self._interval_s * options.heartbeat_misses
+        self._last_beat_s = 0.0
+        self._repetition: Repetition | None = None
+
+    def start(self) -> None:
+        """Under the table lock: from here on every former attempt is out."""
+        self._storage.put(path_of(self._instant), self._content)
+        self._last_beat_s = self._ports.clock.monotonic_s()
+        self._repetition = self._ports.scheduler.every(
+            self._interval_s, self._beat, name="sluice-heartbeat"
+        )
+
+    def _beat(self) -> None:
+        path = path_of(self._instant)
+        try:
+            standing = self._storage.read_tagged(path)
+            if standing.content == self._content:
+                self._storage.replace_if_match(path, self._content, standing.tag)
+                self._last_beat_s = self._ports.clock.monotonic_s()
+        except NotFound:  # Taken back by a rollback; `confirm` tells the executor.
+            return
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("heartbeat failed, trying again: path=%s error=%s", path, error)
+
+    def stop(self) -> None:
+        if self._repetition is not None:
+            self._repetition.stop()
+            self._repetition = None
+
+    def give_up(self) -> None:
+        """Stop, and let the next attempt begin without waiting for this heart to grow cold."""
+        self.stop()
+        is_fresh = self._ports.clock.monotonic_s() - self._last_beat_s < self._bound_s
+        # Once it has expired somebody may be taking over this very moment: his beat stays.
+        if is_fresh and stands(self._storage, self._instant, self.attempt):
+            self._storage.delete(path_of(self._instant))
+
+
+def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:
+    """Whether `attempt` is the one that carries the instant's plan out."""
+    try:
+        body = json.loads(storage.read(path_of(instant)) or b"{}")
+    except (NotFound, ValueError):
+        return False
+    return isinstance(body, dict) and body.get("attempt") == attempt
+
+
+def attempt_token(attempt: str, *, partition: int, stage: int = 0) -> WriteToken:
+    """Names files so that two attempts at one plan never pick the same name."""
+    number = zlib.crc32(attempt.encode()) & 0x7FFFFFFF  # Hudi keeps it in a Java int.
+    return write_token(partition, stage, number)

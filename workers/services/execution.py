@@ -1,0 +1,254 @@
+"""Carrying out a pending plan, one process at a time; crash anywhere and the next claim goes on.
+
+claim:  lock: settle -> nobody alive on it -> own heartbeat -> inflight; then delete what a dead
+        attempt left.
+work:   `confirm` before each effect; markers first.
+finish: drop strays -> lock: settle -> own attempt still stands -> content (validates) -> confirm
+        lease -> decision -> completed file -> strays again, markers, heartbeat.
+
+A plan is never rolled back for its executor's death. It goes only when it cannot come true any
+more: what it was made from is gone, or a takeover of the table lock fenced its instant.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+
+from workers import stop_points
+from workers.clock import InstantTime, next_instant
+from workers.concurrency.heartbeat import path_of, read_heartbeat
+from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.config import WriteOptions
+from workers.errors import (
+    InstantRolledBack,
+    LeaseLost,
+    ServiceBusy,
+    ServiceRefused,
+    StorageFailed,
+    WriteOutcomeUnknown,
+)
+from workers.markers.store import delete_markers, read_markers
+from workers.recovery.plan import files_of
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.services.attempt import AttemptHeartbeat, stands
+from workers.storage.base import Storage
+from workers.table.table import Table
+from workers.timeline import decisions, transitions
+from workers.timeline.decisions import RollbackDecision
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.pending_plans import plan_content
+from workers.timeline.timeline import Timeline
+
+_LEASES_MAX = 3
+_log = logging.getLogger(__name__)
+
+PlanMaker = Callable[[Timeline, InstantTime], bytes | None]
+"""(settled timeline, the instant that the plan will get) -> its durable form; None when there is
+nothing to do.
+"""
+ContentMaker = Callable[[Timeline], bytes]
+"""Settled timeline -> the completed file. Raises PlanOvertaken when the plan must not come true."""
+
+
+def schedule(
+    table: Table, options: WriteOptions, action: Action, make_plan: PlanMaker
+) -> Instant | None:
+    """A durable plan and nothing else. Its instant is later than all that the plan was made from.
+
+    Raises LockTimeout, LeaseLost, and what `make_plan` raises.
+    """
+    with table_lock(table, options).held() as lease:
+        timeline = settled_timeline(table)
+        requested_at = next_instant(table.ports.clock, timeline.last_time)
+        plan = make_plan(timeline, requested_at)
+        if plan is None:
+            return None
+        lease.confirm()
+        return transitions.request(table.storage, requested_at, action, plan)
+
+
+class Claim:
+    """The right to carry one plan out, for as long as `confirm` says so."""
+
+    def __init__(
+        self,
+        table: Table,
+        options: WriteOptions,
+        instant: Instant,
+        timeline: Timeline,
+        heartbeat: AttemptHeartbeat,
+    ) -> None:
+        self.table = table
+        self.instant = instant
+        self.timeline = timeline
+        """As it was when the claim was made, settled."""
+        self.plan = plan_content(table.storage, instant)
+        """The requested file."""
+        self._options = options
+        self._heartbeat = heartbeat
+        self._is_finished = False
+
+    @property
+    def attempt(self) -> str:
+        return self._heartbeat.attempt
+
+    def confirm(self) -> None:
+        """Before each effect. Raises ServiceBusy, InstantRolledBack."""
+        confirm_attempt(self.table.storage, self.instant.requested_at, self.attempt)
+
+    def finish(self, content: ContentMaker, files: Collection[str] = ()) -> Instant:
+        """Complete the instant, of whose data files only `files` stay.
+
+        Raises ServiceBusy, InstantRolledBack, LockTimeout, LeaseLost, WriteOutcomeUnknown, and
+        what `content` raises.
+        """
+        self.confirm()
+        _drop_strays(self.table, self.instant.requested_at, files)
+        done = self._decided(content)
+        self._is_finished = True
+        self._heartbeat.stop()
+        self._tidy(files)
+        return done
+
+    def _decided(self, content: ContentMaker) -> Instant:
+        for _ in range(_LEASES_MAX - 1):
+            try:
+                return self._decide_once(content)
+            except LeaseLost:
+                _log.warning("lease lost, trying again: instant=%s", self.instant.requested_at)
+        return self._decide_once(content)
+
+    def _decide_once(self, content: ContentMaker) -> Instant:
+        requested_at, writer = self.instant.requested_at, self._options.writer or None
+        with table_lock(self.table, self._options).held(completing=requested_at) as lease:
+            stop_points.reach("before_validate", writer=writer)
+            timeline = settled_timeline(self.table)
+            self.confirm()
+            standing = timeline.find(requested_at)
+            if standing is None or standing.is_completed:
+                raise ServiceBusy("another process carried the plan out", instant=requested_at)
+            body = content(timeline)
+            lease.confirm()  # It may have run out while the content was made.
+            stop_points.reach("before_publish", writer=writer)
+            done = standing.completed(next_instant(self.table.ports.clock, timeline.last_time))
+            nonce = self.table.ports.ids.token()
+            completion = transitions.Completion(done, body, nonce, writer)
+            published = transitions.complete(self.table.storage, completion)
+            stop_points.reach("after_publish", writer=writer)
+            return published
+
+    def _tidy(self, files: Collection[str]) -> None:
+        """The instant is complete whatever happens here; the next writer sweeps the rest."""
+        storage, requested_at = self.table.storage, self.instant.requested_at
+        try:
+            _drop_strays(self.table, requested_at, files)
+            delete_markers(storage, requested_at)
+            storage.delete(path_of(requested_at))
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("completed, not tidied: instant=%s error=%s", requested_at, error)
+
+    def release(self) -> None:
+        """Let the next one have it; nothing happens once it is finished."""
+        if not self._is_finished:
+            self._heartbeat.give_up()
+
+
+@contextmanager
+def claimed(
+    table: Table, options: WriteOptions, requested_at: InstantTime, action: Action, *, service: str
+) -> Iterator[Claim]:
+    """Carry out the pending plan of `action` in this block; it stays pending when the block fails.
+
+    Raises ServiceBusy when another process is on it, ServiceRefused when it is not pending,
+    InstantRolledBack when it was fenced (and is gone then), LockTimeout, LeaseLost.
+    """
+    try:
+        claim = _claim(table, options, requested_at, action, service)
+    except InstantRolledBack as fenced:
+        plan = Instant(requested_at, action, State.REQUESTED)
+        take_back(table, options, plan, reason=fenced.message)
+        raise
+    try:
+        yield claim
+    finally:
+        claim.release()
+
+
+def _claim(
+    table: Table, options: WriteOptions, requested_at: InstantTime, action: Action, service: str
+) -> Claim:
+    with ExitStack() as undo:
+        with table_lock(table, options).held() as lease:
+            timeline = settled_timeline(table)
+            standing = timeline.find(requested_at)
+            if standing is None or standing.is_completed or standing.action is not action:
+                raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
+            if decisions.read(table.storage, requested_at) is not None:
+                raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
+            _refuse_busy(table, requested_at)
+            heartbeat = AttemptHeartbeat(
+                table.storage, table.ports, requested_at, service=service, options=options
+            )
+            undo.callback(heartbeat.give_up)
+            heartbeat.start()
+            if standing.state is State.REQUESTED:
+                standing = transitions.start(table.storage, standing)
+            lease.confirm()
+        # What a dead attempt left, data before the markers that name it (bug B3).
+        _drop_strays(table, requested_at, kept=())
+        delete_markers(table.storage, requested_at)
+        claim = Claim(table, options, standing, timeline, heartbeat)
+        undo.pop_all()
+    stop_points.reach("after_start", writer=options.writer or None)
+    return claim
+
+
+def _refuse_busy(table: Table, requested_at: InstantTime) -> None:
+    beat = read_heartbeat(table.storage, requested_at)
+    if beat is not None and not beat.is_expired(table.ports.clock.now_ms()):
+        raise ServiceBusy(
+            "another process carries this plan out", instant=requested_at, by=beat.writer
+        )
+
+
+def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -> None:
+    """For executors, which have no claim. Raises ServiceBusy, InstantRolledBack."""
+    if decisions.read(storage, requested_at) is not None:
+        raise InstantRolledBack("instant is decided already", instant=requested_at)
+    if not stands(storage, requested_at, attempt):
+        raise ServiceBusy("another attempt took the plan over", instant=requested_at)
+
+
+def _drop_strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> None:
+    """Delete the instant's data files but `kept`: by its markers, and by listing."""
+    marked = {marker.data_path for marker in read_markers(table.storage, requested_at)}
+    listed = {file.path for file in files_of(table, requested_at)}
+    for path in sorted((marked | listed) - set(kept)):
+        table.storage.delete(path)
+
+
+def take_back(
+    table: Table, options: WriteOptions, plan: Instant, *, reason: str, by: str = "services"
+) -> None:
+    """Remove a pending plan for good, with all that was written for it.
+
+    A plan that rewrites file groups goes by a rollback instant (bug B17), any other leaves nothing
+    to undo. Raises RollbackRefused when it was completed meanwhile, LockTimeout.
+    """
+    if plan.action.is_rewrite:
+        request = RollbackRequest(
+            plan.requested_at, by=by, reason=reason, is_forced=True, is_only_pending=True
+        )
+        rollback(table, request, options)
+        return
+    decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=reason)
+    with table_lock(table, options).held() as lease:
+        timeline = settled_timeline(table)
+        standing = timeline.find(plan.requested_at)
+        if standing is not None and not standing.is_completed:
+            lease.confirm()
+            decisions.decide(table.storage, plan.requested_at, decision)
+            transitions.discard(table.storage, plan.requested_at, plan.action)
+    table.storage.delete(path_of(plan.requested_at))

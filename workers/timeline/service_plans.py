@@ -1,0 +1,183 @@
+"""The plans of compaction and clustering as values: which file slices will be rewritten, and how.
+
+A compaction plan names files without their directory, a clustering plan by full URI (format pages
+3.4, 3.5). Of both only partition and file name are believed, and each name must follow the grammar:
+a planted plan must not reach outside its file group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput, MalformedTable, UnsupportedTable
+from workers.files.avro_container import decode_record, encode_record
+from workers.files.names import check_partition_path, parse_base_file, parse_log_file
+from workers.storage.base import join
+from workers.timeline.plan_schemas import COMPACTION_PLAN, REQUESTED_REPLACE
+
+FileGroupKey = tuple[str, str]
+"""(partition, file id)."""
+
+_COMPACTION_VERSION = 2
+_SINGLE_FILE_SORT = (
+    "org.apache.hudi.client.clustering.run.strategy.SparkSingleFileSortExecutionStrategy"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSlice:
+    """One file slice as it stood when the plan was made. Paths are relative to the table."""
+
+    partition: str
+    file_id: str
+    base_instant: InstantTime
+    """Of a slice of logs alone: the request instant of its first log."""
+    base_file: str | None
+    log_files: tuple[str, ...]
+    """In the order of merging."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> FileGroupKey:
+        return self.partition, self.file_id
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ((self.base_file,) if self.base_file else ()) + self.log_files
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlanFile:
+    slices: tuple[PlannedSlice, ...]
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        operations = [
+            {
+                "baseInstantTime": one.base_instant,
+                "deltaFilePaths": [_name(path) for path in one.log_files],
+                "dataFilePath": _name(one.base_file) if one.base_file else None,
+                "fileId": one.file_id,
+                "partitionPath": one.partition,
+                "metrics": dict(one.metrics),
+            }
+            for one in self.slices
+        ]
+        plan = {
+            "operations": operations,
+            "extraMetadata": dict(self.extra),
+            "version": _COMPACTION_VERSION,
+            "preserveHoodieMetadata": True,
+        }
+        return encode_record(COMPACTION_PLAN, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringPlanFile:
+    slices: tuple[PlannedSlice, ...]
+    """Each becomes one new file group."""
+    strategy: Mapping[str, str] = field(default_factory=dict)
+    """`hoodie.…` settings that say how rows are ordered."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def encode(self, location: str) -> bytes:
+        groups = [
+            {"slices": [_slice_record(one, location)], "metrics": dict(one.metrics)}
+            for one in self.slices
+        ]
+        strategy = {"strategyClassName": _SINGLE_FILE_SORT, "strategyParams": dict(self.strategy)}
+        plan = {
+            "inputGroups": groups,
+            "strategy": strategy,
+            "extraMetadata": {},
+            "preserveHoodieMetadata": True,
+        }
+        requested = {
+            "operationType": "CLUSTER",
+            "clusteringPlan": plan,
+            "extraMetadata": dict(self.extra),
+        }
+        return encode_record(REQUESTED_REPLACE, requested)
+
+
+def _slice_record(one: PlannedSlice, location: str) -> dict[str, Any]:
+    root = location if "://" in location else f"file:{location}"
+    return {
+        "dataFilePath": f"{root}/{one.base_file}" if one.base_file else "",
+        "deltaFilePaths": [f"{root}/{path}" for path in one.log_files],
+        "fileId": one.file_id,
+        "partitionPath": one.partition,
+        "bootstrapFilePath": "",
+    }
+
+
+def read_compaction_plan(content: bytes) -> CompactionPlanFile:
+    """Raises MalformedTable, UnsupportedTable."""
+    record = decode_record(content)
+    slices = tuple(_slice(one) for one in record.get("operations") or [])
+    return CompactionPlanFile(slices, record.get("extraMetadata") or {})
+
+
+def read_clustering_plan(content: bytes) -> ClusteringPlanFile | None:
+    """None when the replacecommit that was requested is no clustering.
+
+    A foreign plan may bring several slices together in one group; here each slice stays alone.
+    Raises MalformedTable, UnsupportedTable.
+    """
+    record = decode_record(content)
+    plan = record.get("clusteringPlan")
+    if plan is None:
+        return None
+    slices = tuple(
+        _slice(one) for group in plan.get("inputGroups") or [] for one in group.get("slices") or []
+    )
+    strategy = (plan.get("strategy") or {}).get("strategyParams") or {}
+    return ClusteringPlanFile(slices, strategy, record.get("extraMetadata") or {})
+
+
+def _slice(record: Mapping[str, Any]) -> PlannedSlice:
+    """A compaction operation or a clustering slice: the fields that matter have the same names."""
+    if record.get("bootstrapFilePath"):
+        raise UnsupportedTable(
+            "plan names a bootstrap file", bootstrap_file=record["bootstrapFilePath"]
+        )
+    partition, file_id = record.get("partitionPath") or "", record.get("fileId") or ""
+    base = record.get("dataFilePath")
+    logs = tuple(_in_group(path, partition, file_id) for path in record.get("deltaFilePaths") or [])
+    base_file = _in_group(base, partition, file_id) if base else None
+    if base_file is None and not logs:
+        raise MalformedTable("plan names a file slice without files", file_id=file_id)
+    return PlannedSlice(
+        partition=partition,
+        file_id=file_id,
+        base_instant=record.get("baseInstantTime") or _instant(base_file or logs[0]),
+        base_file=base_file,
+        log_files=logs,
+        metrics=record.get("metrics") or {},
+    )
+
+
+def _in_group(text: str, partition: str, file_id: str) -> str:
+    """The file's path in the table, whatever directory the plan gives it."""
+    name = _name(text)
+    parsed = parse_base_file(name) or parse_log_file(name)
+    try:
+        check_partition_path(partition, url_encode=True)
+    except InvalidInput as error:
+        raise MalformedTable("plan names a strange partition", partition=partition) from error
+    if parsed is None or parsed.file_id != file_id:
+        raise MalformedTable("plan names a file of another group", path=text, file_id=file_id)
+    return join(partition, name)
+
+
+def _instant(path: str) -> InstantTime:
+    parsed = parse_base_file(_name(path)) or parse_log_file(_name(path))
+    assert parsed is not None, path
+    return parsed.instant
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
