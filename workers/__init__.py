@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workers.lakehouse import LakehouseTable, create_table, open_table
+    from workers.merge.mergers import register_merger
 
-__all__ = ["LakehouseTable", "create_table", "open_table"]
+__all__ = ["LakehouseTable", "create_table", "open_table", "register_merger"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "register_merger":
+        from workers.merge import mergers
+
+        return mergers.register_merger
     if name in __all__:
         from workers import lakehouse
 

@@ -27,6 +27,7 @@ class TableType(StrEnum):
 class MergeMode(StrEnum):
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
 
 
 class ConcurrencyMode(StrEnum):
@@ -50,6 +51,8 @@ TABLE_OPTIONS: dict[str, str] = {
     # Follows the ordering field: event time with one, commit time without.
     "hoodie.record.merge.mode": "",
     "hoodie.table.partial.update.mode": "",
+    # The name under which a Python merger was registered; for merge mode CUSTOM.
+    "sluice.record.merger": "",
 }
 
 WRITE_OPTIONS: dict[str, str] = {
@@ -86,6 +89,8 @@ class TableConfig:
     url_encode: bool = False
     timeline_layout: int = 2
     create_schema_json: str | None = None
+    merger: str | None = None
+    """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -156,6 +161,11 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     partial = values["hoodie.table.partial.update.mode"]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)
+    is_custom = values["hoodie.record.merge.mode"] == MergeMode.CUSTOM
+    if is_custom != bool(values["sluice.record.merger"]):
+        raise InvalidInput("merge mode CUSTOM and sluice.record.merger go together")
+    if is_custom and partial:
+        raise InvalidInput("a registered merger sees whole rows; it cannot merge partial updates")
     return values
 
 
@@ -178,6 +188,9 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     partial = properties.get("hoodie.table.partial.update.mode", "")
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise UnsupportedTable("partial update mode is not supported", mode=partial)
+    merger = properties.get("sluice.record.merger") or None
+    if (mode == MergeMode.CUSTOM) != (merger is not None):
+        raise UnsupportedTable("custom record mergers of other engines are not run", mode=mode)
     return TableConfig(
         name=properties["hoodie.table.name"],
         table_type=_choice(properties, "hoodie.table.type", TableType),
@@ -192,6 +205,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
         timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
         create_schema_json=properties.get("hoodie.table.create.schema"),
+        merger=merger,
     )
 
 

@@ -11,6 +11,11 @@ equal values the later one wins.
   later sees only the greatest. So batching does not matter as long as the versions of one key
   share their ordering value, which streams must see to; own ordering values per stream come later.
   Apache Hudi folds whole rows, with the same result under the same condition.
+- A registered merger: folds the versions of a key two at a time, oldest first.
+
+A version may be a delete, said by the column `DELETED`. A `DELETE` is a version like any other:
+what is smaller is gone, what is greater begins a new row. A `DELETE_NOW` erases all that became
+visible before it, whatever the ordering values.
 """
 
 from __future__ import annotations
@@ -22,9 +27,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.config import TableConfig
+from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
+from workers.merge.mergers import Merger, merger_named
+
+DELETED = "_sluice_deleted"
+"""An int8 column that versions may carry: null and ROW say a row."""
+ROW, DELETE, DELETE_NOW = 0, 1, 2
+DELETED_FIELD = pa.field(DELETED, pa.int8())
 
 _Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
+_Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,69 +46,161 @@ class MergeRule:
     ordering_field: str | None
     """None: the later version wins whatever it holds."""
     is_partial: bool = False
+    merger: Merger | None = None
+    """Merges whole rows of one key instead of choosing one of them."""
+
+    @classmethod
+    def of(cls, config: TableConfig) -> MergeRule:
+        """Raises UnsupportedTable for a merger that this process has not registered."""
+        merger = merger_named(config.merger) if config.merger else None
+        return cls(config.ordering_field, config.is_partial_update, merger)
 
 
 def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """One row per `_hoodie_record_key`, sorted by the key's first appearance.
 
     `versions` holds the record key column, the ordering column where the rule names one, and any
-    others; rows that became visible later stand later. The schema of the answer is that of
-    `versions`.
+    others, `DELETED` among them or not; rows that became visible later stand later. The schema of
+    the answer is that of `versions`: a key that ends deleted is a row that says so.
     """
     if versions.num_rows == 0:
         return versions
-    codes = _key_codes(versions)
-    if codes.max() == len(codes) - 1:
+    keys = _Keys.of(versions)
+    if keys.are_unique:
         return versions  # Every key appears once: nothing to decide.
-    order = _version_order(versions, codes, rule.ordering_field)
-    ends = _group_ends(codes[order])
-    winners = order[ends]
-    if not rule.is_partial:
-        return versions.take(winners)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    columns = [
-        _newest_present(versions.column(name), order, starts, ends)
-        if not name.startswith("_hoodie_")
-        else versions.column(name).take(winners)
-        for name in versions.column_names
-    ]
-    return pa.Table.from_arrays(columns, schema=versions.schema)
+    standing = _standing(versions, keys, rule.ordering_field)
+    if rule.is_partial or rule.merger is not None:
+        return _folded(versions, keys, standing, rule)
+    return versions.take(_winners(keys, standing))
 
 
 def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
     """`base` (one row per key) with `newer` (any number of later versions per key) merged in.
 
-    Only the keys that `newer` holds go through `merge`; the rest of `base` is passed on as it is,
-    in its order. Both have the same schema.
+    Only the keys that `newer` holds are looked at; the rest of `base` is passed on as it is, in its
+    order. `newer` has the base's columns, and may have `DELETED`; deleted keys are left out.
     """
     if newer.num_rows == 0:
         return base
     if base.num_rows == 0:
-        return merge(newer, rule)
-    touched = pc.is_in(base.column(RECORD_KEY), value_set=_single(newer.column(RECORD_KEY)))
-    versions = pa.concat_tables([base.filter(touched), newer])
-    return pa.concat_tables([base.filter(pc.invert(touched)), merge(versions, rule)])
+        return without_deletes(merge(newer, rule))
+    if rule.is_partial or rule.merger is not None:
+        touched = pc.is_in(base.column(RECORD_KEY), value_set=_single(newer.column(RECORD_KEY)))
+        versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
+        merged = without_deletes(merge(versions, rule)).select(base.column_names)
+        return pa.concat_tables([base.filter(pc.invert(touched)), merged])
+    return _replaced(base, newer, rule.ordering_field)
 
 
-def _key_codes(versions: pa.Table) -> _Positions:
-    encoded = _single(versions.column(RECORD_KEY)).dictionary_encode()
-    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+def without_deletes(versions: pa.Table) -> pa.Table:
+    """The rows among them, without the column that says so."""
+    if DELETED not in versions.column_names:
+        return versions
+    rows = versions.drop_columns([DELETED])
+    is_delete = _kinds(versions) != ROW
+    return rows.filter(pa.array(~is_delete)) if is_delete.any() else rows
 
 
-def _version_order(versions: pa.Table, codes: _Positions, ordering: str | None) -> _Positions:
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    distinct: pa.Array[Any]
+    codes: _Positions
+    """Per version, the position of its key in `distinct`, which is in order of first appearance."""
+
+    @classmethod
+    def of(cls, versions: pa.Table) -> _Keys:
+        encoded = _single(versions.column(RECORD_KEY)).dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        return cls(encoded.dictionary, np.asarray(codes, dtype=np.int64))
+
+    @property
+    def are_unique(self) -> bool:
+        return len(self.distinct) == len(self.codes)
+
+
+def _standing(versions: pa.Table, keys: _Keys, ordering: str | None) -> _Positions:
+    """The versions that no later `DELETE_NOW` erased, the smallest first."""
+    positions = np.arange(len(keys.codes))
+    erasing = np.flatnonzero(_kinds(versions) == DELETE_NOW)
+    if len(erasing):
+        last_erased = np.full(len(keys.distinct), -1)
+        last_erased[keys.codes[erasing]] = erasing  # The last of several is what stays.
+        positions = np.flatnonzero(positions >= last_erased[keys.codes])
     if ordering is None:
-        return np.argsort(codes, kind="stable")
+        return positions
     ranks = pc.rank(
         _single(versions.column(ordering)),
         sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
         tiebreaker="dense",
-    )
-    return np.lexsort((np.arange(len(codes)), ranks.to_numpy(), codes))
+    ).to_numpy()
+    if len(erasing):
+        ranks = ranks.astype(np.int64)
+        ranks[erasing] = -1  # Whatever comes after it begins afresh.
+    return positions[np.argsort(ranks[positions], kind="stable")]
 
 
-def _group_ends(sorted_codes: _Positions) -> _Positions:
-    changes = np.flatnonzero(np.diff(sorted_codes))
-    return np.concatenate((changes, [len(sorted_codes) - 1]))
+def _winners(keys: _Keys, standing: _Positions) -> _Positions:
+    """Per distinct key, its greatest version."""
+    winners = np.zeros(len(keys.distinct), dtype=np.int64)
+    winners[keys.codes[standing]] = standing  # Numpy lets the last of equal indices win.
+    return winners
+
+
+def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
+    """Whole rows: every base row stays or gives way to one version of `newer`."""
+    keys = _Keys.of(newer)
+    winners = _winners(keys, _standing(newer, keys, ordering))
+    merged = newer if keys.are_unique else newer.take(winners)
+    found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
+    gives_way = np.asarray(found.is_valid().to_numpy())
+    if ordering is not None:
+        matched = np.flatnonzero(gives_way)
+        rivals = found.filter(found.is_valid()).to_numpy()
+        is_greater = _is_greater(base.column(ordering).take(matched), merged, ordering, rivals)
+        is_greater &= ~_erased(newer, keys)[rivals]
+        gives_way[matched[is_greater]] = False
+        loses = np.zeros(len(keys.distinct), dtype=np.bool_)
+        loses[rivals[is_greater]] = True
+        merged = merged.filter(pa.array(~loses)) if loses.any() else merged
+    stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
+    return pa.concat_tables([stays, without_deletes(merged).select(base.column_names)])
+
+
+def _is_greater(ours: pa.ChunkedArray[Any], merged: pa.Table, ordering: str, rivals: Any) -> _Mask:
+    """Where a base row's ordering value is above its rival's; null is below everything."""
+    theirs = merged.column(ordering).take(rivals)
+    above: Any = pc.greater(ours, theirs)
+    only_ours: Any = pc.and_(ours.is_valid(), theirs.is_null())
+    either: Any = pc.or_(pc.fill_null(above, False), only_ours)
+    return np.array(either.to_numpy())
+
+
+def _erased(newer: pa.Table, keys: _Keys) -> _Mask:
+    """Per distinct key, whether some version erases whatever stood before all of them."""
+    erased = np.zeros(len(keys.distinct), dtype=np.bool_)
+    erased[keys.codes[_kinds(newer) == DELETE_NOW]] = True
+    return erased
+
+
+def _folded(versions: pa.Table, keys: _Keys, standing: _Positions, rule: MergeRule) -> pa.Table:
+    """Every key's versions after its last delete made into one; a delete that is the last stays."""
+    order = standing[np.argsort(keys.codes[standing], kind="stable")]
+    codes = keys.codes[order]
+    ends = np.append(np.flatnonzero(np.diff(codes)), len(codes) - 1)
+    starts = np.append(0, ends[:-1] + 1)
+    deletes = np.flatnonzero(_kinds(versions)[order] != ROW)
+    if len(deletes):
+        starts[codes[deletes]] = deletes + 1
+        starts = np.minimum(starts, ends)
+    if rule.merger is not None:
+        return _folded_by(rule.merger, versions, order, starts, ends)
+    columns = [
+        versions.column(name).take(order[ends])
+        if name.startswith("_hoodie_") or name == DELETED
+        else _newest_present(versions.column(name), order, starts, ends)
+        for name in versions.column_names
+    ]
+    return pa.Table.from_arrays(columns, schema=versions.schema)
 
 
 def _newest_present(
@@ -108,6 +214,48 @@ def _newest_present(
         order[np.where(has_any, last_present, 0)], pa.int64(), mask=~has_any
     )
     return _single(column).take(positions)
+
+
+def _folded_by(
+    merger: Merger, versions: pa.Table, order: _Positions, starts: _Positions, ends: _Positions
+) -> pa.Table:
+    """The n-th versions of all keys at once, so that a key with many does not slow the others."""
+    names = [name for name in versions.column_names if name != DELETED]
+    rows = versions.select(names)
+    done, places = [], []
+    groups = np.arange(len(starts))
+    merged = rows.take(order[starts])
+    for step in range(1, int((ends - starts).max()) + 1):
+        is_open = starts[groups] + step <= ends[groups]
+        done.append(merged.filter(pa.array(~is_open)))
+        places.append(groups[~is_open])
+        groups = groups[is_open]
+        newer = rows.take(order[starts[groups] + step])
+        merged = _merged_pairs(merger, merged.filter(pa.array(is_open)), newer)
+    by_group = np.argsort(np.concatenate([*places, groups]), kind="stable")
+    merged = pa.concat_tables([*done, merged]).take(by_group)
+    if DELETED in versions.column_names:
+        merged = merged.append_column(DELETED_FIELD, versions.column(DELETED).take(order[ends]))
+    return merged.select(versions.column_names)
+
+
+def _merged_pairs(merger: Merger, older: pa.Table, newer: pa.Table) -> pa.Table:
+    """Raises InvalidInput when the merger gives back something else than one row per pair."""
+    merged = merger(older, newer)
+    if not isinstance(merged, pa.Table) or merged.schema.names != newer.schema.names:
+        raise InvalidInput("merger changed the columns", expected=newer.schema.names)
+    if merged.num_rows != newer.num_rows or not merged.column(RECORD_KEY).equals(
+        newer.column(RECORD_KEY)
+    ):
+        raise InvalidInput("merger did not give one row per pair of versions, in their order")
+    return merged.cast(newer.schema)
+
+
+def _kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    if DELETED not in versions.column_names:
+        return np.zeros(versions.num_rows, dtype=np.int8)
+    column: Any = versions.column(DELETED)
+    return np.asarray(pc.fill_null(column, ROW).to_numpy(), dtype=np.int8)
 
 
 def _single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

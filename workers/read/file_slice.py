@@ -42,7 +42,7 @@ def read_slice(
             for path in slice_.log_files
             for block in read_log_file(storage, path)
         ]
-        rule = MergeRule(config.ordering_field, config.is_partial_update)
+        rule = MergeRule.of(config)
         rows = merge_into(rows, pa.concat_tables([rows.slice(0, 0), *tables]), rule)
     if columns is None:
         return rows

@@ -22,6 +22,7 @@ from workers.config import (
 from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
 from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
+from workers.merge.mergers import merger_named
 from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
@@ -108,6 +109,8 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
         raise InvalidInput("exactly one record key field for now", given=definition.record_key)
     if len(definition.ordering) > 1:
         raise InvalidInput("at most one ordering field for now", given=definition.ordering)
+    if values["sluice.record.merger"]:
+        merger_named(values["sluice.record.merger"])
     if definition.schema is not None:
         names = set(definition.schema.field_names)
         named = (*definition.record_key, *definition.partition_by, *definition.ordering)

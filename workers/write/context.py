@@ -41,7 +41,7 @@ class WriteContext:
 
     @property
     def rule(self) -> MergeRule:
-        return MergeRule(self.config.ordering_field, self.config.is_partial_update)
+        return MergeRule.of(self.config)
 
     @property
     def is_narrow(self) -> bool:

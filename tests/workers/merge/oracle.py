@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 Version = dict[str, Any]
-KEY, ORDERING = "_hoodie_record_key", "ts"
+KEY, ORDERING, DELETED = "_hoodie_record_key", "ts", "_sluice_deleted"
+_DELETE_NOW = 2
 
 
-def merged(versions: Iterable[Version], *, orders: bool, is_partial: bool) -> dict[str, Version]:
-    """Key -> row. `versions` stand in the order in which they became visible."""
+def merged(
+    versions: Iterable[Version],
+    *,
+    orders: bool,
+    is_partial: bool,
+    merger: Callable[[Version, Version], Version] | None = None,
+) -> dict[str, Version]:
+    """Key -> row, deletes among them. `versions` stand in the order of their visibility."""
     by_key: dict[str, list[Version]] = {}
     for version in versions:
         by_key.setdefault(version[KEY], []).append(version)
-    return {
-        key: _row(sorted_versions(mine) if orders else mine, is_partial=is_partial)
-        for key, mine in by_key.items()
-    }
+    rows = {}
+    for key, mine in by_key.items():
+        erased, *standing = _since_erased(mine)
+        counted = [erased, *standing] if not is_erasing(erased) else standing
+        counted = sorted_versions(counted) if orders else counted
+        if is_erasing(erased):
+            counted = [erased, *counted]
+        rows[key] = _row(counted, is_partial=is_partial, merger=merger)
+    return rows
+
+
+def merged_rows(versions: Iterable[Version], **rule: Any) -> dict[str, Version]:
+    """As `merged`, without the keys that ended deleted."""
+    return {key: row for key, row in merged(versions, **rule).items() if not row.get(DELETED)}
+
+
+def is_erasing(version: Version) -> bool:
+    return version.get(DELETED) == _DELETE_NOW
 
 
 def sorted_versions(versions: Sequence[Version]) -> list[Version]:
@@ -30,10 +52,27 @@ def sorted_versions(versions: Sequence[Version]) -> list[Version]:
     return sorted(versions, key=rank)
 
 
-def _row(versions: Sequence[Version], *, is_partial: bool) -> Version:
+def _since_erased(versions: list[Version]) -> list[Version]:
+    """From the last delete that erases whatever stood before it."""
+    starts = [at for at, version in enumerate(versions) if is_erasing(version)]
+    return versions[starts[-1] :] if starts else versions
+
+
+def _row(
+    versions: Sequence[Version],
+    *,
+    is_partial: bool,
+    merger: Callable[[Version, Version], Version] | None,
+) -> Version:
     row = dict(versions[-1])
+    if row.get(DELETED):
+        return row
+    deletes = [at for at, version in enumerate(versions) if version.get(DELETED)]
+    alive = versions[deletes[-1] + 1 :] if deletes else versions
+    if merger is not None:
+        return reduce(merger, alive)
     if is_partial:
         for column in row:
-            present = [one[column] for one in versions if one[column] is not None]
+            present = [one[column] for one in alive if one[column] is not None]
             row[column] = present[-1] if present else None
     return row

@@ -1,0 +1,43 @@
+"""Mergers that users register in Python under a name; a table names the one it is merged with.
+
+A merger is never loaded by a class name from a configuration: a table's properties are untrusted
+text. The process that opens the table must have registered the name; executors get the function
+itself, inside the `MergeRule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput, UnsupportedTable
+
+Merger: TypeAlias = Callable[[pa.Table, pa.Table], pa.Table]
+"""`(older, newer) -> merged`: row n of both has the same key, and row n of the answer is their
+merged row. All three have the same schema. It must be associative, or what a key holds depends on
+how its versions were batched.
+"""
+
+_registered: dict[str, Merger] = {}
+
+
+def register_merger(name: str, merger: Merger) -> None:
+    """Registering the same function again is fine. Raises InvalidInput for a name that is taken."""
+    if not name or not callable(merger):
+        raise InvalidInput("a merger has a name and is callable", name=name, merger=merger)
+    standing = _registered.setdefault(name, merger)
+    if standing is not merger:
+        raise InvalidInput("another merger has this name already", name=name)
+
+
+def merger_named(name: str) -> Merger:
+    """Raises UnsupportedTable for a name that this process has not registered."""
+    if name not in _registered:
+        raise UnsupportedTable(
+            "record merger is not registered in this process; call register_merger first",
+            merger=name,
+            registered=sorted(_registered),
+        )
+    return _registered[name]
