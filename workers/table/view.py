@@ -2,6 +2,9 @@
 
 Directories are listed, because that is what every reader does; uncommitted files are left out here
 and nowhere else.
+
+A file whose instant is not on the active timeline may be an archived one's: its completion time is
+then looked up in the history, and not finding it is an error, never "later" (bug A13).
 """
 
 from __future__ import annotations
@@ -9,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workers.clock import InstantTime
-from workers.errors import NotFound
+from workers.errors import MalformedTable, NotFound
 from workers.files.names import LogFileName, parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
+from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
@@ -71,26 +75,55 @@ class VisibleFiles:
         self._completed: dict[InstantTime, Instant] = {
             one.requested_at: one for one in timeline.completed() if self._is_in_time(one)
         }
+        # A savepoint shares its commit's time, which may be archived already.
+        self._known = {
+            one.requested_at for one in timeline.instants if one.action is not Action.SAVEPOINT
+        }
+        self._archived = ArchivedTimeline(table.storage, table.layout)
         self._log_by_base = table.config.timeline_layout == 1
         self.uncommitted: list[tuple[InstantTime, str]] = []
 
     def _is_in_time(self, instant: Instant) -> bool:
         return self._as_of is None or (instant.completed_at or "") <= self._as_of
 
+    def _base_counts(self, requested_at: InstantTime) -> bool:
+        """Without opening the history where the format says it all: the latest slice goes by
+        request time, and what is older than the timeline's start is committed (format page 2.4).
+        """
+        is_before_start = self._first is not None and requested_at < self._first
+        if is_before_start and self._as_of is None and requested_at not in self._known:
+            return True
+        return self.completed_at(requested_at) is not None
+
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
-        """When files of this instant became visible; None when they do not count."""
+        """When files of this instant became visible; None when they do not count.
+
+        Raises MalformedTable when it is neither on the timeline nor in its history.
+        """
         if done := self._completed.get(requested_at):
             return done.completed_at
-        if self._first is None or requested_at < self._first:
-            return requested_at  # Archived: committed long ago.
-        return None
+        if requested_at in self._known:
+            return None  # Pending, or completed after `as_of`.
+        if self._table.config.timeline_layout == 1:
+            return requested_at if self._first is None or requested_at < self._first else None
+        # Not only what is older than the start: a listing that ran beside an archiver has holes
+        # (bug A10), and what it misses is durable in the history.
+        completed_at = self._archived.completed_at(requested_at)
+        if completed_at is None and self._first is not None and requested_at < self._first:
+            raise MalformedTable(
+                "a file's instant is neither on the timeline nor in its history",
+                instant=requested_at,
+            )
+        if completed_at is None or (self._as_of is not None and completed_at > self._as_of):
+            return None
+        return completed_at
 
     def collect(
         self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
     ) -> None:
         base, log = parse_base_file(name), parse_log_file(name)
         if base is not None:
-            if self.completed_at(base.instant) is None:
+            if not self._base_counts(base.instant):
                 self.uncommitted.append((base.instant, path))
                 return
             group = groups.setdefault((partition, base.file_id), GroupFiles())

@@ -153,3 +153,13 @@ ROLLBACK_METADATA = _record(
     ],
     is_top=True,
 )
+
+LSM_INSTANT = _record(
+    "HoodieLSMTimelineInstant",
+    [
+        *_optionals("string", "instantTime", "completionTime", "action"),
+        *_optionals("bytes", "metadata", "plan"),
+        {"name": "version", "type": "int", "default": 1},
+    ],
+    is_top=True,
+)

@@ -58,8 +58,12 @@ class Timeline:
 
     @property
     def first_time(self) -> InstantTime | None:
-        """Files of older instants count as committed (format page 2.4)."""
-        return self.instants[0].requested_at if self.instants else None
+        """Files of older instants count as committed (format page 2.4).
+
+        A savepoint may outlive its commit here and begins nothing.
+        """
+        others = (one.requested_at for one in self.instants if one.action is not Action.SAVEPOINT)
+        return next(others, None)
 
 
 def _keep_highest(highest: dict[tuple[InstantTime, Action], Instant], instant: Instant) -> None:

@@ -1,0 +1,227 @@
+"""The LSM history: what is appended is read back, merged by tens, and never torn by a crash."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.crash_ports import StillClock
+from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, MemoryStorage
+from workers.clock import InstantTime, format_instant
+from workers.errors import LeaseLost, MalformedTable, UnsupportedTable
+from workers.timeline import archive
+from workers.timeline.archive import (
+    ArchivedInstant,
+    ArchivedTimeline,
+    archived_instants,
+    check_readable,
+    read_manifest,
+)
+from workers.timeline.archive_writer import append
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.layout import TimelineLayout
+
+VERSION = ".hoodie/timeline/history/_version_"
+
+
+def at(number: int) -> InstantTime:
+    return format_instant(1_790_000_000_000 + number)
+
+
+def done(number: int, action: Action = Action.COMMIT) -> ArchivedInstant:
+    """Requested at `number`, completed five later, so that completions overlap."""
+    instant = Instant(at(number), action, State.COMPLETED, at(number + 5))
+    return ArchivedInstant(instant, f"metadata {number}".encode(), b"a plan")
+
+
+def nothing() -> None:
+    return None
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage(StillClock())
+
+
+def numbers(storage: MemoryStorage) -> list[int]:
+    found = [one.instant.requested_at for one in archived_instants(storage)]
+    every = {at(number): number for number in range(1000)}
+    return [every[time] for time in found]
+
+
+def test_what_was_appended_is_read_back_with_times_contents_and_plans(
+    storage: MemoryStorage,
+) -> None:
+    written = [done(1), done(2, Action.CLEAN), done(3, Action.REPLACECOMMIT)]
+
+    new = append(storage, written, nothing)
+
+    assert new == written
+    assert archived_instants(storage, with_content=True) == written
+    times = archived_instants(storage)
+    assert [one.instant for one in times] == [one.instant for one in written]
+    assert {one.metadata for one in times} == {None}
+
+
+def test_files_and_columns_are_those_of_the_format(storage: MemoryStorage) -> None:
+    append(storage, [done(1), done(9)], nothing)
+
+    name = f"{at(1)}_{at(9)}_0.parquet"
+    content = storage.read(f"{archive.DIRECTORY}/{name}")
+    assert storage.read(VERSION) == b"1"
+    assert json.loads(storage.read(f"{archive.DIRECTORY}/manifest_1")) == {
+        "files": [{"fileName": name, "fileLen": len(content)}]
+    }
+    footer = pq.ParquetFile(io.BytesIO(content))
+    assert footer.schema_arrow.names == [
+        "instantTime", "completionTime", "action", "metadata", "plan", "version"
+    ]  # fmt: skip
+    assert not footer.schema_arrow.field("version").nullable
+    avro = json.loads(footer.metadata.metadata[b"parquet.avro.schema"])
+    assert avro["name"] == "HoodieLSMTimelineInstant"
+
+
+def test_ten_files_of_a_level_become_one_of_the_next(storage: MemoryStorage) -> None:
+    for number in range(25):
+        append(storage, [done(number)], nothing)
+
+    levels = [file.level for file in read_manifest(storage).files]
+    assert sorted(levels) == [0, 0, 0, 0, 0, 1, 1]
+    assert numbers(storage) == list(range(25))
+
+
+def test_three_snapshots_and_their_files_are_kept(storage: MemoryStorage) -> None:
+    for number in range(12):
+        append(storage, [done(number)], nothing)
+
+    kept = archive.manifest_numbers(storage)
+    named = {
+        file.name
+        for number in kept
+        for file in (archive.read_numbered(storage, number) or archive.Manifest()).files
+    }
+    present = {file.name for file in storage.list_files(archive.DIRECTORY)}
+    assert len(kept) == 3
+    assert present == named | {"_version_"} | {f"manifest_{number}" for number in kept}
+    assert storage.read(VERSION) == str(max(kept)).encode()
+
+
+def test_a11_what_is_archived_already_is_not_written_twice(storage: MemoryStorage) -> None:
+    append(storage, [done(1), done(2)], nothing)
+
+    new = append(storage, [done(1), done(2), done(3)], nothing)
+
+    assert new == [done(3)]
+    assert numbers(storage) == [1, 2, 3]
+
+
+def test_a11_of_two_archivers_at_once_one_wins(storage: MemoryStorage) -> None:
+    def overtaken() -> None:
+        append(storage, [done(1), done(2)], nothing)
+
+    with pytest.raises(LeaseLost):
+        append(MemoryView(storage), [done(1), done(2)], once(overtaken))
+
+    assert numbers(storage) == [1, 2]
+
+
+def test_a12_whatever_call_dies_the_next_archiver_succeeds_and_removes_what_was_left() -> None:
+    start = MemoryStorage(StillClock())
+    for number in range(9):
+        append(start, [done(number)], nothing)
+    cases = 0
+    for moment in MOMENTS:
+        for die_at in range(1, 100):
+            crashed = FaultyStorage(StillClock(), start.files, die_at=die_at, moment=moment)
+            try:
+                append(crashed, [done(9)], nothing)
+                break
+            except Crash:
+                cases += 1
+            left = MemoryStorage(StillClock(), crashed.files)
+            assert numbers(left) in (list(range(9)), list(range(10)))
+
+            append(left, [done(9), done(10)], nothing)
+
+            assert numbers(left) == list(range(11))
+            assert [file.level for file in read_manifest(left).files] in ([1], [1, 0])
+            named = {"_version_"} | {f"manifest_{one}" for one in archive.manifest_numbers(left)}
+            stray = {file.name for file in left.list_files(archive.DIRECTORY)} - named
+            assert all(name.endswith(".parquet") for name in stray)
+    assert cases > 15
+
+
+def test_a12_torn_manifests_and_temporary_files_of_others_stop_nobody(
+    storage: MemoryStorage,
+) -> None:
+    append(storage, [done(1)], nothing)
+    storage.put(f"{archive.DIRECTORY}/manifest_2", b"")
+    storage.put(f"{archive.DIRECTORY}/manifest_2.tmp.17", b'{"files"')
+    assert numbers(storage) == [1]
+
+    append(storage, [done(2)], nothing)
+
+    assert numbers(storage) == [1, 2]
+    names = {file.name for file in storage.list_files(archive.DIRECTORY)}
+    assert not {"manifest_2", "manifest_2.tmp.17"} & names
+
+
+def test_a_history_of_which_no_manifest_can_be_read_is_an_error(storage: MemoryStorage) -> None:
+    storage.put(f"{archive.DIRECTORY}/manifest_1", b"")
+
+    with pytest.raises(MalformedTable):
+        archived_instants(storage)
+
+
+def test_completion_time_of_an_archived_write_is_known(storage: MemoryStorage) -> None:
+    append(storage, [done(1), done(2, Action.CLEAN)], nothing)
+    timeline = ArchivedTimeline(storage)
+
+    assert timeline.completed_at(at(1)) == at(6)
+    assert timeline.completed_at(at(2)) is None  # A clean writes no data.
+    assert timeline.completed_at(at(7)) is None
+
+
+def test_lookup_survives_a_merge_behind_its_back(storage: MemoryStorage) -> None:
+    append(storage, [done(1)], nothing)
+    timeline = ArchivedTimeline(storage)
+    assert timeline.completed_at(at(999)) is None
+    for number in range(2, 30):
+        append(storage, [done(number)], nothing)
+
+    assert timeline.completed_at(at(1)) == at(6)
+
+
+def test_bounds_choose_files_and_instants(storage: MemoryStorage) -> None:
+    for number in range(6):
+        append(storage, [done(number)], nothing)
+
+    found = archived_instants(storage, requested_from=at(2), completed_until=at(8))
+
+    assert [one.instant.requested_at for one in found] == [at(2), at(3)]
+
+
+def test_the_archive_of_version_6_is_named_as_not_read(storage: MemoryStorage) -> None:
+    check_readable(storage, TimelineLayout(1))
+    storage.put(".hoodie/archived/.commits_.archive.1_1-0-1", b"log")
+
+    with pytest.raises(UnsupportedTable, match="version 6"):
+        check_readable(storage, TimelineLayout(1))
+    assert ArchivedTimeline(storage, TimelineLayout(1)).completed_at(at(1)) is None
+
+
+class MemoryView(MemoryStorage):
+    """Another handle on the same files."""
+
+    def __init__(self, other: MemoryStorage) -> None:
+        super().__init__(StillClock())
+        self.files = other.files
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    left = [action]
+    return lambda: left.pop()() if left else None

@@ -1,0 +1,161 @@
+"""Writing the archived timeline: append, merge, tidy up. Under the table lock only.
+
+Order: data file, `manifest_<N+1>`, `_version_`. The manifest is put if absent, so of two archivers
+one wins; one that was published before a crash is built upon, never replaced, so what was once
+durable stays so for whoever sleeps and then deletes (bug A12). Three snapshots are kept for
+readers.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from workers.errors import LeaseLost, NotFound
+from workers.files.base_file import AVRO_SCHEMA_KEY, write_parquet
+from workers.storage.base import Storage
+from workers.timeline.archive import (
+    DIRECTORY,
+    VERSION_PATH,
+    ArchivedInstant,
+    HistoryFile,
+    Manifest,
+    archived_instants,
+    manifest_numbers,
+    manifest_path,
+    read_manifest,
+    read_numbered,
+    read_rows,
+)
+from workers.timeline.avro_schemas import LSM_INSTANT
+
+MERGE_AT = 10
+"""Files of one level that become one of the next."""
+_LEVEL_MAX = 9
+_SNAPSHOTS_KEPT = 3
+_ROW_VERSION = 1
+_SCHEMA = pa.schema(
+    [
+        ("instantTime", pa.string()),
+        ("completionTime", pa.string()),
+        ("action", pa.string()),
+        ("metadata", pa.binary()),
+        ("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+
+
+def append(
+    storage: Storage, instants: Sequence[ArchivedInstant], confirm: Callable[[], None]
+) -> list[ArchivedInstant]:
+    """Make `instants` durable in the history, merge what is due, tidy up; those that were new.
+
+    `confirm` raises LeaseLost when the table lock may be somebody else's. What is archived already
+    is not written again (bug A11). Raises LeaseLost.
+    """
+    manifest = read_manifest(storage)
+    known = _known(storage, instants)
+    new = [one for one in instants if (one.instant.requested_at, one.instant.action) not in known]
+    if new:
+        file = _write(storage, _rows(new), level=0)
+        manifest = _publish(storage, (*manifest.files, file), confirm)
+    manifest = _merge(storage, manifest, confirm)
+    if manifest.number:
+        _point_to(storage, manifest.number)
+        _tidy(storage, manifest)
+    return new
+
+
+def _known(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[str, str]]:
+    first = min((one.instant.requested_at for one in instants), default=None)
+    if first is None:
+        return set()
+    archived = archived_instants(storage, requested_from=first)
+    return {(one.instant.requested_at, one.instant.action) for one in archived}
+
+
+def _rows(instants: Sequence[ArchivedInstant]) -> pa.Table:
+    ordered = sorted(instants, key=lambda one: one.instant)
+    columns = {
+        "instantTime": [one.instant.requested_at for one in ordered],
+        "completionTime": [one.instant.completed_at for one in ordered],
+        "action": [one.instant.action.value for one in ordered],
+        "metadata": [one.metadata for one in ordered],
+        "plan": [one.plan for one in ordered],
+        "version": [_ROW_VERSION] * len(ordered),
+    }
+    return pa.table(columns, schema=_SCHEMA)
+
+
+def _write(storage: Storage, rows: pa.Table, *, level: int) -> HistoryFile:
+    stream = io.BytesIO()
+    footer = {AVRO_SCHEMA_KEY: json.dumps(LSM_INSTANT, separators=(",", ":"))}
+    write_parquet(stream, rows, footer=footer, codec="gzip", level=None)
+    content = stream.getvalue()
+    times = rows.column("instantTime").to_pylist()
+    file = HistoryFile(min(times), max(times), level, len(content))
+    storage.put(file.path, content)
+    return file
+
+
+def _publish(
+    storage: Storage, files: Sequence[HistoryFile], confirm: Callable[[], None]
+) -> Manifest:
+    # A torn manifest of a foreign writer keeps its number, so it cannot stop us (bug A12).
+    number = max(manifest_numbers(storage), default=0) + 1
+    manifest = Manifest(number, tuple(sorted(files)))
+    confirm()
+    if not storage.put_if_absent(manifest_path(manifest.number), manifest.encode()):
+        raise LeaseLost("another archiver published this snapshot", number=manifest.number)
+    _point_to(storage, manifest.number)
+    return manifest
+
+
+def _point_to(storage: Storage, number: int) -> None:
+    """Let `_version_` say `number`, unless it is further already."""
+    content = str(number).encode()
+    try:
+        standing = storage.read_tagged(VERSION_PATH)
+    except NotFound:
+        storage.put_if_absent(VERSION_PATH, content)
+        return
+    if not standing.content.isdigit() or int(standing.content) < number:
+        storage.replace_if_match(VERSION_PATH, content, standing.tag)
+        # A Hadoop client checks what it reads against the checksum that it wrote itself.
+        storage.delete(f"{DIRECTORY}/._version_.crc")
+
+
+def _merge(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) -> Manifest:
+    for level in range(_LEVEL_MAX):
+        same = [file for file in manifest.files if file.level == level]
+        while len(same) >= MERGE_AT:
+            due, same = same[:MERGE_AT], same[MERGE_AT:]
+            rows = pa.concat_tables([_typed(read_rows(storage, file)) for file in due])
+            merged = _write(storage, rows.sort_by("instantTime"), level=level + 1)
+            files = [file for file in manifest.files if file not in due]
+            files.append(merged)
+            manifest = _publish(storage, files, confirm)
+    return manifest
+
+
+def _typed(rows: pa.Table) -> pa.Table:
+    """A foreign writer's rows in our column order and types."""
+    return rows.select(_SCHEMA.names).cast(_SCHEMA)
+
+
+def _tidy(storage: Storage, manifest: Manifest) -> None:
+    """Remove old snapshots, files that no kept one names, and what a crash left half made."""
+    kept = {"_version_"}
+    for number in sorted(manifest_numbers(storage), reverse=True)[:_SNAPSHOTS_KEPT]:
+        if number <= manifest.number and (snapshot := read_numbered(storage, number)):
+            kept |= {f"manifest_{number}", *(file.name for file in snapshot.files)}
+    for file in storage.list_files(DIRECTORY):
+        is_checksum = file.name.startswith(".") and file.name.endswith(".crc")
+        if is_checksum and file.name[1:-4] in kept:
+            continue
+        if file.name not in kept:
+            storage.delete(file.path)
