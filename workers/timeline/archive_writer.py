@@ -96,7 +96,7 @@ def _write(storage: Storage, rows: pa.Table, *, level: int) -> HistoryFile:
     footer = {AVRO_SCHEMA_KEY: json.dumps(LSM_INSTANT, separators=(",", ":"))}
     write_parquet(stream, rows, footer=footer, codec="gzip", level=None)
     content = stream.getvalue()
-    times = rows.column("instantTime").to_pylist()
+    times = [str(time) for time in rows.column("instantTime").to_pylist()]
     file = HistoryFile(min(times), max(times), level, len(content))
     storage.put(file.path, content)
     return file

@@ -81,7 +81,8 @@ def test_files_and_columns_are_those_of_the_format(storage: MemoryStorage) -> No
         "instantTime", "completionTime", "action", "metadata", "plan", "version"
     ]  # fmt: skip
     assert not footer.schema_arrow.field("version").nullable
-    avro = json.loads(footer.metadata.metadata[b"parquet.avro.schema"])
+    keys = footer.metadata.metadata or {}
+    avro = json.loads(keys[b"parquet.avro.schema"])
     assert avro["name"] == "HoodieLSMTimelineInstant"
 
 
