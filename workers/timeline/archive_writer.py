@@ -39,11 +39,11 @@ _SNAPSHOTS_KEPT = 3
 _ROW_VERSION = 1
 _SCHEMA = pa.schema(
     [
-        ("instantTime", pa.string()),
-        ("completionTime", pa.string()),
-        ("action", pa.string()),
-        ("metadata", pa.binary()),
-        ("plan", pa.binary()),
+        pa.field("instantTime", pa.string()),
+        pa.field("completionTime", pa.string()),
+        pa.field("action", pa.string()),
+        pa.field("metadata", pa.binary()),
+        pa.field("plan", pa.binary()),
         pa.field("version", pa.int32(), nullable=False),
     ]
 )
