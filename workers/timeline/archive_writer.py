@@ -37,16 +37,14 @@ MERGE_AT = 10
 _LEVEL_MAX = 9
 _SNAPSHOTS_KEPT = 3
 _ROW_VERSION = 1
-_SCHEMA = pa.schema(
-    [
-        pa.field("instantTime", pa.string()),
-        pa.field("completionTime", pa.string()),
-        pa.field("action", pa.string()),
-        pa.field("metadata", pa.binary()),
-        pa.field("plan", pa.binary()),
-        pa.field("version", pa.int32(), nullable=False),
-    ]
-)
+_TYPES: dict[str, pa.DataType] = {
+    "instantTime": pa.string(),
+    "completionTime": pa.string(),
+    "action": pa.string(),
+    "metadata": pa.binary(),
+    "plan": pa.binary(),
+}
+_SCHEMA = pa.schema(_TYPES).append(pa.field("version", pa.int32(), nullable=False))
 
 
 def append(
