@@ -20,7 +20,14 @@ from django.db import transaction
 log = logging.getLogger(__name__)
 
 Kind = Literal[
-    "instants", "writers", "conflicts", "markers", "streams", "operations", "marker_server"
+    "instants",
+    "files",
+    "writers",
+    "conflicts",
+    "markers",
+    "streams",
+    "operations",
+    "marker_server",
 ]
 CHANNEL_PREFIX = "sluice:events:"
 EVERYWHERE = "*all"

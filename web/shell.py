@@ -10,7 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.accounts.roles import is_admin, is_viewer
+from controlplane.accounts.roles import is_admin, is_operator, is_viewer
 
 THEME_COOKIE = "sluice_theme"
 _THEMES = ("light", "dark")
@@ -32,9 +32,15 @@ class Shell:
         return is_admin(self.user)
 
     @property
+    def is_operator(self) -> bool:
+        return is_operator(self.user)
+
+    @property
     def role(self) -> str:
         if self.is_admin:
             return "admin"
+        if self.is_operator:
+            return "operator"
         return "viewer" if is_viewer(self.user) else "no role"
 
 

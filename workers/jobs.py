@@ -118,6 +118,39 @@ class RollbackJob(_Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceJob(_Message):
+    """Run one table service exactly as the plan with this hash said."""
+
+    TASK: ClassVar[str] = "workers.tasks.run_service"
+
+    operation_id: str
+    table: str
+    service: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    plan_hash: str | None = None
+    """None where nobody looked at a plan: a schedule started it."""
+    reason: str = ""
+    by: str
+    attempt: int = 0
+    """How often the same job was sent before."""
+    report_url: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.operation_id, "operation_id")
+        _check_location(self.table, "table")
+        _check_name(self.service, "service")
+        if type(self.attempt) is not int or not 0 <= self.attempt < 1000:
+            raise InvalidInput("attempt is no small number", attempt=_shown(self.attempt))
+        _check_texts(self.parameters, "parameters")
+        if self.plan_hash is not None:
+            _check_text(self.plan_hash, "plan_hash")
+        if self.reason:
+            _check_text(self.reason, "reason")
+        _check_text(self.by, "by")
+        _check_report_url(self.report_url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJob(_Message):
     """End the driver of one write and its tasks, then settle what it left on the table."""
 

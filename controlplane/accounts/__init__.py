@@ -1,1 +1,1 @@
-"""Users, the two roles, and tokens."""
+"""Users, the three roles, and tokens."""

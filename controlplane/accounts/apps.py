@@ -1,4 +1,4 @@
-"""Django app. Sees to it that the two roles exist, also after a database was emptied."""
+"""Django app. Sees to it that the roles exist, also after a database was emptied."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
-ROLES = ("viewer", "admin")
+ROLES = ("viewer", "operator", "admin")
 
 
 class AccountsConfig(AppConfig):

@@ -1,4 +1,5 @@
-"""The two roles, as Django groups: a viewer reads everything, an admin also acts. A superuser is an
+"""The three roles, as Django groups, each with all that the one before it may: a viewer reads, an
+operator writes and looks after tables, an admin also does what takes data away. A superuser is an
 admin.
 """
 
@@ -7,12 +8,17 @@ from __future__ import annotations
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
 VIEWER = "viewer"
+OPERATOR = "operator"
 ADMIN = "admin"
 
 
 def is_viewer(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether `user` may read. Anonymous, inactive, and users with no role may not."""
     return bool(_roles(user))
+
+
+def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
+    return bool(_roles(user) & {OPERATOR, ADMIN})
 
 
 def is_admin(user: AbstractBaseUser | AnonymousUser) -> bool:
@@ -23,6 +29,6 @@ def _roles(user: AbstractBaseUser | AnonymousUser) -> frozenset[str]:
     if not isinstance(user, User) or not user.is_active:
         return frozenset()
     if user.is_superuser:
-        return frozenset({VIEWER, ADMIN})
+        return frozenset({VIEWER, OPERATOR, ADMIN})
     names = frozenset(group.name for group in user.groups.all())
-    return names & {VIEWER, ADMIN}
+    return names & {VIEWER, OPERATOR, ADMIN}

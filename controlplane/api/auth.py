@@ -13,7 +13,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from controlplane.accounts.roles import is_admin, is_viewer
+from controlplane.accounts.roles import is_admin, is_operator, is_viewer
 
 if TYPE_CHECKING:
     # REST framework imports this module while its own views are being imported.
@@ -64,6 +64,23 @@ class IsAdmin(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return is_admin(request.user)
+
+
+class IsOperator(BasePermission):
+    message = "this needs the role operator"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return is_operator(request.user)
+
+
+class IsOperatorToWrite(BasePermission):
+    """Reading is a viewer's, anything else an operator's."""
+
+    message = "this needs the role operator"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        allowed = is_viewer if request.method in SAFE_METHODS else is_operator
+        return allowed(request.user)
 
 
 class IsAdminToWrite(BasePermission):

@@ -33,6 +33,8 @@ class InstantRecord(models.Model):
     partitions = models.PositiveIntegerField(null=True)
     operation_ref = models.CharField(max_length=64, blank=True)
     metadata = models.JSONField(default=dict)
+    is_archived = models.BooleanField(default=False)
+    """Moved from the active timeline into the history."""
 
     class Meta:
         constraints = [
@@ -71,6 +73,48 @@ class SchemaRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.instant} {self.fingerprint[:8]}"
+
+
+class FileGroupRecord(models.Model):
+    """One file group with its latest slice in columns, and the slices before it in short.
+
+    Only files of completed instants count (bug I1).
+    """
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="file_groups")
+    partition = models.CharField(max_length=1024, blank=True)
+    file_id = models.CharField(max_length=140)
+    base_instant = OptionalInstantTimeField(null=True)
+    base_file = models.CharField(max_length=300, blank=True)
+    """The name alone; blank for a slice of logs."""
+    base_bytes = models.BigIntegerField(default=0)
+    log_files = models.PositiveIntegerField(default=0)
+    log_bytes = models.BigIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    """Of the latest slice."""
+    slices = models.PositiveIntegerField(default=0)
+    old_files = models.PositiveIntegerField(default=0)
+    """In slices before the latest: what a clean can take away."""
+    old_bytes = models.BigIntegerField(default=0)
+    first_instant = InstantTimeField()
+    last_instant = InstantTimeField()
+    is_replaced = models.BooleanField(default=False)
+    """Taken away by a replacecommit; its files wait for a clean."""
+    history = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["table", "partition", "file_id"], name="file_group_once"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["table", "-bytes"], name="file_group_by_bytes"),
+            models.Index(fields=["table", "-log_files"], name="file_group_by_logs"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.file_id}"
 
 
 class HeartbeatRecord(models.Model):
@@ -135,6 +179,10 @@ class SyncMark(models.Model):
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="sync_mark")
     last_completed_at = InstantTimeField(blank=True)
     listing_hash = models.CharField(max_length=64, blank=True)
+    history_version = models.CharField(max_length=64, blank=True)
+    """The archived timeline that was read last."""
+    file_groups_left_out = models.PositiveIntegerField(default=0)
+    """Of a table with more file groups than the mirror keeps."""
     synced_at = models.DateTimeField(null=True)
     running_until = models.DateTimeField(null=True)
     """While in the future, another process is syncing; a process that died lets it pass."""

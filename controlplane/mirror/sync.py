@@ -30,7 +30,9 @@ from controlplane.mirror.apply import (
     describe_table,
     rebuild_schemas,
 )
+from controlplane.mirror.apply_files import apply_file_groups
 from controlplane.mirror.facts import ConflictFacts, InstantFacts, Listing, MarkerFacts
+from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
@@ -45,6 +47,8 @@ TURN = timedelta(seconds=60)
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
+_PROJECTION = "2"
+"""Changes with what is mirrored: a mirror that an older program made is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Observed:
     instants: list[InstantFacts] | None
     """Those that are new or changed; None when the listing is the one that was applied last."""
     conflicts: list[ConflictFacts] = field(default_factory=list)
+    files: FileListing = field(default_factory=lambda: FileListing(()))
     is_complete: bool = True
     """False when something vanished while it was read, or was left: the next pass must not skip."""
 
@@ -103,7 +108,9 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         if (found := facts.conflict_facts(opened.storage, loser))
     ]
     present = [one for one in read if one is not None]
-    return Observed(listing, beats, markers, present, conflicts, len(present) == len(changed))
+    is_complete = len(present) == len(changed)
+    files = list_file_groups(opened, listing.timeline, {})
+    return Observed(listing, beats, markers, present, conflicts, files, is_complete)
 
 
 def forget_mirror(table: Table) -> None:
@@ -114,6 +121,7 @@ def forget_mirror(table: Table) -> None:
         table.heartbeats.all().delete()
         table.marker_counts.all().delete()
         table.conflicts.all().delete()
+        table.file_groups.all().delete()
         SyncMark.objects.filter(table=table).update(listing_hash="", last_completed_at="")
 
 
@@ -136,6 +144,9 @@ def _apply(
                 changed.add("instants")
             if apply_conflicts(table, observed.listing, observed.conflicts):
                 changed.add("conflicts")
+            if apply_file_groups(table, observed.files):
+                changed.add("files")
+            mark.file_groups_left_out = observed.files.left_out
             mark.listing_hash = (
                 _listing_hash(observed.listing, observed.beats) if observed.is_complete else ""
             )
@@ -148,7 +159,14 @@ def _apply(
         if apply_markers(table, observed.markers):
             changed.add("markers")
         mark.synced_at = now
-        mark.save(update_fields=["listing_hash", "last_completed_at", "synced_at"])
+        mark.save(
+            update_fields=[
+                "listing_hash",
+                "last_completed_at",
+                "file_groups_left_out",
+                "synced_at",
+            ]
+        )
         Table.objects.filter(pk=table.pk).update(synced_at=now, sync_error="")
         for kind in sorted(changed):
             publish_change(table.slug, kind)
@@ -177,7 +195,7 @@ def _listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
     """Includes who has a heartbeat: a pending instant's writer is known from there alone."""
     pending = {one.requested_at for one in listing.timeline.pending()}
     named = sorted(beat.instant for beat in beats if beat.instant in pending)
-    return sha256(" ".join([listing.fingerprint, *named]).encode()).hexdigest()
+    return sha256(" ".join([_PROJECTION, listing.fingerprint, *named]).encode()).hexdigest()
 
 
 def _take_turn(table: Table) -> datetime | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from controlplane.accounts.roles import is_admin
+from controlplane.accounts.roles import is_operator
 from controlplane.audit.services import record
 from controlplane.celery import app
 from controlplane.errors import NotAllowedNow
@@ -130,7 +130,7 @@ def start_stream_again(operation: Operation) -> Operation | None:
     restarts = int(operation.parameters.get("restarts", 0))
     if job["source"].get("kind") != "demo_stream" or restarts >= RESTARTS_MAX:
         return None
-    if operation.requested_by is None or not is_admin(operation.requested_by):
+    if operation.requested_by is None or not is_operator(operation.requested_by):
         return None
     options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
     return request_write(

@@ -1,5 +1,6 @@
-"""Operation: one thing somebody asked for, in the database before it is in any queue. MarkerServer:
-the one we run.
+"""Operation: one thing somebody asked for, in the database before it is in any queue.
+
+ServiceSetting: what runs by itself. MarkerServer: the one we run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class Operation(models.Model):
     kind = models.CharField(
         max_length=16, choices=[(kind.value, kind.value) for kind in OperationKind]
     )
+    service = models.CharField(max_length=32, blank=True)
+    """The table service that a `service` runs."""
     state = models.CharField(
         max_length=16,
         choices=[(state.value, state.value) for state in OperationState],
@@ -60,6 +63,11 @@ class Operation(models.Model):
                 condition=models.Q(kind="rollback", state__in=sorted(OPEN)),
                 name="one_open_rollback_per_instant",
             ),
+            models.UniqueConstraint(
+                fields=["table", "service"],
+                condition=models.Q(kind="service", state__in=sorted(OPEN)),
+                name="one_open_service_per_table",
+            ),
         ]
         indexes = [
             models.Index(fields=["table", "-requested_at"], name="operation_by_table"),
@@ -68,6 +76,31 @@ class Operation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id} {self.state}"
+
+
+class ServiceSetting(models.Model):
+    """When one service of one table runs by itself."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="service_settings")
+    service = models.CharField(max_length=32)
+    is_enabled = models.BooleanField(default=False)
+    every_s = models.PositiveIntegerField(default=3600)
+    """At most this often."""
+    trigger_commits = models.PositiveIntegerField(default=0)
+    """Only after so many commits since the service last completed; 0 waits for none."""
+    parameters = models.JSONField(default=dict)
+    last_run_at = models.DateTimeField(null=True)
+    changed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table", "service"], name="service_setting_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.service}"
 
 
 class MarkerServer(models.Model):

@@ -20,11 +20,15 @@ from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
-from workers.jobs import CancelJob, RollbackJob, WriteJob
+from workers.jobs import CancelJob, RollbackJob, ServiceJob, WriteJob
 
 log = logging.getLogger(__name__)
 
-_TASK_OF_KIND = {OperationKind.WRITE: WriteJob.TASK, OperationKind.ROLLBACK: RollbackJob.TASK}
+_TASK_OF_KIND = {
+    OperationKind.WRITE: WriteJob.TASK,
+    OperationKind.ROLLBACK: RollbackJob.TASK,
+    OperationKind.SERVICE: ServiceJob.TASK,
+}
 _BEGUN = frozenset({OperationState.STARTING, OperationState.RUNNING, OperationState.CANCELLING})
 
 
@@ -75,7 +79,10 @@ def send(operation: Operation) -> None:
     `reconcile` tries again.
     """
     task = _TASK_OF_KIND[OperationKind(operation.kind)]
-    transaction.on_commit(lambda: _send_now(operation.pk, task, operation.parameters["job"]))
+    message = dict(operation.parameters["job"])
+    if operation.kind == OperationKind.SERVICE.value:
+        message["attempt"] = operation.attempts
+    transaction.on_commit(lambda: _send_now(operation.pk, task, message))
 
 
 def send_cancel(operation: Operation, job: CancelJob) -> None:
@@ -97,10 +104,18 @@ def _locked(operation_id: UUID) -> Operation:
     return rows.get(pk=operation_id)
 
 
+def _who(operation: Operation) -> str:
+    """Nobody asked for what a schedule started; its job says so."""
+    if operation.requested_by is not None:
+        return operation.requested_by.get_username()
+    return str(operation.parameters.get("job", {}).get("by", ""))
+
+
 def _audit_end(operation: Operation) -> None:
+    is_service = operation.kind == OperationKind.SERVICE.value
     record(
-        who=operation.requested_by.get_username() if operation.requested_by else "",
-        what=f"operation.{operation.kind}",
+        who=_who(operation),
+        what=f"service.{operation.service}" if is_service else f"operation.{operation.kind}",
         subject=operation.table.slug,
         result=operation.state,
         reason=operation.reason,

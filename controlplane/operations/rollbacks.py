@@ -19,6 +19,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, Storage
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
+from controlplane.operations.confirmation import check_words, known_request
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import send, tell
 from controlplane.operations.states import FINAL, OperationKind
@@ -28,7 +29,6 @@ from workers.errors import InvalidInput, LakehouseError, NotFound, RollbackRefus
 from workers.jobs import RollbackJob
 from workers.recovery import plan as engine
 
-REASON_CHARS_MAX = 500
 STORED_FILES_MAX = 2000
 
 
@@ -127,9 +127,9 @@ def request_rollback(
     Raises InvalidRequest (name, reason), NotAllowedNow (blockers, one already runs), PlanVoid (the
     table moved on).
     """
-    if known := _known(by, idempotency_key):
+    if known := known_request(by, idempotency_key):
         return _same_request(known, table, instant, plan_hash)
-    _check_words(table, reason, typed_name)
+    check_words(table, reason, typed_name)
     view = plan_rollback(table, instant, by)
     if view.plan_hash != plan_hash:
         raise PlanVoid("the table changed since the plan was shown", instant=instant)
@@ -138,7 +138,7 @@ def request_rollback(
     try:
         return _queue(table, view, reason.strip(), by, idempotency_key)
     except IntegrityError as error:
-        if known := _known(by, idempotency_key):  # The same request, twice at once.
+        if known := known_request(by, idempotency_key):  # The same request, twice at once.
             return _same_request(known, table, instant, plan_hash)
         raise NotAllowedNow("a rollback of this instant is under way", instant=instant) from error
 
@@ -183,21 +183,6 @@ def _queue(
         send(operation)
         tell(operation)
     return operation
-
-
-def _check_words(table: Table, reason: str, typed_name: str) -> None:
-    if typed_name.strip() not in (table.slug, table.name):
-        raise InvalidRequest("the typed name is not the name of this table", expected=table.slug)
-    if not reason.strip():
-        raise InvalidRequest("a rollback needs a reason")
-    if len(reason) > REASON_CHARS_MAX:
-        raise InvalidRequest("the reason is too long", most=REASON_CHARS_MAX)
-
-
-def _known(by: User, idempotency_key: str | None) -> Operation | None:
-    if not idempotency_key:
-        return None
-    return Operation.objects.filter(requested_by=by, idempotency_key=idempotency_key).first()
 
 
 def _same_request(

@@ -28,6 +28,8 @@ class OperationRow:
     id: UUID
     table_slug: str
     kind: str
+    service: str
+    """Of a `service`: its name."""
     state: str
     is_final: bool
     requested_by: str
@@ -165,6 +167,7 @@ def operation_row(operation: Operation) -> OperationRow:
         id=operation.pk,
         table_slug=operation.table.slug,
         kind=operation.kind,
+        service=operation.service,
         state=operation.state,
         is_final=OperationState(operation.state) in FINAL,
         requested_by=operation.requested_by.get_username() if operation.requested_by else "",

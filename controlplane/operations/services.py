@@ -7,6 +7,7 @@ from controlplane.operations.demo import (
     start_demo_conflict,
     start_demo_schema_conflict,
 )
+from controlplane.operations.permissions import ServiceKind, permission_of, service_kinds
 from controlplane.operations.reports import record_report
 from controlplane.operations.requests import request_cancel, request_write
 from controlplane.operations.rollbacks import (
@@ -16,17 +17,32 @@ from controlplane.operations.rollbacks import (
     request_rollback,
 )
 from controlplane.operations.settling import reconcile
+from controlplane.operations.table_services import (
+    PlanItemRow,
+    ServicePlanView,
+    plan_service,
+    request_service,
+    schedule_service,
+)
 
 __all__ = [
+    "PlanItemRow",
     "PlanView",
     "PlannedFileRow",
+    "ServiceKind",
+    "ServicePlanView",
     "kill_demo_writer",
+    "permission_of",
     "plan_rollback",
+    "plan_service",
     "reconcile",
     "record_report",
     "request_cancel",
     "request_rollback",
+    "request_service",
     "request_write",
+    "schedule_service",
+    "service_kinds",
     "start_demo_conflict",
     "start_demo_schema_conflict",
 ]

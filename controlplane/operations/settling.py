@@ -17,16 +17,17 @@ from pathlib import Path
 from django.db.models import Max
 from django.utils import timezone
 
-from controlplane.accounts.roles import is_admin
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.demo import start_stream_again
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
+from controlplane.operations.permissions import is_destructive, needed
 from controlplane.operations.reports import record_report
 from controlplane.operations.requests import cancel_job, run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.tables.access import may
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat
 from workers.errors import LakehouseError
@@ -43,6 +44,8 @@ QUIET = timedelta(seconds=5)
 """A report may still be on its way from a process that has just ended."""
 CANCEL_AGAIN_AFTER = timedelta(seconds=30)
 SILENT_AFTER = timedelta(minutes=5)
+SERVICE_SILENT_AFTER = timedelta(seconds=60)
+"""A service's worker says every ten seconds that it lives. The job sent again does what is left."""
 ATTEMPTS_MAX = 10
 
 
@@ -64,6 +67,9 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
     state = OperationState(operation.state)
     if state is OperationState.QUEUED:
         _send_again_if_lost(operation, now)
+    elif operation.kind == OperationKind.SERVICE.value:
+        if now - operation.changed_at > SERVICE_SILENT_AFTER:
+            _send_again(operation, now)
     elif operation.kind == OperationKind.ROLLBACK.value:
         if now - operation.changed_at > LOST_AFTER:
             _settle_rollback(operation)
@@ -85,16 +91,28 @@ def _send_again_if_lost(operation: Operation, now: datetime) -> None:
         # It was taken, and its first reports were lost. From now on it is watched.
         move(operation.pk, OperationState.RUNNING, message="its driver was launched")
         return
+    _send_again(operation, now)
+
+
+def _send_again(operation: Operation, now: datetime) -> None:
     if operation.attempts >= ATTEMPTS_MAX:
         move(operation.pk, OperationState.FAILED, message="no worker took it")
         return
-    if operation.requested_by is None or not is_admin(operation.requested_by):
+    if not _may_still(operation):
         # The right may have been taken away since (threat T14).
         move(operation.pk, OperationState.FAILED, message="its requester may no longer do this")
         return
     log.info("sending again: operation=%s attempt=%s", operation.pk, operation.attempts + 1)
-    amend(operation.pk, attempts=operation.attempts + 1, sent_at=now)
+    operation.attempts += 1
+    amend(operation.pk, attempts=operation.attempts, sent_at=now)
     send(operation)
+
+
+def _may_still(operation: Operation) -> bool:
+    if operation.requested_by is None:
+        is_service = operation.kind == OperationKind.SERVICE.value
+        return is_service and not is_destructive(operation.service)  # A schedule's.
+    return may(operation.requested_by, needed(operation))
 
 
 def _reconcile_dead(operation: Operation, now: datetime) -> None:

@@ -26,6 +26,7 @@ class OperationState(StrEnum):
 class OperationKind(StrEnum):
     WRITE = "write"
     ROLLBACK = "rollback"
+    SERVICE = "service"
     CANCEL = "cancel"
 
 

@@ -8,17 +8,37 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
-from controlplane.accounts.roles import is_admin, is_viewer
+from controlplane.accounts.roles import is_admin, is_operator, is_viewer
 from controlplane.tables.models import Table
 
 
 class Permission(StrEnum):
     VIEW = "view"
     OPERATE = "operate"
+    """Write, cancel, run services that take no committed data away."""
+    ADMINISTER = "administer"
+    """Register, roll back, restore, delete."""
+
+    @property
+    def role(self) -> str:
+        """The least role that has it."""
+        return _ROLES[self]
+
+
+_ROLES = {
+    Permission.VIEW: "viewer",
+    Permission.OPERATE: "operator",
+    Permission.ADMINISTER: "admin",
+}
+_HAS = {
+    Permission.VIEW: is_viewer,
+    Permission.OPERATE: is_operator,
+    Permission.ADMINISTER: is_admin,
+}
 
 
 def may(user: AbstractBaseUser | AnonymousUser, permission: Permission) -> bool:
-    return is_admin(user) if permission is Permission.OPERATE else is_viewer(user)
+    return _HAS[permission](user)
 
 
 def access_table(
@@ -30,8 +50,7 @@ def access_table(
     Http404.
     """
     if not may(user, permission):
-        needed = "admin" if permission is Permission.OPERATE else "viewer"
-        raise PermissionDenied(f"this needs the role {needed}")
+        raise PermissionDenied(f"this needs the role {permission.role}")
     try:
         return Table.objects.get(slug=slug)
     except Table.DoesNotExist as error:

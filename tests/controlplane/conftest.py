@@ -46,6 +46,11 @@ def admin(db: None) -> User:
 
 
 @pytest.fixture
+def operator(db: None) -> User:
+    return _person("olaf", "operator")
+
+
+@pytest.fixture
 def viewer(db: None) -> User:
     return _person("vera", "viewer")
 

@@ -72,7 +72,7 @@ def is_demo(table: Table) -> bool:
 @require_POST
 @page
 def demo(request: HttpRequest, slug: str, button: str) -> HttpResponse:
-    table = access_table(person(request), slug, Permission.OPERATE)
+    table = access_table(person(request), slug, Permission.ADMINISTER)
     chosen = next((one for one in BUTTONS if one.name == button), None)
     if chosen is None or not is_demo(table):
         raise Http404(f"there is no button {button}")

@@ -66,7 +66,7 @@ def choices(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     """Show what would be deleted; a POST with the name typed and a reason asks for it."""
-    asked = Permission.OPERATE if request.method == "POST" else Permission.VIEW
+    asked = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
     table = access_table(person(request), slug, asked)
     if request.method == "POST":
         return _confirm(request, table, instant)
@@ -120,7 +120,8 @@ def _show_plan(
         "instant": instant,
         "plan": plan,
         "form": form,
-        "may_run": bool(plan and plan.is_executable) and may(person(request), Permission.OPERATE),
+        "may_run": bool(plan and plan.is_executable)
+        and may(person(request), Permission.ADMINISTER),
     }
     if plan:
         detail = instant_detail(table, instant)

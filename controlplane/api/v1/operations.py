@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.auth import IsAdmin, IsAdminToWrite
+from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated, validated_query
 from controlplane.api.requests import actor
@@ -59,7 +59,7 @@ class OperationListApi(APIView):
 
 
 class TableOperationListApi(APIView):
-    permission_classes = [IsAdminToWrite]
+    permission_classes = [IsOperatorToWrite]
 
     class WriteRequest(Strict):
         source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
@@ -104,7 +104,7 @@ class OperationApi(APIView):
 
 
 class OperationCancelApi(APIView):
-    permission_classes = [IsAdmin]
+    permission_classes = [IsOperator]
 
     class CancelRequest(Strict):
         reason = serializers.CharField(max_length=500, required=False, default="")
@@ -130,7 +130,7 @@ class RollbackPlanApi(APIView):
     @extend_schema(operation_id="rollbacks_plan", request=PlanRequest, responses=output(PlanView))
     def post(self, request: Request, slug: str) -> Response:
         asked = validated(self.PlanRequest, request)
-        table = access_table(request.user, slug, Permission.OPERATE)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
         return Response(shown(plan_rollback(table, asked["instant"], actor(request))))
 
 
@@ -152,7 +152,7 @@ class RollbackCreateApi(APIView):
     )
     def post(self, request: Request, slug: str) -> Response:
         asked = validated(self.RollbackRequest, request)
-        table = access_table(request.user, slug, Permission.OPERATE)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
         operation = request_rollback(
             table,
             asked["instant"],

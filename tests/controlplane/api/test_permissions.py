@@ -18,35 +18,35 @@ from controlplane.operations.models import Operation
 from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
 
-# Route, method, then the status for: anonymous, no role, viewer, admin, worker token
+# Route, method, then the status for: anonymous, no role, viewer, operator, admin, worker token
 MATRIX = """
-schema                 GET     401 403 200 200 401
-docs                   GET     401 403 200 200 401
-tables                 GET     401 403 200 200 401
-tables                 POST    401 403 403 400 401
-table                  GET     401 403 200 200 401
-instants               GET     401 403 200 200 401
-instant                GET     401 403 200 200 401
-schemas                GET     401 403 200 200 401
-markers                GET     401 403 200 200 401
-streams                GET     401 403 200 200 401
-writers                GET     401 403 200 200 401
-conflicts              GET     401 403 200 200 401
-table_operations       GET     401 403 200 200 401
-table_operations       POST    401 403 403 400 401
-rollback_plan          POST    401 403 403 400 401
-rollbacks              POST    401 403 403 400 401
-operations             GET     401 403 200 200 401
-operation              GET     401 403 200 200 401
-operation_cancel       POST    401 403 403 202 401
-marker_server          GET     401 403 200 200 401
-marker_server_restart  POST    401 403 403 409 401
-tokens                 GET     401 403 200 200 401
-tokens                 POST    401 403 201 201 401
-token                  DELETE  401 403 404 404 401
-report_operation       POST    401 401 401 401 400
+schema                 GET     401 403 200 200 200 401
+docs                   GET     401 403 200 200 200 401
+tables                 GET     401 403 200 200 200 401
+tables                 POST    401 403 403 403 400 401
+table                  GET     401 403 200 200 200 401
+instants               GET     401 403 200 200 200 401
+instant                GET     401 403 200 200 200 401
+schemas                GET     401 403 200 200 200 401
+markers                GET     401 403 200 200 200 401
+streams                GET     401 403 200 200 200 401
+writers                GET     401 403 200 200 200 401
+conflicts              GET     401 403 200 200 200 401
+table_operations       GET     401 403 200 200 200 401
+table_operations       POST    401 403 403 400 400 401
+rollback_plan          POST    401 403 403 403 400 401
+rollbacks              POST    401 403 403 403 400 401
+operations             GET     401 403 200 200 200 401
+operation              GET     401 403 200 200 200 401
+operation_cancel       POST    401 403 403 202 409 401
+marker_server          GET     401 403 200 200 200 401
+marker_server_restart  POST    401 403 403 403 409 401
+tokens                 GET     401 403 200 200 200 401
+tokens                 POST    401 403 201 201 201 401
+token                  DELETE  401 403 404 404 404 401
+report_operation       POST    401 401 401 401 401 400
 """
-ROLES = ("anonymous", "nobody", "viewer", "admin", "worker")
+ROLES = ("anonymous", "nobody", "viewer", "operator", "admin", "worker")
 CASES = [line.split() for line in MATRIX.strip().splitlines()]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -94,10 +94,11 @@ def test_each_role_gets_exactly_what_it_may(
     client: Client,
     nobody: User,
     viewer: User,
+    operator: User,
     admin: User,
 ) -> None:
     name, method, *expected = case
-    people = {"nobody": nobody, "viewer": viewer, "admin": admin}
+    people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
 
     found = []
     for role in ROLES:

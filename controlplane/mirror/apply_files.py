@@ -1,0 +1,76 @@
+"""From the listed file groups to rows, inside the sync's transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.mirror.file_facts import FileGroupFacts, FileListing, SliceFacts
+from controlplane.mirror.models import FileGroupRecord
+from controlplane.tables.models import Table
+
+HISTORY_SLICES_MAX = 20
+SLICE_INSTANTS_MAX = 50
+BATCH_ROWS = 500
+
+
+def apply_file_groups(table: Table, listing: FileListing) -> bool:
+    """Whether any row changed."""
+    records = {
+        (record.partition, record.file_id): record
+        for record in FileGroupRecord.objects.filter(table=table)
+    }
+    new, changed = [], []
+    for group in listing.groups:
+        columns = _columns(group)
+        record = records.pop((group.partition, group.file_id), None)
+        if record is None:
+            new.append(
+                FileGroupRecord(
+                    table=table, partition=group.partition, file_id=group.file_id, **columns
+                )
+            )
+        elif any(getattr(record, name) != value for name, value in columns.items()):
+            for name, value in columns.items():
+                setattr(record, name, value)
+            changed.append(record)
+    gone = [record.pk for record in records.values()]
+    for start in range(0, len(gone), BATCH_ROWS):
+        FileGroupRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
+    FileGroupRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
+    if changed:
+        FileGroupRecord.objects.bulk_update(
+            changed, list(_columns(listing.groups[0])), batch_size=BATCH_ROWS
+        )
+    return bool(new or changed or gone)
+
+
+def _columns(group: FileGroupFacts) -> dict[str, Any]:
+    latest, *older = group.slices
+    instants = [instant for one in group.slices for instant in one.instants]
+    return {
+        "base_instant": latest.base_instant,
+        "base_file": latest.base.name if latest.base else "",
+        "base_bytes": latest.base.size if latest.base else 0,
+        "log_files": len(latest.logs),
+        "log_bytes": latest.log_bytes,
+        "bytes": latest.bytes,
+        "slices": len(group.slices),
+        "old_files": sum(one.file_count for one in older),
+        "old_bytes": sum(one.bytes for one in older),
+        "first_instant": min(instants),
+        "last_instant": max(instants),
+        "is_replaced": group.is_replaced,
+        "history": [_in_short(one) for one in group.slices[:HISTORY_SLICES_MAX]],
+    }
+
+
+def _in_short(one: SliceFacts) -> dict[str, Any]:
+    return {
+        "base_instant": one.base_instant,
+        "base_file": one.base.name if one.base else "",
+        "base_bytes": one.base.size if one.base else 0,
+        "log_files": len(one.logs),
+        "log_bytes": one.log_bytes,
+        "instants": list(one.instants[-SLICE_INSTANTS_MAX:]),
+        "instant_count": len(one.instants),
+    }

@@ -1,0 +1,270 @@
+"""File groups, their slices and their partitions as the last sync saw them, as plain rows. Never
+touches storage.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.db.models import Count, Max, Q, QuerySet, Sum
+
+from controlplane.errors import InvalidRequest
+from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
+from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX, Page
+from controlplane.tables.models import Table
+from workers.clock import InstantTime
+
+Order = Literal["partition", "-bytes", "-log_files"]
+SMALL_FILE_BYTES = 100 * 1024 * 1024
+"""Hudi's own limit (`hoodie.parquet.small.file.limit`)."""
+PARTITIONS_MAX = 5_000
+SEARCH_CHARS_MAX = 200
+_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileGroupRow:
+    partition: str
+    file_id: str
+    base_instant: InstantTime | None
+    base_file: str
+    base_bytes: int
+    log_files: int
+    log_bytes: int
+    bytes: int
+    log_share_pct: float
+    """How much of the latest slice waits for a compaction."""
+    slices: int
+    old_files: int
+    old_bytes: int
+    first_instant: InstantTime
+    last_instant: InstantTime
+    is_replaced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceRow:
+    base_instant: InstantTime | None
+    base_file: str
+    base_bytes: int
+    log_files: int
+    log_bytes: int
+    instants: list[InstantTime]
+    """The newest that wrote into it, oldest first."""
+    instant_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileGroupDetail:
+    row: FileGroupRow
+    slices: list[SliceRow]
+    """Newest first; the newest few of a long history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    partition: str
+    file_groups: int
+    bytes: int
+    log_files: int
+    log_bytes: int
+    old_files: int
+    small_files: int
+    last_instant: InstantTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What table services have left to do."""
+
+    file_groups: int
+    partitions: int
+    bytes: int
+    log_files: int
+    log_bytes: int
+    file_groups_with_logs: int
+    delta_commits: int
+    """Since the last compaction."""
+    commits_since_clean: int
+    old_files: int
+    old_bytes: int
+    replaced_file_groups: int
+    small_files: int
+    active_instants: int
+    archived_instants: int
+    left_out: int
+    """File groups beyond what the mirror keeps; the figures above do not count them."""
+
+
+def file_groups_page(
+    table: Table,
+    *,
+    partition: str | None = None,
+    search: str = "",
+    order: Order = "partition",
+    cursor: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[FileGroupRow]:
+    """One partition's file groups, or those of all, `limit` at a time; `search` is a part of the
+    file id or of the partition.
+
+    Raises InvalidRequest for a cursor that is none.
+    """
+    limit = max(1, min(limit, PAGE_ROWS_MAX))
+    found = FileGroupRecord.objects.filter(table=table)
+    if partition is not None:
+        found = found.filter(partition=partition)
+    if text := search.strip()[:SEARCH_CHARS_MAX]:
+        found = found.filter(Q(file_id__icontains=text) | Q(partition__icontains=text))
+    keys = ("partition", "file_id") if order == "partition" else (order, "-pk")
+    rows = list(_after(found, order, cursor).defer("history").order_by(*keys)[: limit + 1])
+    page = rows[:limit]
+    more = len(rows) > limit
+    return Page([_row(record) for record in page], _cursor(page[-1], order) if more else None)
+
+
+def file_group(table: Table, *, partition: str, file_id: str) -> FileGroupDetail | None:
+    record = FileGroupRecord.objects.filter(
+        table=table, partition=partition, file_id=file_id
+    ).first()
+    if record is None:
+        return None
+    return FileGroupDetail(row=_row(record), slices=[_slice(one) for one in record.history])
+
+
+def partitions(table: Table) -> list[PartitionRow]:
+    """Every partition by path, the first `PARTITIONS_MAX`. One query."""
+    counted = (
+        FileGroupRecord.objects.filter(table=table)
+        .order_by("partition")
+        .values("partition")
+        .annotate(
+            file_groups=Count("pk", filter=Q(is_replaced=False)),
+            total=Sum("bytes"),
+            logs=Sum("log_files"),
+            logged=Sum("log_bytes"),
+            old=Sum("old_files"),
+            small=Count("pk", filter=_is_small()),
+            last=Max("last_instant"),
+        )
+    )
+    return [
+        PartitionRow(
+            partition=row["partition"],
+            file_groups=row["file_groups"],
+            bytes=row["total"],
+            log_files=row["logs"],
+            log_bytes=row["logged"],
+            old_files=row["old"],
+            small_files=row["small"],
+            last_instant=row["last"],
+        )
+        for row in counted[:PARTITIONS_MAX]
+    ]
+
+
+def backlog(table: Table) -> Backlog:
+    """Four queries."""
+    live = Q(is_replaced=False)
+    # An aggregate must not be named like a column that another one reads.
+    groups = FileGroupRecord.objects.filter(table=table).aggregate(
+        n_file_groups=Count("pk", filter=live),
+        n_partitions=Count("partition", distinct=True),
+        n_bytes=Sum("bytes", filter=live, default=0),
+        n_log_files=Sum("log_files", filter=live, default=0),
+        n_log_bytes=Sum("log_bytes", filter=live, default=0),
+        n_file_groups_with_logs=Count("pk", filter=live & Q(log_files__gt=0)),
+        n_old_files=Sum("old_files", default=0),
+        n_old_bytes=Sum("old_bytes", default=0),
+        n_replaced_file_groups=Count("pk", filter=Q(is_replaced=True)),
+        n_small_files=Count("pk", filter=live & _is_small()),
+    )
+    done = InstantRecord.objects.filter(table=table, state="completed")
+    marks = done.aggregate(
+        compacted=Max("requested_at", filter=Q(action="commit")),
+        cleaned=Max("requested_at", filter=Q(action="clean")),
+        archived=Count("pk", filter=Q(is_archived=True)),
+    )
+    is_merge_on_read = table.table_type == "MERGE_ON_READ"
+    since_compaction = Q(action="deltacommit", requested_at__gt=marks["compacted"] or "")
+    since_clean = Q(action__in=_WRITES, requested_at__gt=marks["cleaned"] or "")
+    counts = InstantRecord.objects.filter(table=table).aggregate(
+        delta_commits=Count("pk", filter=since_compaction & Q(state="completed", files__gt=0)),
+        commits_since_clean=Count("pk", filter=since_clean & Q(state="completed", files__gt=0)),
+        active_instants=Count("pk", filter=Q(is_archived=False)),
+    )
+    if not is_merge_on_read:
+        counts["delta_commits"] = 0
+    mark = SyncMark.objects.filter(table=table).values_list("file_groups_left_out", flat=True)
+    return Backlog(
+        **{name.removeprefix("n_"): count for name, count in groups.items()},
+        **counts,
+        archived_instants=marks["archived"],
+        left_out=mark.first() or 0,
+    )
+
+
+def _is_small() -> Q:
+    return Q(is_replaced=False, base_bytes__gt=0, base_bytes__lt=SMALL_FILE_BYTES)
+
+
+def _row(record: FileGroupRecord) -> FileGroupRow:
+    return FileGroupRow(
+        partition=record.partition,
+        file_id=record.file_id,
+        base_instant=record.base_instant,
+        base_file=record.base_file,
+        base_bytes=record.base_bytes,
+        log_files=record.log_files,
+        log_bytes=record.log_bytes,
+        bytes=record.bytes,
+        log_share_pct=100 * record.log_bytes / record.bytes if record.bytes else 0.0,
+        slices=record.slices,
+        old_files=record.old_files,
+        old_bytes=record.old_bytes,
+        first_instant=record.first_instant,
+        last_instant=record.last_instant,
+        is_replaced=record.is_replaced,
+    )
+
+
+def _slice(one: dict[str, Any]) -> SliceRow:
+    return SliceRow(
+        base_instant=one["base_instant"],
+        base_file=one["base_file"],
+        base_bytes=one["base_bytes"],
+        log_files=one["log_files"],
+        log_bytes=one["log_bytes"],
+        instants=one["instants"],
+        instant_count=one["instant_count"],
+    )
+
+
+def _cursor(last: FileGroupRecord, order: Order) -> str:
+    """Opaque, because a partition's path may hold any separator."""
+    if order == "partition":
+        key: list[str | int] = [order, last.partition, last.file_id]
+    else:
+        key = [order, int(getattr(last, order[1:])), last.pk]
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
+
+
+def _after(
+    found: QuerySet[FileGroupRecord], order: Order, cursor: str | None
+) -> QuerySet[FileGroupRecord]:
+    if not cursor:
+        return found
+    try:
+        given, value, tie = json.loads(base64.urlsafe_b64decode(cursor))
+    except (ValueError, TypeError) as error:
+        raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
+    kind = str if order == "partition" else int
+    if given != order or not isinstance(value, kind) or not isinstance(tie, kind):
+        raise InvalidRequest("this cursor belongs to another order", cursor=cursor[:64])
+    if order == "partition":
+        return found.filter(Q(partition__gt=value) | Q(partition=value, file_id__gt=tie))
+    column = order[1:]
+    return found.filter(Q((f"{column}__lt", value)) | Q((column, value), ("pk__lt", tie)))

@@ -1,0 +1,66 @@
+"""Which role each kind of operation needs. What takes committed data away is an admin's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.operations.models import Operation
+from controlplane.operations.states import OperationKind
+from controlplane.tables.access import Permission
+from workers.services import registry
+
+_TITLES = {
+    "compaction": "Compact",
+    "clustering": "Cluster",
+    "clean": "Clean",
+    "archive": "Archive",
+    "savepoint": "Savepoint",
+    "delete_savepoint": "Delete a savepoint",
+    "restore": "Restore",
+    "delete": "Delete rows",
+    "delete_partition": "Delete partitions",
+}
+_MAINTAINING = frozenset({"compaction", "clustering", "clean", "archive", "savepoint"})
+"""Every snapshot that readers were promised stays. A service that is not listed is an admin's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceKind:
+    name: str
+    title: str
+    is_destructive: bool
+    """Then the table's name is typed and a reason given."""
+    role: str
+
+
+def service_kinds() -> list[ServiceKind]:
+    """All services that the engine has, by name."""
+    return [
+        ServiceKind(
+            name=name,
+            title=_TITLES.get(name, name),
+            is_destructive=is_destructive(name),
+            role=permission_of(name).role,
+        )
+        for name in registry.service_names()
+    ]
+
+
+def is_destructive(service: str) -> bool:
+    return service not in _MAINTAINING
+
+
+def permission_of(service: str) -> Permission:
+    """What running the service needs."""
+    return Permission.ADMINISTER if is_destructive(service) else Permission.OPERATE
+
+
+def needed(operation: Operation) -> Permission:
+    """What asking for this operation needs."""
+    match OperationKind(operation.kind):
+        case OperationKind.SERVICE:
+            return permission_of(operation.service)
+        case OperationKind.ROLLBACK:
+            return Permission.ADMINISTER
+        case OperationKind.WRITE | OperationKind.CANCEL:
+            return Permission.OPERATE

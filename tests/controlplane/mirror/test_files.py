@@ -1,0 +1,128 @@
+"""File groups in the mirror: those that readers see, with their sizes, and nothing uncommitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.errors import InvalidRequest
+from controlplane.mirror import file_facts
+from controlplane.mirror.models import FileGroupRecord
+from controlplane.mirror.sync import forget_mirror, sync_table
+from controlplane.mirror.views_files import backlog, file_group, file_groups_page, partitions
+from tests.controlplane.lake import Lake
+from workers.table.view import FileSystemView
+
+
+def row(number: int) -> dict[str, Any]:
+    return {"id": str(number), "ts": number, "city": "Oslo"}
+
+
+def rows_of_mirror() -> list[dict[str, Any]]:
+    rows = FileGroupRecord.objects.order_by("partition", "file_id").values()
+    return [{key: value for key, value in one.items() if key != "id"} for one in rows]
+
+
+def test_the_latest_slices_are_those_that_a_reader_finds(lake: Lake) -> None:
+    lake.commit(*[row(number) for number in range(20)])
+    lake.commit(row(1), row(2))
+    sync_table(lake.row)
+
+    found = {(one.partition, one.file_id, one.log_files) for one in file_groups_page(lake.row).rows}
+
+    view = FileSystemView.load(lake.table)
+    assert found == {(one.partition, one.file_id, len(one.log_files)) for one in view.slices}
+    sizes = {one.file_id: one.bytes for one in file_groups_page(lake.row).rows}
+    for one in view.slices:
+        stored = [lake.table.storage.info(path) for path in one.files]
+        assert sizes[one.file_id] == sum(file.size for file in stored if file)
+
+
+def test_files_of_a_pending_write_do_not_count(lake: Lake) -> None:
+    lake.commit(row(1))
+    pending = lake.begin(row(1), row(2), row(3))
+    sync_table(lake.row)
+
+    before = rows_of_mirror()
+    pending.commit()
+    sync_table(lake.row)
+
+    assert all(pending.instant not in str(one) for one in before)
+    assert any(one["last_instant"] == pending.instant for one in rows_of_mirror())
+
+
+def test_a_mirror_that_was_synced_after_every_commit_equals_one_that_was_made_anew(
+    lake: Lake,
+) -> None:
+    for number in range(4):
+        lake.commit(row(number), row(number + 1))
+        sync_table(lake.row)
+    step_by_step = rows_of_mirror()
+
+    forget_mirror(lake.row)
+    assert not FileGroupRecord.objects.exists()
+    sync_table(lake.row)
+
+    assert rows_of_mirror() == step_by_step != []
+
+
+def test_pages_hand_every_file_group_out_once_in_each_order(lake: Lake) -> None:
+    lake.commit(*[row(number) for number in range(20)])
+    lake.commit(row(1), row(2))
+    sync_table(lake.row)
+    everything = {one.file_id for one in file_groups_page(lake.row, limit=500).rows}
+
+    for order in ("partition", "-bytes", "-log_files"):
+        found: list[str] = []
+        cursor = None
+        while True:
+            page = file_groups_page(lake.row, order=order, cursor=cursor, limit=3)  # type: ignore[arg-type]
+            found += [one.file_id for one in page.rows]
+            if (cursor := page.next_cursor) is None:
+                break
+        assert len(found) == len(set(found))
+        assert set(found) == everything
+
+
+@pytest.mark.parametrize("cursor", ["x", "bm8=", "WyJwYXJ0aXRpb24iLCAxLCAyXQ=="])
+def test_what_is_no_cursor_is_refused(lake: Lake, cursor: str) -> None:
+    with pytest.raises(InvalidRequest):
+        file_groups_page(lake.row, cursor=cursor)
+
+
+def test_one_file_group_names_its_slices_and_who_wrote_them(lake: Lake) -> None:
+    first, second = lake.commit(row(1)), lake.commit(row(1))
+    sync_table(lake.row)
+    known = file_groups_page(lake.row).rows[0]
+
+    detail = file_group(lake.row, partition=known.partition, file_id=known.file_id)
+
+    assert detail is not None
+    assert detail.slices[0].instants == [first, second]
+    assert file_group(lake.row, partition="elsewhere", file_id=known.file_id) is None
+
+
+def test_the_backlog_counts_what_waits_for_services(lake: Lake) -> None:
+    for number in range(3):
+        lake.commit(row(number))
+    sync_table(lake.row)
+
+    found = backlog(lake.row)
+
+    assert (found.delta_commits, found.commits_since_clean) == (3, 3)
+    assert found.file_groups == found.file_groups_with_logs > 0
+    assert found.log_files == sum(one.log_files for one in partitions(lake.row))
+    assert found.log_bytes > 0
+    assert found.left_out == 0
+
+
+def test_a_table_with_too_many_file_groups_says_how_many_were_left_out(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_facts, "FILE_GROUPS_MAX", 2)
+    lake.commit(*[row(number) for number in range(20)])
+    sync_table(lake.row)
+
+    assert FileGroupRecord.objects.count() == 2
+    assert backlog(lake.row).left_out == len(FileSystemView.load(lake.table).slices) - 2
