@@ -77,7 +77,7 @@ def test_pages_hand_every_file_group_out_once_in_each_order(lake: Lake) -> None:
         found: list[str] = []
         cursor = None
         while True:
-            page = file_groups_page(lake.row, order=order, cursor=cursor, limit=3)  # type: ignore[arg-type]
+            page = file_groups_page(lake.row, order=order, cursor=cursor, limit=3)
             found += [one.file_id for one in page.rows]
             if (cursor := page.next_cursor) is None:
                 break
@@ -104,8 +104,8 @@ def test_one_file_group_names_its_slices_and_who_wrote_them(lake: Lake) -> None:
 
 
 def test_the_backlog_counts_what_waits_for_services(lake: Lake) -> None:
-    for number in range(3):
-        lake.commit(row(number))
+    for _ in range(3):
+        lake.commit(row(1))
     sync_table(lake.row)
 
     found = backlog(lake.row)
