@@ -6,7 +6,7 @@ DataFrame; Spark is loaded only when a DataFrame or a session comes in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +29,13 @@ from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Instant
-from workers.write.client import WriteClient, WriteRequest
-from workers.write.handles import write_file_groups
-from workers.write.prepare import prepare
-from workers.write.status import TaskIds
+from workers.write.local import ArrowData, write_arrow
+from workers.write.request import WriteRequest, partition_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+__all__ = ["ArrowData", "LakehouseTable", "create_table", "open_table", "write_arrow"]
 
 
 class LakehouseTable:
@@ -70,6 +68,32 @@ class LakehouseTable:
         return write_dataframe(
             self.table, data, operation=operation, stream=stream, options=options or {}
         )
+
+    def delete(
+        self,
+        keys: ArrowData | DataFrame,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitOutcome:
+        """Delete rows by key: `keys` holds the key and partition columns, others are not looked at.
+
+        A key that is not there is passed over. Raises as `write`.
+        """
+        return self.write(keys, operation="delete", options=options)
+
+    def delete_partition(
+        self,
+        partitions: Iterable[str | Mapping[str, Any]],
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitOutcome:
+        """Empty whole partitions, each given by its path or by the values of its columns.
+
+        Raises InvalidInput for a partition that the table does not have; otherwise as `write`.
+        """
+        paths = partition_paths(self.table, partitions)
+        request = WriteRequest("delete_partition", partitions=paths)
+        return write_arrow(self.table, None, request, options or {})
 
     def read(self, spark: SparkSession | None = None, *, as_of: InstantTime | None = None) -> Any:
         """The snapshot (as of a completion time): an Arrow table, or with a session a Spark
@@ -148,22 +172,6 @@ def open_table(
 ) -> LakehouseTable:
     """Raises TableNotFound, UnsupportedTable, MalformedTable."""
     return LakehouseTable(tables.open_(storage or LocalStorage(location), ports or system_ports()))
-
-
-def write_arrow(
-    table: Table, data: ArrowData, request: WriteRequest, options: Mapping[str, str]
-) -> CommitOutcome:
-    """One process, no Spark: the same begin, files and commit as every other writer's."""
-    rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-    batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    transaction = WriteClient(table, write_options(options)).begin(batch.schema, request)
-    try:
-        prepared = prepare(transaction.context, batch)
-        statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
-    except Exception as error:
-        transaction.abort(f"{type(error).__name__}: {error}")
-        raise
-    return transaction.commit(statuses)
 
 
 def _table_type(text: str) -> TableType:

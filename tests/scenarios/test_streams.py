@@ -204,5 +204,5 @@ def test_lock_free_mode_on_copy_on_write_is_refused(tables: ScenarioTables) -> N
 def test_lock_free_bulk_insert_is_refused(ads: ScenarioTable) -> None:
     writer = ads.writer("click", mode="non-blocking", stream="click")
 
-    with pytest.raises(InvalidInput, match="upsert only"):
+    with pytest.raises(InvalidInput, match="only append logs"):
         writer.upsert(event("click", "k"), operation="bulk_insert")

@@ -312,14 +312,17 @@ def _file_conflict(
 def _lost_base(started: Started, timeline: Timeline, proposal: Proposal) -> Conflict | None:
     """A base file that was merged into ours came from a commit that has been taken back since."""
     for lost in vanished(started.timeline.instants, timeline.instants):
+        # Of a replacement everything may be built on it: the file groups that it took away are
+        # back, and the ids of new ones were chosen after it.
+        is_replacement = lost.action is Action.REPLACECOMMIT
         built_on_it = tuple(
             sorted(
                 (stat.partition_path, stat.file_id)
                 for stat in proposal.metadata.stats
-                if stat.prev_commit == lost.requested_at
+                if is_replacement or stat.prev_commit == lost.requested_at
             )
         )
-        if built_on_it:
+        if built_on_it or is_replacement:
             return Conflict(
                 kind="write",
                 message="a commit that this write was built on was rolled back",

@@ -9,6 +9,7 @@ then looked up in the history, and not finding it is an error, never "later" (bu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workers.clock import InstantTime
@@ -44,6 +45,8 @@ class FileSystemView:
     """The latest slice of each file group, sorted by partition and file id."""
     uncommitted: tuple[tuple[InstantTime, str], ...] = ()
     """(instant, path) of files that do not count: pending writers', or left behind."""
+    replaced_at: Mapping[str, InstantTime] = field(default_factory=dict)
+    """Partition -> the newest visible commit that replaced a file group of it."""
 
     @classmethod
     def load(
@@ -62,7 +65,7 @@ class FileSystemView:
             for (partition, file_id), files in sorted(groups.items())
             if (partition, file_id) not in replaced
         ]
-        return cls(table, timeline, tuple(slices), tuple(visible.uncommitted))
+        return cls(table, timeline, tuple(slices), tuple(visible.uncommitted), visible.replaced_at)
 
 
 class VisibleFiles:
@@ -82,6 +85,7 @@ class VisibleFiles:
         self._archived = ArchivedTimeline(table.storage, table.layout)
         self._log_by_base = table.config.timeline_layout == 1
         self.uncommitted: list[tuple[InstantTime, str]] = []
+        self.replaced_at: dict[str, InstantTime] = {}
 
     def _is_in_time(self, instant: Instant) -> bool:
         return self._as_of is None or (instant.completed_at or "") <= self._as_of
@@ -150,6 +154,9 @@ class VisibleFiles:
                 continue
             metadata = read_commit_metadata(content)
             replaced.update(dict.fromkeys(metadata.replaced_groups, instant.completed_at or ""))
+            for partition, _ in metadata.replaced_groups:
+                newest = self.replaced_at.get(partition, "")
+                self.replaced_at[partition] = max(newest, instant.requested_at)
         return replaced
 
 

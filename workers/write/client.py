@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -31,27 +30,22 @@ from workers.markers.store import delete_markers
 from workers.markers.tokens import mint_token
 from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.schema.reconcile import reconcile
-from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import metadata
-from workers.write.context import OPERATIONS, Operation, WriteContext
+from workers.timeline.instant import Action
+from workers.write.columns import writer_schema, written_columns
+from workers.write.context import WriteContext
 from workers.write.finalize import drop_strays
+from workers.write.replacing import replacement
+from workers.write.request import WriteRequest, check_request
 from workers.write.status import WriteStatus
 
+__all__ = ["Transaction", "WriteClient", "WriteRequest"]
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
-    operation: Operation = "upsert"
-    stream: str | None = None
-    """The stream whose columns this write holds; only for tables with partial updates."""
-    extra: tuple[tuple[str, str], ...] = ()
-    """Further commit metadata of the caller."""
 
 
 class WriteClient:
@@ -60,21 +54,24 @@ class WriteClient:
         self._options = options
         self._writer = options.writer or f"writer-{table.ports.ids.token()[:8]}"
 
-    def begin(self, batch_schema: pa.Schema, request: WriteRequest | None = None) -> Transaction:
-        """Roll dead writers back, then start an instant.
+    def begin(
+        self, batch_schema: pa.Schema | None, request: WriteRequest | None = None
+    ) -> Transaction:
+        """Roll dead writers back, then start an instant. `delete_partition` has no batch.
 
         Raises InvalidInput or UnsupportedTable before anything is written, LockTimeout.
         """
         request = request or WriteRequest()
         table = self._table
         table.check_writable()
-        _check_request(table, self._options, request)
+        check_request(table, self._options, request)
         # Refused here, before the first effect; done again on what the transaction then starts
         # from.
-        _writer_schema(table, self._options, batch_schema, current_schema(table))
+        writer_schema(table, self._options, request, batch_schema, current_schema(table))
         roll_back_dead_writers(table, self._options)
         content = HeartbeatContent(self._options, self._writer, request.operation, request.stream)
-        started = transaction.begin(table, self._options, content)
+        action = Action.REPLACECOMMIT if request.replaces else None
+        started = transaction.begin(table, self._options, content, action)
         attempt = Transaction(table, self._options, self._writer, request, started)
         try:
             attempt.prepare(batch_schema)
@@ -115,14 +112,11 @@ class Transaction:
         """
         return self._started.heartbeat.is_fenced
 
-    def prepare(self, batch_schema: pa.Schema) -> None:
+    def prepare(self, batch_schema: pa.Schema | None) -> None:
         table, options = self._table, self._options
         standing = self._started.schema
         known = standing.schema if standing else current_schema(table, self._started.timeline)
-        schema = _writer_schema(table, options, batch_schema, known)
-        present = set(batch_schema.names)
-        is_narrow = table.config.is_partial_update
-        columns = [name for name in schema.field_names if not is_narrow or name in present]
+        schema = writer_schema(table, options, self._request, batch_schema, known)
         view = FileSystemView.load(table, timeline=self._started.timeline)
         delete_late_files(table, view)
         self.context = WriteContext(
@@ -131,8 +125,9 @@ class Transaction:
             operation=self._request.operation,
             config=table.config,
             schema=schema,
-            columns=tuple(columns),
+            columns=written_columns(table, self._request, batch_schema, schema),
             slices=_slices(table, view),
+            replaced_at=dict(view.replaced_at),
             markers=self._marker_settings(),
             writer=self._writer,
             appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
@@ -230,44 +225,21 @@ class Transaction:
             orderings = [one.max_ordering for one in written if one.max_ordering is not None]
             if orderings:
                 extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))
+        replaced = replacement(self.context, self._request, written)
         content = metadata.commit_metadata(
             [status.stat for status in written],
             extra=extra,
             operation_type=self._request.operation.upper(),
+            replaced=replaced.file_ids,
         )
-        return Proposal(content, self.context.schema, self._writer, rows)
-
-
-def _check_request(table: Table, options: WriteOptions, request: WriteRequest) -> None:
-    if request.operation not in OPERATIONS:
-        raise InvalidInput("unknown operation", operation=request.operation, known=OPERATIONS)
-    is_non_blocking = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
-    if is_non_blocking and not table.config.is_merge_on_read:
-        raise InvalidInput("non-blocking concurrency control needs a MERGE_ON_READ table")
-    if is_non_blocking and request.operation != "upsert":
-        raise InvalidInput("non-blocking writers upsert only", operation=request.operation)
-    if request.stream is not None and not table.config.is_partial_update:
-        raise InvalidInput(
-            "a stream writes only its own columns, which this table would erase in others",
-            stream=request.stream,
-            needs="hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
+        return Proposal(
+            content,
+            self.context.schema,
+            self._writer,
+            rows,
+            whole_partitions=replaced.whole_partitions,
+            is_whole_table=replaced.is_whole_table,
         )
-
-
-def _writer_schema(
-    table: Table, options: WriteOptions, batch: pa.Schema, known: TableSchema | None
-) -> TableSchema:
-    config = table.config
-    pinned = (*config.record_key, *config.partition_by, *config.ordering)
-    missing = [name for name in pinned if name not in batch.names]
-    if missing:
-        raise InvalidInput("the batch lacks key, partition or ordering columns", missing=missing)
-    return reconcile(
-        known,
-        TableSchema.from_arrow(batch, table_name=config.name),
-        evolution=options.allows_evolution,
-        pinned=pinned,
-    )
 
 
 def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:

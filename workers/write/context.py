@@ -7,17 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from workers.clock import InstantTime
 from workers.config import TableConfig
+from workers.files.names import FileId, bucket_file_id
 from workers.markers.base import MarkerSettings
 from workers.merge.merge import MergeRule
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 
-Operation = Literal["upsert", "bulk_insert"]
-OPERATIONS: tuple[Operation, ...] = ("upsert", "bulk_insert")
+Operation = Literal[
+    "upsert",
+    "insert",
+    "bulk_insert",
+    "delete",
+    "insert_overwrite",
+    "insert_overwrite_table",
+    "delete_partition",
+]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+REPLACING: frozenset[Operation] = frozenset(
+    ("insert_overwrite", "insert_overwrite_table", "delete_partition")
+)
+"""What takes whole file groups away: replacecommits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,8 @@ class WriteContext:
     """
     slices: Mapping[tuple[str, int], FileSlice]
     """(partition, bucket) -> what was visible at the start."""
+    replaced_at: Mapping[str, InstantTime]
+    """Partition -> the newest commit that replaced a file group of it."""
     markers: MarkerSettings
     writer: str
     appends_only: bool
@@ -42,6 +57,18 @@ class WriteContext:
     @property
     def rule(self) -> MergeRule:
         return MergeRule.of(self.config)
+
+    def standing(self, partition: str, bucket: int) -> FileSlice | None:
+        """What the rows of this bucket are merged into; nothing when it is being replaced."""
+        return None if self.operation in REPLACING else self.slices.get((partition, bucket))
+
+    def file_id(self, partition: str, bucket: int) -> FileId:
+        """The standing file group's, else the one that every writer of this snapshot picks."""
+        if (standing := self.standing(partition, bucket)) is not None:
+            return standing.file_id
+        replacing = self.operation in REPLACING
+        after = self.instant if replacing else self.replaced_at.get(partition)
+        return bucket_file_id(bucket, after=after)
 
     @property
     def is_narrow(self) -> bool:

@@ -28,6 +28,8 @@ def prepare(context: WriteContext, batch: pa.Table | pa.RecordBatch) -> pa.Table
     InvalidInput.
     """
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+    if context.operation == "delete":
+        table = table.select(list(context.columns))
     rows = conform(table, context.schema, columns=list(context.columns))
     _check_ordering(context, rows)
     keys = _record_keys(context, rows)
@@ -66,7 +68,9 @@ def _record_keys(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
 
 def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
     field = context.config.ordering_field
-    if field is not None and pa.types.is_floating(rows.schema.field(field).type):
+    if field is None or field not in context.columns:
+        return
+    if pa.types.is_floating(rows.schema.field(field).type):
         _refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
 
 

@@ -1,0 +1,122 @@
+"""A base file of one file group: new, or the standing one with rows merged in or left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.base_file import read_base_file, write_base_file
+from workers.files.meta_columns import RECORD_KEY, with_file_name
+from workers.files.partition import ensure_partition
+from workers.markers.marker import IOType, Marker
+from workers.merge.merge import merge_into
+from workers.storage.base import Storage, join
+from workers.table.file_group import FileSlice
+from workers.timeline.metadata import WriteStat
+from workers.write.context import WriteContext
+from workers.write.groups import RowGroup
+from workers.write.rows import base_rows, conform_with_meta, max_ordering, new_rows
+from workers.write.status import TaskIds, WriteStatus
+
+_NEW_FILE_GROUP = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseWrite:
+    group: RowGroup
+    file_id: str
+    file_name: str
+    standing: FileSlice | None
+
+    @property
+    def marker(self) -> Marker:
+        io_type = IOType.MERGE if self.standing else IOType.CREATE
+        return Marker(self.group.partition, self.file_name, io_type)
+
+    def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        newer = new_rows(context, self.group, task, self.file_name)
+        newer = conform_with_meta(newer, context)
+        updates, merged = 0, newer
+        if self.standing is not None:
+            base = base_rows(storage, self.standing, context)
+            updates = int(np.count_nonzero(_is_held(newer, base)))
+            merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
+        ensure_partition(storage, self.group.partition, context.instant)
+        size = _write(context, storage, self.path, merged)
+        stat = WriteStat(
+            file_id=self.file_id,
+            path=self.path,
+            partition_path=self.group.partition,
+            prev_commit=_base_instant(self.standing),
+            num_writes=merged.num_rows,
+            num_inserts=newer.num_rows - updates,
+            num_updates=updates,
+            bytes=size,
+            prev_base_file=_base_name(self.standing),
+        )
+        return WriteStatus(stat, newer.num_rows, max_ordering(context, newer))
+
+    @property
+    def path(self) -> str:
+        return join(self.group.partition, self.file_name)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseDelete:
+    """The standing base file without some keys."""
+
+    group: RowGroup
+    file_id: str
+    file_name: str
+    standing: FileSlice
+
+    @property
+    def marker(self) -> Marker:
+        return Marker(self.group.partition, self.file_name, IOType.MERGE)
+
+    def finds_something(self, storage: Storage) -> bool:
+        """Whether the file holds one of the keys: otherwise it need not be written."""
+        assert self.standing.base_file is not None, self.standing
+        keys = read_base_file(storage, self.standing.base_file, [RECORD_KEY])
+        return bool(_is_held(keys, self.group.rows).any())
+
+    def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        base = base_rows(storage, self.standing, context)
+        stays = ~_is_held(base, self.group.rows)
+        kept = with_file_name(base.filter(pa.array(stays)), self.file_name)
+        path = join(self.group.partition, self.file_name)
+        size = _write(context, storage, path, kept)
+        deleted = base.num_rows - kept.num_rows
+        stat = WriteStat(
+            file_id=self.file_id,
+            path=path,
+            partition_path=self.group.partition,
+            prev_commit=_base_instant(self.standing),
+            num_writes=kept.num_rows,
+            num_deletes=deleted,
+            bytes=size,
+            prev_base_file=_base_name(self.standing),
+        )
+        return WriteStatus(stat, deleted)
+
+
+def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which of `rows` have a key that `by` has too."""
+    known = by.column(RECORD_KEY).combine_chunks()
+    return np.asarray(pc.is_in(rows.column(RECORD_KEY), value_set=known).to_numpy())
+
+
+def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -> int:
+    return write_base_file(storage, path, rows, avro_schema=context.schema.with_meta_avro())
+
+
+def _base_instant(standing: FileSlice | None) -> str:
+    return (standing and standing.base_instant) or _NEW_FILE_GROUP
+
+
+def _base_name(standing: FileSlice | None) -> str | None:
+    previous = standing.base_file if standing else None
+    return previous.rpartition("/")[2] if previous else None

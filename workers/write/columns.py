@@ -1,0 +1,64 @@
+"""The schema that a write works under, and which of its columns the batch brings."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from workers.config import WriteOptions
+from workers.errors import InvalidInput
+from workers.schema.reconcile import reconcile
+from workers.schema.table_schema import TableSchema
+from workers.table.table import Table
+from workers.write.request import WriteRequest
+
+
+def writer_schema(
+    table: Table,
+    options: WriteOptions,
+    request: WriteRequest,
+    batch: pa.Schema | None,
+    known: TableSchema | None,
+) -> TableSchema:
+    """The table's schema with the batch's new columns; deleting never changes it.
+
+    Raises InvalidInput naming the columns.
+    """
+    config = table.config
+    located = (*config.record_key, *config.partition_by)
+    if request.operation in ("delete", "delete_partition"):
+        if known is None:
+            raise InvalidInput("the table has no schema yet, so there is nothing to delete")
+        if batch is not None:
+            _require(batch, located)
+        return known
+    if batch is None:
+        raise InvalidInput("the operation needs rows", operation=request.operation)
+    pinned = (*located, *config.ordering)
+    _require(batch, pinned)
+    return reconcile(
+        known,
+        TableSchema.from_arrow(batch, table_name=config.name),
+        evolution=options.allows_evolution,
+        pinned=pinned,
+    )
+
+
+def written_columns(
+    table: Table, request: WriteRequest, batch: pa.Schema | None, schema: TableSchema
+) -> tuple[str, ...]:
+    """In the schema's order: what locates rows to delete, a stream's own columns, or all."""
+    config = table.config
+    names = schema.field_names
+    if request.operation in ("delete", "delete_partition"):
+        located = {*config.record_key, *config.partition_by}
+        return tuple(name for name in names if name in located)
+    if config.is_partial_update and batch is not None:
+        return tuple(name for name in names if name in batch.names)
+    return tuple(names)
+
+
+def _require(batch: pa.Schema, names: tuple[str, ...]) -> None:
+    if missing := [name for name in names if name not in batch.names]:
+        raise InvalidInput("the batch lacks key, partition or ordering columns", missing=missing)
+    if twice := sorted({name for name in batch.names if batch.names.count(name) > 1}):
+        raise InvalidInput("the batch has columns of the same name", columns=twice)

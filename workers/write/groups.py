@@ -1,0 +1,37 @@
+"""Prepared rows by the file group that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from workers.files.meta_columns import PARTITION_PATH
+from workers.write.prepare import BUCKET
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    partition: str
+    bucket: int
+    rows: pa.Table
+    """As `prepare` made them, in the order of arrival."""
+    first_row: int
+    """How many rows of the task stand in groups before this: keeps sequence numbers apart."""
+
+
+def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
+    if prepared.num_rows == 0:
+        return
+    paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
+    buckets = prepared.column(BUCKET).to_numpy().astype(np.int64)
+    codes = paths.indices.to_numpy().astype(np.int64) * (buckets.max() + 1) + buckets
+    order = np.argsort(codes, kind="stable")
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
+    for start, end in pairwise(starts):
+        rows = prepared.take(order[start:end])
+        partition = rows.column(PARTITION_PATH)[0].as_py()
+        yield RowGroup(partition, int(rows.column(BUCKET)[0].as_py()), rows, int(start))

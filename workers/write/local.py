@@ -1,0 +1,43 @@
+"""A whole write in one process, without Spark: the same begin, files and commit as every other
+writer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from workers.concurrency.outcome import CommitOutcome
+from workers.config import write_options
+from workers.table.table import Table
+from workers.write.client import WriteClient
+from workers.write.handles import write_file_groups
+from workers.write.prepare import prepare
+from workers.write.request import WriteRequest
+from workers.write.status import TaskIds, WriteStatus
+
+ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+
+def write_arrow(
+    table: Table, data: ArrowData | None, request: WriteRequest, options: Mapping[str, str]
+) -> CommitOutcome:
+    """Write and commit one batch; None for an operation that takes no rows.
+
+    Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with everything
+    rolled back.
+    """
+    rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+    batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    schema = batch.schema if batch is not None else None
+    transaction = WriteClient(table, write_options(options)).begin(schema, request)
+    try:
+        statuses: list[WriteStatus] = []
+        if batch is not None:
+            prepared = prepare(transaction.context, batch)
+            statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+    except Exception as error:
+        transaction.abort(f"{type(error).__name__}: {error}")
+        raise
+    return transaction.commit(statuses)

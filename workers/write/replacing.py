@@ -1,0 +1,36 @@
+"""Which file groups a replacing write takes away, as of the snapshot that it started from.
+
+What joins them meanwhile is no less theirs: the transaction refuses to commit then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workers.write.context import WriteContext
+from workers.write.request import WriteRequest
+from workers.write.status import WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    file_ids: dict[str, list[str]]
+    """Partition -> ids of the file groups that go."""
+    whole_partitions: frozenset[str]
+    """Partitions that hold nothing afterwards but what this write wrote."""
+    is_whole_table: bool
+
+
+def replacement(
+    context: WriteContext, request: WriteRequest, written: Iterable[WriteStatus]
+) -> Replacement:
+    is_whole_table = request.operation == "insert_overwrite_table"
+    touched = {status.stat.partition_path for status in written} | set(request.partitions)
+    if not request.replaces:
+        return Replacement({}, frozenset(), is_whole_table=False)
+    file_ids: dict[str, list[str]] = {partition: [] for partition in touched}
+    for slice_ in context.slices.values():
+        if is_whole_table or slice_.partition in touched:
+            file_ids.setdefault(slice_.partition, []).append(slice_.file_id)
+    return Replacement(file_ids, frozenset(file_ids), is_whole_table)

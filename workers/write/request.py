@@ -1,0 +1,118 @@
+"""What a caller asks of one write, and what is refused of it before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workers.config import ConcurrencyMode, WriteOptions
+from workers.errors import InvalidInput
+from workers.files.names import check_partition_path, partition_path
+from workers.files.partition import is_partition
+from workers.table.table import Table
+from workers.write.context import OPERATIONS, REPLACING, Operation
+
+_NON_BLOCKING: tuple[Operation, ...] = ("upsert", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    operation: Operation = "upsert"
+    stream: str | None = None
+    """The stream whose columns this write holds; only for tables with partial updates."""
+    extra: tuple[tuple[str, str], ...] = ()
+    """Further commit metadata of the caller."""
+    partitions: tuple[str, ...] = ()
+    """Paths of partitions that are emptied by `delete_partition`, or by `insert_overwrite` besides
+    those that its rows name.
+    """
+
+    @property
+    def replaces(self) -> bool:
+        return self.operation in REPLACING
+
+    @property
+    def takes_rows(self) -> bool:
+        return self.operation != "delete_partition"
+
+
+def partition_paths(table: Table, given: Iterable[str | Mapping[str, Any]]) -> tuple[str, ...]:
+    """Paths as they are; values of the partition columns as Hudi spells them.
+
+    Raises InvalidInput.
+    """
+    if isinstance(given, str | Mapping):
+        raise InvalidInput("partitions are a list", given=given)
+    return tuple(dict.fromkeys(_partition_path(table, one) for one in given))
+
+
+def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
+    config = table.config
+    if isinstance(given, str):
+        return given
+    if set(given) != set(config.partition_by):
+        raise InvalidInput(
+            "a partition is its path, or a value for each of its columns",
+            given=sorted(given),
+            columns=config.partition_by,
+        )
+    values = [given[field] for field in config.partition_by]
+    return partition_path(
+        config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
+    )
+
+
+def check_request(table: Table, options: WriteOptions, request: WriteRequest) -> None:
+    """Raises InvalidInput."""
+    operation = request.operation
+    if operation not in OPERATIONS:
+        raise InvalidInput("unknown operation", operation=operation, known=OPERATIONS)
+    _check_mode(table, options, operation)
+    _check_stream(table, request)
+    _check_partitions(table, request)
+
+
+def _check_mode(table: Table, options: WriteOptions, operation: Operation) -> None:
+    if options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
+        return
+    if not table.config.is_merge_on_read:
+        raise InvalidInput("non-blocking concurrency control needs a MERGE_ON_READ table")
+    if operation not in _NON_BLOCKING:
+        raise InvalidInput(
+            "non-blocking writers only append logs, which neither replace file groups nor look "
+            "for keys that are there already; use OPTIMISTIC_CONCURRENCY_CONTROL",
+            operation=operation,
+            non_blocking=_NON_BLOCKING,
+        )
+
+
+def _check_stream(table: Table, request: WriteRequest) -> None:
+    if request.stream is None:
+        return
+    if not table.config.is_partial_update:
+        raise InvalidInput(
+            "a stream writes only its own columns, which this table would erase in others",
+            stream=request.stream,
+            needs="hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
+        )
+    if request.operation == "delete" or request.replaces:
+        raise InvalidInput(
+            "a stream cannot take rows away that other streams wrote too",
+            stream=request.stream,
+            operation=request.operation,
+        )
+
+
+def _check_partitions(table: Table, request: WriteRequest) -> None:
+    operation = request.operation
+    if operation == "delete_partition" and not request.partitions:
+        raise InvalidInput("delete_partition needs the partitions to delete")
+    if request.partitions and operation not in ("delete_partition", "insert_overwrite"):
+        raise InvalidInput("the operation takes no partitions", operation=operation)
+    if request.partitions and not table.config.partition_by:
+        raise InvalidInput("the table has no partitions", partitions=request.partitions)
+    for path in request.partitions:
+        check_partition_path(path, url_encode=table.config.url_encode)
+        if not path or not is_partition(table.storage, path):
+            raise InvalidInput("the table has no such partition; patterns are not taken", path=path)

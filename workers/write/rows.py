@@ -1,0 +1,59 @@
+"""Rows on their way into a file: meta columns in front, under the writer schema."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.base_file import read_base_file
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
+from workers.merge.merge import merge
+from workers.schema.reconcile import conform
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.write.context import WriteContext
+from workers.write.groups import RowGroup
+from workers.write.status import OrderingText, TaskIds
+
+
+def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: str) -> pa.Table:
+    """The group's rows, one per key, as rows of this instant."""
+    rows = merge(group.rows, context.rule)
+    return with_meta_columns(
+        rows.select(list(context.columns)),
+        instant=context.instant,
+        keys=rows.column(RECORD_KEY),
+        partition=group.partition,
+        file_name=file_name,
+        task_partition=task.partition,
+        first_row=group.first_row,
+    )
+
+
+def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> pa.Table:
+    """The rows of the standing base file under the writer schema, meta columns first."""
+    assert standing.base_file is not None, standing
+    assert not standing.log_files, standing
+    return conform_with_meta(read_base_file(storage, standing.base_file), context)
+
+
+def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
+    data = conform(rows.drop_columns(list(META_COLUMNS)), context.schema)
+    fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
+    columns = [*(rows.column(name).cast(pa.string()) for name in META_COLUMNS), *data.columns]
+    return pa.table(columns, schema=pa.schema([*fields, *data.schema]))
+
+
+def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
+    field = context.config.ordering_field
+    if field is None or field not in rows.column_names:
+        return None
+    greatest = pc.max(rows.column(field)).as_py()
+    if greatest is None or isinstance(greatest, str | int | float):
+        return greatest
+    if hasattr(greatest, "isoformat"):
+        is_moment = hasattr(greatest, "hour")
+        return str(
+            greatest.isoformat(timespec="microseconds") if is_moment else greatest.isoformat()
+        )
+    return str(greatest)
