@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 
 # What reading damaged Parquet may raise; ValueError is a footer with broken text.
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
+
+_BATCH_ROWS = 65_536
 
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
 MIN_KEY = "hoodie_min_record_key"
@@ -76,5 +78,20 @@ def read_base_file(storage: Storage, path: str, columns: list[str] | None = None
     with storage.open_data(path) as stream:
         try:
             return read_parquet(stream, columns)
+        except UNREADABLE as error:
+            raise MalformedTable("base file is not readable", path=path) from error
+
+
+def iterate_base_file(
+    storage: Storage, path: str, columns: list[str] | None = None
+) -> Iterator[pa.Table]:
+    """As `read_base_file`, some rows at a time, so that memory does not grow with the file."""
+    with storage.open_data(path) as stream:
+        try:
+            # Without pre-buffering, or the whole row group is held beside its decoded batches.
+            file = pq.ParquetFile(stream, pre_buffer=False)
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+                part = pa.Table.from_batches([batch])
+                yield part.replace_schema_metadata(None)
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error

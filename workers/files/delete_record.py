@@ -51,6 +51,8 @@ class DeleteRecord:
 
 
 DELETE_NOW = ("IntWrapper", 0)
+ERASES = (None, DELETE_NOW)
+"""Ordering values that delete whatever the row's is (format page 5.5)."""
 
 
 def _record(name: str, *fields: Mapping[str, Any]) -> dict[str, Any]:

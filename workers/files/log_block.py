@@ -11,7 +11,7 @@ import functools
 import io
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -63,12 +63,17 @@ class ParquetData:
     is_partial: bool
     avro_schema: str
     """JSON of the block's columns, meta columns included; a narrow block has a few."""
-    content: bytes
+    content: memoryview
 
-    def table(self) -> pa.Table:
-        """Raises MalformedTable."""
+    @property
+    def field_names(self) -> list[str]:
+        return _field_names(self.avro_schema)
+
+    def table(self, columns: Collection[str] | None = None) -> pa.Table:
+        """Of `columns` those that the block has. Raises MalformedTable."""
         try:
-            return read_parquet(io.BytesIO(self.content))
+            names = None if columns is None else sorted(columns)
+            return read_parquet(pa.BufferReader(pa.py_buffer(self.content)), names)
         except UNREADABLE as error:
             raise MalformedTable("log block is not parquet", instant=self.instant) from error
 
@@ -78,14 +83,22 @@ class AvroData:
     instant: InstantTime
     is_partial: bool
     avro_schema: str
-    content: bytes
+    content: memoryview
 
-    def table(self) -> pa.Table:
-        """Raises MalformedTable, UnsupportedTable for a type that Arrow columns cannot hold."""
+    @property
+    def field_names(self) -> list[str]:
+        return _field_names(self.avro_schema)
+
+    def table(self, columns: Collection[str] | None = None) -> pa.Table:
+        """Of `columns` those that the block has.
+
+        Raises MalformedTable, UnsupportedTable for a type that Arrow columns cannot hold.
+        """
         tree = parse_record(record_of_json(self.avro_schema))
-        schema = pa.schema(arrow_fields(tree.fields))
+        chosen = [one for one in tree.fields if columns is None or one.name in columns]
+        schema = pa.schema(arrow_fields(tuple(chosen)))
         try:
-            rows = list(_avro_rows(self.content, _physical(self.avro_schema)))
+            rows = list(_avro_rows(bytes(self.content), _physical(self.avro_schema)))
             return pa.Table.from_pylist(rows, schema=schema)
         except Exception as error:  # fastavro raises what it stumbled on
             raise MalformedTable("log block is not avro", instant=self.instant) from error
@@ -178,7 +191,7 @@ def decode_body(body: memoryview) -> LogBlock | None:
         (length,) = struct.unpack_from(">q", body, at)
     except (struct.error, UnicodeDecodeError) as error:
         raise MalformedTable("log block header is not readable") from error
-    content = bytes(body[at + 8 : at + 8 + length])
+    content = body[at + 8 : at + 8 + length]
     if length < 0 or len(content) != length:
         raise MalformedTable("log block is shorter than it says", content_bytes=length)
     if version != FORMAT_VERSION:
@@ -200,7 +213,7 @@ def _decode_map(body: memoryview, at: int) -> tuple[Header, int]:
     return entries, at
 
 
-def _decode_content(kind: int, header: Header, content: bytes) -> LogBlock | None:
+def _decode_content(kind: int, header: Header, content: memoryview) -> LogBlock | None:
     match kind:
         case BlockType.PARQUET_DATA:
             return ParquetData(*_data_header(header), content)
@@ -240,13 +253,13 @@ def _decode_command(header: Header) -> Rollback:
     return Rollback(_entry(header, HeaderKey.INSTANT_TIME), target)
 
 
-def _decode_deletes(content: bytes) -> tuple[DeleteRecord, ...]:
+def _decode_deletes(content: memoryview) -> tuple[DeleteRecord, ...]:
     try:
         version, length = struct.unpack_from(">ii", content)
     except struct.error as error:
         raise MalformedTable("delete block has no content") from error
     if version != _CONTENT_VERSION:
-        raise UnsupportedTable("delete block has an older version", version=version)
+        raise UnsupportedTable("delete block is of an unread version", version=version)
     try:
         datum = io.BytesIO(content[8 : 8 + length])
         found: Any = fastavro.schemaless_reader(
@@ -255,6 +268,10 @@ def _decode_deletes(content: bytes) -> tuple[DeleteRecord, ...]:
         return tuple(DeleteRecord.from_avro(row) for row in found["deleteRecordList"])
     except Exception as error:  # fastavro raises what it stumbled on
         raise MalformedTable("delete block is not readable") from error
+
+
+def _field_names(avro_json: str) -> list[str]:
+    return [str(field["name"]) for field in record_of_json(avro_json)["fields"]]
 
 
 def _avro_rows(content: bytes, schema: Any) -> Iterable[Any]:

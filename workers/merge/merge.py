@@ -16,10 +16,14 @@ equal values the later one wins.
 A version may be a delete, said by the column `DELETED`. A `DELETE` is a version like any other:
 what is smaller is gone, what is greater begins a new row. A `DELETE_NOW` erases all that became
 visible before it, whatever the ordering values.
+
+A version may also be silent about a column, said by the boolean column `ABSENT` + its name: such a
+column keeps what older versions say, a null that is said replaces it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +39,7 @@ from workers.merge.mergers import Merger, merger_named
 DELETED = "_sluice_deleted"
 """An int8 column that versions may carry: null and ROW say a row."""
 ROW, DELETE, DELETE_NOW = 0, 1, 2
+ABSENT = "_sluice_absent."
 DELETED_FIELD = pa.field(DELETED, pa.int8())
 
 _Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -69,7 +74,7 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     if keys.are_unique:
         return versions  # Every key appears once: nothing to decide.
     standing = _standing(versions, keys, rule.ordering_field)
-    if rule.is_partial or rule.merger is not None:
+    if _is_folded(versions, rule):
         return _folded(versions, keys, standing, rule)
     return versions.take(_winners(keys, standing))
 
@@ -78,13 +83,14 @@ def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
     """`base` (one row per key) with `newer` (any number of later versions per key) merged in.
 
     Only the keys that `newer` holds are looked at; the rest of `base` is passed on as it is, in its
-    order. `newer` has the base's columns, and may have `DELETED`; deleted keys are left out.
+    order. `newer` has the base's columns, and may have `DELETED` and those of `ABSENT`. Deleted
+    keys are left out.
     """
     if newer.num_rows == 0:
         return base
     if base.num_rows == 0:
-        return without_deletes(merge(newer, rule))
-    if rule.is_partial or rule.merger is not None:
+        return without_deletes(merge(newer, rule)).select(base.column_names)
+    if _is_folded(newer, rule):
         touched = pc.is_in(base.column(RECORD_KEY), value_set=_single(newer.column(RECORD_KEY)))
         versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
         merged = without_deletes(merge(versions, rule)).select(base.column_names)
@@ -99,6 +105,26 @@ def without_deletes(versions: pa.Table) -> pa.Table:
     rows = versions.drop_columns([DELETED])
     is_delete = _kinds(versions) != ROW
     return rows.filter(pa.array(~is_delete)) if is_delete.any() else rows
+
+
+def merge_into_parts(
+    bases: Iterable[pa.Table], newer: pa.Table, rule: MergeRule
+) -> Iterator[pa.Table]:
+    """As `merge_into` on all of `bases`, which share no key, holding one of them at a time.
+
+    Keys that no base has come last.
+    """
+    keys = _Keys.of(newer)
+    met = np.zeros(len(keys.distinct), dtype=np.bool_)
+    for base in bases:
+        found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
+        here = np.zeros(len(keys.distinct), dtype=np.bool_)
+        here[found.drop_null().to_numpy()] = True
+        met |= here
+        yield merge_into(base, newer.filter(pa.array(here[keys.codes])), rule)
+    left = newer.filter(pa.array(~met[keys.codes]))
+    markers = [name for name in left.column_names if name == DELETED or name.startswith(ABSENT)]
+    yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,26 +220,60 @@ def _folded(versions: pa.Table, keys: _Keys, standing: _Positions, rule: MergeRu
         starts = np.minimum(starts, ends)
     if rule.merger is not None:
         return _folded_by(rule.merger, versions, order, starts, ends)
-    columns = [
-        versions.column(name).take(order[ends])
-        if name.startswith("_hoodie_") or name == DELETED
-        else _newest_present(versions.column(name), order, starts, ends)
+    columns = {
+        name: _folded_column(versions, name, rule, order, starts, ends)
         for name in versions.column_names
-    ]
-    return pa.Table.from_arrays(columns, schema=versions.schema)
+    }
+    return pa.table(columns, schema=versions.schema)
 
 
-def _newest_present(
-    column: pa.ChunkedArray[Any], order: _Positions, starts: _Positions, ends: _Positions
-) -> pa.Array[Any]:
-    """Per group of `order`, the last value that is not null; null where the group has none."""
-    present = np.asarray(column.is_valid().to_numpy())[order]
-    last_present = np.maximum.accumulate(np.where(present, np.arange(len(order)), -1))[ends]
-    has_any = last_present >= starts
+def _folded_column(
+    versions: pa.Table,
+    name: str,
+    rule: MergeRule,
+    order: _Positions,
+    starts: _Positions,
+    ends: _Positions,
+) -> pa.Array[Any] | pa.ChunkedArray[Any]:
+    column = versions.column(name)
+    if name.startswith(ABSENT):
+        latest = _latest(_says(versions, name.removeprefix(ABSENT)), order, ends)
+        return pa.array(latest < starts)
+    if name.startswith("_hoodie_") or name == DELETED:
+        return column.take(order[ends])
+    says = _says(versions, name)
+    if rule.is_partial:
+        says &= np.asarray(column.is_valid().to_numpy())
+    if says.all():
+        return column.take(order[ends])
+    latest = _latest(says, order, ends)
+    has_any = latest >= starts
     positions: pa.Array[Any] = pa.array(
-        order[np.where(has_any, last_present, 0)], pa.int64(), mask=~has_any
+        order[np.where(has_any, latest, 0)], pa.int64(), mask=~has_any
     )
     return _single(column).take(positions)
+
+
+def _latest(says: _Mask, order: _Positions, ends: _Positions) -> _Positions:
+    """Per end, where in `order` the last version up to it stands that says something; -1 without
+    one.
+    """
+    at: _Positions = np.maximum.accumulate(np.where(says[order], np.arange(len(order)), -1))
+    return at[ends]
+
+
+def _says(versions: pa.Table, name: str) -> _Mask:
+    """Which versions say something about a column, be it null."""
+    if ABSENT + name not in versions.column_names:
+        return np.ones(versions.num_rows, dtype=np.bool_)
+    absent: Any = versions.column(ABSENT + name)
+    return ~np.asarray(pc.fill_null(absent, False).to_numpy())
+
+
+def _is_folded(versions: pa.Table, rule: MergeRule) -> bool:
+    """A row may come from several versions, so choosing one of them is not enough."""
+    has_silent = any(name.startswith(ABSENT) for name in versions.column_names)
+    return rule.is_partial or rule.merger is not None or has_silent
 
 
 def _folded_by(

@@ -1,22 +1,19 @@
 """One file slice as rows: base file and logs through the one merge function.
 
-Blocks whose instant did not commit never get here: the view leaves their files out.
+Files whose instant did not commit never get here: the view leaves them out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
 from workers.config import TableConfig
-from workers.errors import UnsupportedTable
-from workers.files.base_file import read_base_file
-from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData
-from workers.files.log_file import read_log_file
+from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS
-from workers.merge.merge import MergeRule, merge_into
-from workers.schema.reconcile import conform
+from workers.merge.merge import MergeRule, merge_into, merge_into_parts
+from workers.read.log_versions import IS_DELETED, LogReader, with_meta
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -34,19 +31,34 @@ def read_slice(
 
     Raises UnsupportedTable for a block that we would merge wrongly, MalformedTable.
     """
-    wanted = None if columns is None else set(columns) | _needed(config)
+    wanted = _needed(config, schema, slice_, columns)
     rows = _base(storage, schema, slice_, wanted)
-    if slice_.log_files:
-        tables = [
-            _block_rows(block, schema, config, wanted, path)
-            for path in slice_.log_files
-            for block in read_log_file(storage, path)
-        ]
-        rule = MergeRule.of(config)
-        rows = merge_into(rows, pa.concat_tables([rows.slice(0, 0), *tables]), rule)
-    if columns is None:
-        return rows
-    return rows.select([name for name in rows.column_names if name in columns])
+    newer = LogReader(storage, config, schema, wanted).versions(slice_)
+    if newer is not None:
+        rows = merge_into(rows, newer, MergeRule.of(config))
+    return _asked(rows, columns)
+
+
+def merge_slice_batches(
+    storage: Storage,
+    config: TableConfig,
+    schema: TableSchema,
+    slice_: FileSlice,
+    *,
+    columns: Collection[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """As `read_slice`, with the logs in memory and the base file passing through piece by piece.
+
+    A piece's untouched rows come in their order, then its merged ones; keys that only the logs have
+    come last.
+    """
+    wanted = _needed(config, schema, slice_, columns)
+    newer = LogReader(storage, config, schema, wanted).versions(slice_)
+    parts = _base_parts(storage, schema, slice_, wanted)
+    if newer is not None:
+        parts = merge_into_parts(parts, newer, MergeRule.of(config))
+    for part in parts:
+        yield from _asked(part, columns).to_batches()
 
 
 def slice_schema(schema: TableSchema) -> pa.Schema:
@@ -55,45 +67,37 @@ def slice_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema([*meta, *schema.arrow])
 
 
-def _needed(config: TableConfig) -> set[str]:
-    """Merging needs them whatever the reader asked for."""
-    ordering = config.ordering_field
-    return {*META_COLUMNS, *([ordering] if ordering else [])}
+def _needed(
+    config: TableConfig, schema: TableSchema, slice_: FileSlice, columns: Collection[str] | None
+) -> set[str] | None:
+    """Merging needs some whatever the reader asked for, and a registered merger all of them."""
+    if columns is None or (config.merger is not None and slice_.log_files):
+        return None
+    needed = {*META_COLUMNS, *columns}
+    if slice_.log_files:
+        needed |= set(schema.field_names) & {config.ordering_field or IS_DELETED, IS_DELETED}
+    return needed
+
+
+def _asked(rows: pa.Table, columns: Collection[str] | None) -> pa.Table:
+    if columns is None:
+        return rows
+    return rows.select([name for name in rows.column_names if name in columns])
 
 
 def _base(
     storage: Storage, schema: TableSchema, slice_: FileSlice, wanted: Collection[str] | None
 ) -> pa.Table:
     if slice_.base_file is None:
-        return _with_meta(slice_schema(schema).empty_table(), schema, wanted)
+        return with_meta(slice_schema(schema).empty_table(), schema, wanted)
     names = None if wanted is None else sorted(wanted)
-    return _with_meta(read_base_file(storage, slice_.base_file, names), schema, wanted)
+    return with_meta(read_base_file(storage, slice_.base_file, names), schema, wanted)
 
 
-def _block_rows(
-    block: LogBlock,
-    schema: TableSchema,
-    config: TableConfig,
-    wanted: Collection[str] | None,
-    path: str,
-) -> pa.Table:
-    match block:
-        case ParquetData() | AvroData():
-            if block.is_partial and not config.is_partial_update:
-                raise UnsupportedTable("partial log blocks are not read", path=path)
-            return _with_meta(block.table(), schema, wanted)
-        case Deletes():
-            raise UnsupportedTable("delete blocks are not read by this version", path=path)
-        case _:
-            raise UnsupportedTable("rollback blocks are not read by this version", path=path)
-
-
-def _with_meta(rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None) -> pa.Table:
-    names = [name for name in schema.field_names if wanted is None or name in wanted]
-    data = rows.select(
-        [name for name in rows.column_names if name in names and name not in META_COLUMNS]
-    )
-    conformed = conform(data, schema, columns=names)
-    meta = [rows.column(name).cast(pa.string()) for name in META_COLUMNS]
-    fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
-    return pa.table([*meta, *conformed.columns], schema=pa.schema([*fields, *conformed.schema]))
+def _base_parts(
+    storage: Storage, schema: TableSchema, slice_: FileSlice, wanted: Collection[str] | None
+) -> Iterator[pa.Table]:
+    if slice_.base_file is not None:
+        names = None if wanted is None else sorted(wanted)
+        for part in iterate_base_file(storage, slice_.base_file, names):
+            yield with_meta(part, schema, wanted)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import vanished
-from workers.errors import MalformedTable, NotFound, SnapshotChanged, UnsupportedTable
+from workers.errors import MalformedTable, NotFound, SnapshotChanged
 from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice, slice_schema
 from workers.schema.table_schema import TableSchema
@@ -82,8 +82,6 @@ def _undisturbed(table: Table, look: Callable[[Timeline], _Seen]) -> _Seen:
 
 
 def _planned(table: Table, timeline: Timeline, as_of: InstantTime | None) -> SnapshotPlan:
-    if table.config.timeline_layout == 1 and table.config.is_merge_on_read:
-        raise UnsupportedTable("merge-on-read tables of version 6 are not read yet")
     view = FileSystemView.load(table, timeline=timeline, as_of=as_of)
     schema = current_schema(table, timeline)
     if as_of is not None and (version := schema_at(table, timeline, as_of=as_of)):

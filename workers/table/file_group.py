@@ -17,6 +17,10 @@ class FileSlice:
     """Relative to the table."""
     log_files: tuple[str, ...] = ()
     """In the order in which they became visible, which is the order of merging."""
+    block_instants: tuple[InstantTime, ...] | None = None
+    """Version 6, where a log holds blocks of several writers: whose blocks count. None: all."""
+    archived_before: InstantTime | None = None
+    """With `block_instants`: older blocks count as well."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ then looked up in the history, and not finding it is an error, never "later" (bu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
@@ -61,7 +61,7 @@ class FileSystemView:
                 visible.collect(groups, partition, file.path, file.name)
         replaced = visible.replaced_groups()
         slices = [
-            latest_slice(partition, file_id, files)
+            visible.with_block_instants(latest_slice(partition, file_id, files))
             for (partition, file_id), files in sorted(groups.items())
             if (partition, file_id) not in replaced
         ]
@@ -141,6 +141,12 @@ class VisibleFiles:
                 return
             group = groups.setdefault((partition, log.file_id), GroupFiles())
             group.logs.append((completed_at, log, path))
+
+    def with_block_instants(self, slice_: FileSlice) -> FileSlice:
+        """In layout 1 a log file outlives the writers whose blocks it holds; elsewhere as it is."""
+        if not self._log_by_base:
+            return slice_
+        return replace(slice_, block_instants=tuple(self._completed), archived_before=self._first)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """File groups that were taken away, and when."""

@@ -16,8 +16,6 @@ GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
 ARCHIVES = sorted(GOLDEN.glob("*.zip"))
 
 
-UNREAD = [archive for archive in ARCHIVES if "mor" in archive.stem and "-v6_" in archive.stem]
-
 pytestmark = pytest.mark.skipif(
     not ARCHIVES, reason="tables of Apache Hudi are not beside this checkout"
 )
@@ -30,25 +28,11 @@ def unpacked(archive: Path, where: Path) -> Path:
     return where / names[0].split("/")[0]
 
 
-@pytest.mark.parametrize(
-    "archive", [one for one in ARCHIVES if one not in UNREAD], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 def test_table_of_apache_hudi_is_read_as_the_referee_reads_it(
     archive: Path, tmp_path: Path
 ) -> None:
     assert_referee_agrees(unpacked(archive, tmp_path))
-
-
-@pytest.mark.parametrize("archive", UNREAD, ids=lambda path: path.stem)
-def test_table_that_we_would_read_wrongly_is_refused_but_its_timeline_is_shown(
-    archive: Path, tmp_path: Path
-) -> None:
-    table = open_table(unpacked(archive, tmp_path))
-
-    with pytest.raises(UnsupportedTable, match="version 6"):
-        table.read()
-
-    assert any(one.is_completed for one in table.timeline())
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)

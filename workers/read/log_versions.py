@@ -1,0 +1,154 @@
+"""The log files of a slice as versions for the merge: which blocks count, and what each row says.
+
+Blocks stand in the order of merging. A rollback command takes back every earlier block of its
+target, however far back and in whichever file of the slice (bug B15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.config import TableConfig
+from workers.errors import MalformedTable, UnsupportedTable
+from workers.files.delete_record import ERASES, DeleteRecord
+from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
+from workers.files.log_file import read_log_file
+from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from workers.merge.merge import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD
+from workers.schema.reconcile import conform
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+
+IS_DELETED = "_hoodie_is_deleted"
+"""A row whose boolean column of this name is true deletes its key (format page 5.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """Reads the logs of slices as rows under `schema`, of its columns only `columns`."""
+
+    storage: Storage
+    config: TableConfig
+    schema: TableSchema
+    columns: Collection[str] | None = None
+
+    def versions(self, slice_: FileSlice) -> pa.Table | None:
+        """What the logs say, oldest first, with `DELETED` and `ABSENT` columns where needed; None
+        when they say nothing.
+
+        Raises NotFound, MalformedTable, UnsupportedTable for a block that we would merge wrongly.
+        """
+        blocks = visible_blocks(
+            [block for path in slice_.log_files for block in read_log_file(self.storage, path)],
+            slice_,
+        )
+        tables = [self._block_versions(block) for block in blocks]
+        if not tables:
+            return None
+        empty = with_meta(self.schema.arrow.empty_table(), self.schema, self.columns)
+        return pa.concat_tables([empty, *tables], promote_options="default")
+
+    def _block_versions(self, block: ParquetData | AvroData | Deletes) -> pa.Table:
+        if isinstance(block, Deletes):
+            return self._deletes(block)
+        rows = with_meta(block.table(self._read_columns()), self.schema, self.columns)
+        if block.is_partial and not self.config.is_partial_update:
+            rows = self._silent_where_absent(block, rows)
+        if IS_DELETED in rows.column_names:
+            flag: Any = rows.column(IS_DELETED)
+            kinds: Any = pc.if_else(pc.fill_null(flag, False), DELETE, 0)
+            rows = rows.append_column(DELETED_FIELD, kinds.cast(pa.int8()))
+        return rows
+
+    def _read_columns(self) -> Collection[str] | None:
+        return None if self.columns is None else {*META_COLUMNS, *self.columns}
+
+    def _silent_where_absent(self, block: ParquetData | AvroData, rows: pa.Table) -> pa.Table:
+        """A flagged block says nothing about the columns that it lacks."""
+        if self.config.merger is not None:
+            raise UnsupportedTable(
+                "partial log blocks are not read with a registered merger, which sees whole rows",
+                instant=block.instant,
+            )
+        present = set(block.field_names)
+        for name in [one for one in rows.column_names if one not in META_COLUMNS]:
+            if name not in present:
+                silent = pa.repeat(pa.scalar(True), rows.num_rows)
+                rows = rows.append_column(pa.field(ABSENT + name, pa.bool_()), silent)
+        return rows
+
+    def _deletes(self, block: Deletes) -> pa.Table:
+        kinds = [DELETE_NOW if one.ordering in ERASES else DELETE for one in block.records]
+        columns: dict[str, Any] = {
+            RECORD_KEY: pa.array([one.key for one in block.records], pa.string()),
+            PARTITION_PATH: pa.array([one.partition for one in block.records], pa.string()),
+            DELETED: pa.array(kinds, pa.int8()),
+        }
+        if field := self.config.ordering_field:
+            columns[field] = self._orderings(block.records, field)
+        return pa.table(columns)
+
+    def _orderings(self, records: Sequence[DeleteRecord], field: str) -> pa.Array[Any]:
+        target: Any = self.schema.arrow.field(field).type
+        values = [
+            None if one.ordering is None or one.ordering in ERASES else one.ordering[1]
+            for one in records
+        ]
+        try:
+            return _cast(values, target)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise MalformedTable(
+                "delete block orders by values of another type", column=field, type=target
+            ) from error
+
+
+def visible_blocks(
+    blocks: Sequence[LogBlock], slice_: FileSlice
+) -> list[ParquetData | AvroData | Deletes]:
+    """Those whose instant counts and that no later command takes back, in their order."""
+    taken_back: set[str] = set()
+    visible: list[ParquetData | AvroData | Deletes] = []
+    for block in reversed(blocks):
+        if isinstance(block, Rollback):
+            taken_back.add(block.target)
+        elif block.instant not in taken_back and _counts(block.instant, slice_):
+            visible.append(block)
+    return visible[::-1]
+
+
+def _counts(instant: str, slice_: FileSlice) -> bool:
+    if slice_.block_instants is None or instant in slice_.block_instants:
+        return True
+    return slice_.archived_before is not None and instant < slice_.archived_before
+
+
+def with_meta(rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None) -> pa.Table:
+    """Meta columns first, then of the schema's columns those wanted, absent ones null."""
+    names = [name for name in schema.field_names if wanted is None or name in wanted]
+    present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]
+    conformed = conform(rows.select(present), schema, columns=names)
+    fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
+    meta = [
+        rows.column(name).cast(pa.string())
+        if name in rows.column_names
+        else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+        for name in META_COLUMNS
+    ]
+    return pa.table([*meta, *conformed.columns], schema=pa.schema([*fields, *conformed.schema]))
+
+
+def _cast(values: list[Any], target: Any) -> pa.Array[Any]:
+    """Dates, times and decimals come from the wrappers as such, others as plain values."""
+    found: Any = pa.nulls(len(values), target)
+    if pa.types.is_decimal(target):
+        found = pa.array(values, pa.decimal128(38, 15)).cast(target)
+    elif any(value is not None for value in values):
+        found = pa.array(values).cast(target)
+    assert isinstance(found, pa.Array)
+    return found
