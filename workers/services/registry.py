@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from workers.errors import InvalidInput
+from workers.services.compaction.service import CompactionService
 from workers.services.service import Service
 
-_SERVICES: dict[str, Service] = {}
+_ALL: tuple[Service, ...] = (
+    # One line each.
+    CompactionService(),
+)
+_SERVICES = {one.name: one for one in _ALL}
 
 
 def service(name: str) -> Service:

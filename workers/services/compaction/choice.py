@@ -1,0 +1,56 @@
+"""Which file groups a compaction takes: pure rules over the figures of each file group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workers.services.compaction.settings import CompactionSettings, Strategy
+from workers.timeline.service_plans import PlannedSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file group with logs that no pending plan holds."""
+
+    slice: PlannedSlice
+    base_bytes: int
+    log_bytes: int
+
+    @property
+    def io_bytes(self) -> int:
+        """Read once and written once, logs counted as growth."""
+        return 2 * (self.base_bytes + self.log_bytes)
+
+    @property
+    def bytes(self) -> int:
+        return self.base_bytes + self.log_bytes
+
+
+def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> list[Candidate]:
+    """In the order in which they will be merged."""
+    found = list(candidates)
+    match settings.strategy:
+        case Strategy.UNBOUNDED:
+            return found
+        case Strategy.BOUNDED_IO:
+            pass
+        case Strategy.LOG_FILE_SIZE_BASED:
+            found = [one for one in found if one.log_bytes >= settings.log_bytes_least]
+            found.sort(key=lambda one: -one.log_bytes)
+        case Strategy.LOG_FILE_NUM_BASED:
+            found = [one for one in found if len(one.slice.log_files) >= settings.log_files_least]
+            found.sort(key=lambda one: -len(one.slice.log_files))
+    return _within(found, settings.io_bytes_max)
+
+
+def _within(candidates: list[Candidate], io_bytes_max: int) -> list[Candidate]:
+    """As many as the bound pays for, and one more that reaches it: a plan is never empty for it."""
+    taken: list[Candidate] = []
+    spent = 0
+    for one in candidates:
+        if spent >= io_bytes_max:
+            break
+        taken.append(one)
+        spent += one.io_bytes
+    return taken

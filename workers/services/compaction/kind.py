@@ -1,0 +1,36 @@
+"""What makes a rewrite a compaction: the file group stays, its slice gets a new base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workers.schema.table_schema import TableSchema
+from workers.services.row_order import RowOrder
+from workers.table.table import Table
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import CommitMetadata, WriteStat, commit_metadata
+from workers.timeline.service_plans import PlannedSlice
+from workers.timeline.timeline import Timeline
+
+SERVICE = "compaction"
+
+
+class CompactionKind:
+    service = SERVICE
+    action = Action.COMPACTION
+
+    def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        return old.file_id
+
+    def order(self, plan_content: bytes, schema: TableSchema) -> RowOrder | None:
+        return None
+
+    def validate(
+        self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
+    ) -> None:
+        """Writers by its side do no harm: what completed since the plan is of the next slice."""
+
+    def metadata(
+        self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
+    ) -> CommitMetadata:
+        return commit_metadata(stats, extra=extra, operation_type="COMPACT", compacted=True)

@@ -1,0 +1,112 @@
+"""What a compaction would merge, and how much waits to be merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.services.compaction.choice import Candidate, chosen
+from workers.services.compaction.settings import CompactionSettings
+from workers.services.slices import bytes_of, planned
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import read_instant
+from workers.table.table import CREATION_OPERATION, Table
+from workers.table.view import FileSystemView
+from workers.timeline.instant import Action
+from workers.timeline.pending_plans import pending_file_groups
+from workers.timeline.service_plans import CompactionPlanFile
+from workers.timeline.timeline import Timeline
+
+_MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits to be compacted, pending plans included."""
+
+    delta_commits: int
+    """Since the last compaction was planned."""
+    log_files: int
+    log_bytes: int
+    file_groups: int
+    """Those with logs."""
+    pending_groups: int
+    """Those that a pending plan holds."""
+
+    @property
+    def figures(self) -> dict[str, int]:
+        return {
+            "delta_commits": self.delta_commits,
+            "log_files": self.log_files,
+            "log_bytes": self.log_bytes,
+            "file_groups": self.file_groups,
+            "pending_groups": self.pending_groups,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A compaction that may be scheduled."""
+
+    chosen: tuple[Candidate, ...]
+    backlog: Backlog
+
+    def plan_file(self, extra: dict[str, str]) -> CompactionPlanFile:
+        return CompactionPlanFile(tuple(one.slice for one in self.chosen), extra)
+
+
+def propose(table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposal:
+    """Raises MalformedTable when a log's completion time is unknown (bug A13)."""
+    view = FileSystemView.load(table, timeline=timeline)
+    busy = pending_file_groups(table.storage, timeline)
+    with_logs = [one for one in view.slices if one.log_files]
+    candidates = [_candidate(table, one) for one in with_logs]
+    backlog = Backlog(
+        delta_commits=delta_commits_since_compaction(table, timeline),
+        log_files=sum(len(one.log_files) for one in with_logs),
+        log_bytes=sum(one.log_bytes for one in candidates),
+        file_groups=len(with_logs),
+        pending_groups=sum(one.slice.key in busy for one in candidates),
+    )
+    if backlog.delta_commits < settings.delta_commits_least:
+        return Proposal((), backlog)
+    free = [one for one in candidates if one.slice.key not in busy]
+    return Proposal(tuple(chosen(free, settings)), backlog)
+
+
+def _candidate(table: Table, standing: FileSlice) -> Candidate:
+    base_bytes = bytes_of(table.storage, [standing.base_file] if standing.base_file else [])
+    log_bytes = bytes_of(table.storage, standing.log_files)
+    metrics = {
+        "TOTAL_LOG_FILES": float(len(standing.log_files)),
+        "TOTAL_LOG_FILES_SIZE": float(log_bytes),
+        "TOTAL_IO_READ_MB": float((base_bytes + log_bytes) // _MEGABYTE),
+        "TOTAL_IO_WRITE_MB": float((base_bytes or log_bytes) // _MEGABYTE),
+        "TOTAL_IO_MB": float((2 * base_bytes + log_bytes) // _MEGABYTE),
+    }
+    return Candidate(planned(standing, metrics), base_bytes, log_bytes)
+
+
+def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
+    """Completed after the newest compaction was planned; those that are archived do not count."""
+    since = _last_compaction(table, timeline)
+    return sum(
+        one.action is Action.DELTACOMMIT
+        and (since is None or (one.completed_at or "") > since)
+        and not _is_creation(table, timeline, one.requested_at)
+        for one in timeline.completed()
+    )
+
+
+def _last_compaction(table: Table, timeline: Timeline) -> InstantTime | None:
+    for one in reversed(list(timeline.completed())):
+        if one.action is Action.COMMIT and read_instant(table, one).compacted:
+            return one.requested_at
+    return None
+
+
+def _is_creation(table: Table, timeline: Timeline, requested_at: InstantTime) -> bool:
+    first = next(timeline.completed())
+    if first.requested_at != requested_at:
+        return False
+    return read_instant(table, first).operation_type == CREATION_OPERATION

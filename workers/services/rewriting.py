@@ -1,0 +1,199 @@
+"""Carrying out a plan that rewrites file groups: claim, rewrite each, validate and complete.
+
+A plan that cannot come true any more is taken back here, with everything written for it, so that a
+new one can be scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from workers.config import WriteOptions
+from workers.errors import MalformedTable, NotFound, PlanOvertaken
+from workers.schema.table_schema import TableSchema
+from workers.services.execution import Claim, claimed, take_back
+from workers.services.local_runner import LocalRunner, Runner
+from workers.services.rewrite import GroupRewrite, RewriteContext
+from workers.services.row_order import RowOrder
+from workers.services.service import Progress
+from workers.services.slices import bytes_of, standing
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import VisibleFiles
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import (
+    OPERATION_KEY,
+    ROWS_KEY,
+    SCHEMA_KEY,
+    WRITER_KEY,
+    CommitMetadata,
+    WriteStat,
+)
+from workers.timeline.pending_plans import planned_slices
+from workers.timeline.service_plans import PlannedSlice
+from workers.timeline.timeline import Timeline
+
+RunnerMaker = Callable[[Table, Sequence[int], int | None], Runner]
+"""(table, bytes of each group, threads asked for) -> who rewrites the groups."""
+
+
+class RewriteKind(Protocol):
+    """What tells compaction and clustering apart."""
+
+    @property
+    def service(self) -> str: ...
+
+    @property
+    def action(self) -> Action: ...
+
+    def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        """Of the file group that the new base file belongs to."""
+        ...
+
+    def order(self, plan_content: bytes, schema: TableSchema) -> RowOrder | None: ...
+
+    def validate(
+        self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
+    ) -> None:
+        """Under the lock. Raises PlanOvertaken."""
+        ...
+
+    def metadata(
+        self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
+    ) -> CommitMetadata: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    instant: Instant
+    file_groups: int
+    log_files: int
+    rows: int
+    bytes_before: int
+    bytes_after: int
+
+    @property
+    def figures(self) -> dict[str, int]:
+        return {
+            "file_groups": self.file_groups,
+            "log_files": self.log_files,
+            "rows": self.rows,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+        }
+
+
+def local_runner(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
+    return LocalRunner(table.storage, sizes, threads)
+
+
+def carry_out(
+    table: Table,
+    options: WriteOptions,
+    plan: Instant,
+    kind: RewriteKind,
+    *,
+    make_runner: RunnerMaker = local_runner,
+    threads: int | None = None,
+    on_progress: Progress | None = None,
+) -> Rewritten:
+    """Raises PlanOvertaken when the plan could not come true, and is gone; ServiceBusy,
+    ServiceRefused, InstantRolledBack, LockTimeout with the plan still pending.
+    """
+    try:
+        with claimed(table, options, plan.requested_at, kind.action, service=kind.service) as claim:
+            return _Execution(claim, options, kind, on_progress).run(make_runner, threads)
+    except PlanOvertaken as overtaken:
+        take_back(table, options, plan, reason=str(overtaken), by=kind.service)
+        raise
+
+
+class _Execution:
+    def __init__(
+        self, claim: Claim, options: WriteOptions, kind: RewriteKind, progress: Progress | None
+    ) -> None:
+        self._claim = claim
+        self._table = claim.table
+        self._options = options
+        self._kind = kind
+        self._progress = progress
+
+    def run(self, make_runner: RunnerMaker, threads: int | None) -> Rewritten:
+        slices = self._standing(self._claim.timeline)
+        sizes = self._sizes(slices)
+        runner = make_runner(self._table, sizes, threads)
+        groups = [
+            GroupRewrite(number, one, self._kind.file_id(self._claim.instant, one))
+            for number, one in enumerate(slices)
+        ]
+        self._report(0, len(groups))
+        try:
+            stats = runner(self._context(), groups, lambda done: self._report(done, len(groups)))
+        except NotFound as error:
+            self._standing(self._table.timeline())  # Gone with its commit: the plan is overtaken.
+            raise MalformedTable("a file that the plan needs is gone", **error.values) from error
+        stats = sorted(stats, key=lambda stat: stat.path)
+        done = self._claim.finish(
+            lambda timeline: self._content(timeline, slices, stats),
+            files=[stat.path for stat in stats],
+        )
+        return Rewritten(
+            done,
+            file_groups=len(stats),
+            log_files=sum(len(one.log_files) for one in slices),
+            rows=sum(stat.num_writes for stat in stats),
+            bytes_before=sum(sizes),
+            bytes_after=sum(stat.bytes for stat in stats),
+        )
+
+    def _standing(self, timeline: Timeline) -> list[PlannedSlice]:
+        slices = planned_slices(self._kind.action, self._claim.plan)
+        if not slices:
+            raise PlanOvertaken("the plan is empty", instant=self._claim.instant.requested_at)
+        visible = VisibleFiles(self._table, timeline, None)
+        return [standing(visible, one) for one in slices]
+
+    def _sizes(self, slices: Sequence[PlannedSlice]) -> list[int]:
+        try:
+            return [bytes_of(self._table.storage, one.files) for one in slices]
+        except NotFound as error:
+            self._standing(self._table.timeline())
+            raise MalformedTable("a file that the plan needs is gone", **error.values) from error
+
+    def _context(self) -> RewriteContext:
+        table, claim = self._table, self._claim
+        schema = current_schema(table, claim.timeline)
+        if schema is None:
+            raise MalformedTable("no commit carries a schema", table=table.storage.location)
+        return RewriteContext(
+            location=table.storage.location,
+            instant=claim.instant.requested_at,
+            attempt=claim.attempt,
+            config=table.config,
+            schema=schema,
+            order=self._kind.order(claim.plan, schema),
+        )
+
+    def _content(
+        self, timeline: Timeline, slices: Sequence[PlannedSlice], stats: list[WriteStat]
+    ) -> bytes:
+        self._standing(timeline)
+        self._kind.validate(self._table, timeline, self._claim.instant, slices)
+        # The table's schema now, whatever it was when the plan was made (E-08).
+        schema = current_schema(self._table, timeline)
+        assert schema is not None, "it was there when the claim was made"
+        extra = {
+            SCHEMA_KEY: schema.avro_json,
+            WRITER_KEY: self._options.writer or self._kind.service,
+            ROWS_KEY: str(sum(stat.num_writes for stat in stats)),
+        }
+        if self._options.operation_id:
+            extra[OPERATION_KEY] = self._options.operation_id
+        metadata = self._kind.metadata(stats, slices, extra)
+        return metadata.encode(self._claim.instant.action)
+
+    def _report(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)

@@ -1,0 +1,73 @@
+"""What the services that rewrite file groups show of their plans, alike for both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from workers.clock import InstantTime
+from workers.config import WriteOptions
+from workers.errors import NotFound, ServiceRefused
+from workers.services.service import PlanItem, ServiceOutcome, ServicePlan, ServiceRequest
+from workers.services.slices import bytes_of
+from workers.table.table import Table
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import OPERATION_KEY
+from workers.timeline.pending_plans import plan_content, planned_slices
+from workers.timeline.timeline import Timeline
+
+
+def pending_plan(
+    timeline: Timeline,
+    actions: Collection[Action],
+    asked: InstantTime | None,
+    *,
+    service: str,
+) -> Instant | None:
+    """The oldest pending plan, or the one asked for. Raises ServiceRefused when that is not
+    pending.
+    """
+    pending = [one for one in timeline.pending() if one.action in actions]
+    if asked is None:
+        return pending[0] if pending else None
+    for one in pending:
+        if one.requested_at == asked:
+            return one
+    raise ServiceRefused("no such plan is pending", service=service, instant=asked)
+
+
+def shown_pending(
+    table: Table, pending: Instant, *, service: str, effect: str, figures: Mapping[str, int]
+) -> ServicePlan:
+    slices = planned_slices(pending.action, plan_content(table.storage, pending))
+    items, missing = [], []
+    for one in slices:
+        try:
+            size = bytes_of(table.storage, one.files)
+        except NotFound as error:
+            size = 0
+            missing.append(str(error.values.get("path")))
+        what = "/".join(part for part in one.key if part)
+        items.append(PlanItem(what, effect, size, f"{len(one.log_files)} logs"))
+    return ServicePlan(
+        service=service,
+        summary=f"carry out the plan of {len(items)} file groups that is pending",
+        items=tuple(items),
+        instant=pending.requested_at,
+        blockers=() if table.write_refusal is None else (table.write_refusal,),
+        warnings=tuple(f"a file that it needs is gone: {path}" for path in missing),
+        figures=figures,
+    )
+
+
+def operation_extra(request: ServiceRequest, options: WriteOptions) -> dict[str, str]:
+    """Who asked for a plan, kept in the plan."""
+    extra = {"sluice.by": request.by}
+    if request.reason:
+        extra["sluice.reason"] = request.reason
+    if options.operation_id:
+        extra[OPERATION_KEY] = options.operation_id
+    return extra
+
+
+def nothing_to_do(service: str) -> ServiceOutcome:
+    return ServiceOutcome(service, None, "there was nothing to do")

@@ -1,0 +1,71 @@
+"""File slices between the view, which finds them, and a plan, which keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from workers.clock import InstantTime
+from workers.errors import NotFound, PlanOvertaken
+from workers.files.names import instant_of, parse_log_file
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.table.view import VisibleFiles
+from workers.timeline.service_plans import PlannedSlice
+
+
+def planned(standing: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
+    """The slice as a plan keeps it."""
+    first = standing.base_file or standing.log_files[0]
+    return PlannedSlice(
+        partition=standing.partition,
+        file_id=standing.file_id,
+        base_instant=standing.base_instant or _instant(first),
+        base_file=standing.base_file,
+        log_files=standing.log_files,
+        metrics=metrics,
+    )
+
+
+def standing(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
+    """`old` with its logs in the order in which they became visible, whoever made the plan.
+
+    Raises PlanOvertaken when a file's commit was taken back, before or after the plan was made
+    (bug B8).
+    """
+    if old.base_file is not None:
+        _completed_at(visible, old.base_file)
+    logs = sorted(old.log_files, key=lambda path: _log_order(visible, path))
+    return replace(old, log_files=tuple(logs))
+
+
+def _log_order(visible: VisibleFiles, path: str) -> tuple[InstantTime, int, str]:
+    log = parse_log_file(path.rpartition("/")[2])
+    assert log is not None, path
+    return _completed_at(visible, path), log.version, log.write_token
+
+
+def _completed_at(visible: VisibleFiles, path: str) -> InstantTime:
+    completed_at = visible.completed_at(_instant(path))
+    if completed_at is None:
+        raise PlanOvertaken(
+            "a commit that the plan was made from was taken back", instant=_instant(path), path=path
+        )
+    return completed_at
+
+
+def bytes_of(storage: Storage, paths: Iterable[str]) -> int:
+    """Raises NotFound."""
+    found = 0
+    for path in paths:
+        file = storage.info(path)
+        if file is None:
+            raise NotFound("no such file", path=path)
+        found += file.size
+    return found
+
+
+def _instant(path: str) -> InstantTime:
+    instant = instant_of(path.rpartition("/")[2])
+    assert instant is not None, path
+    return instant
