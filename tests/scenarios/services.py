@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import path_of
 from workers.config import write_options
 from workers.lakehouse import open_table
-from workers.services import rewriting
+from workers.services.execution import Claim
 from workers.services.registry import service
 from workers.services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
 
@@ -25,21 +25,27 @@ class Died(BaseException):
     """The process ends here; no `except Exception` tidies up after it."""
 
 
-def plan(table: ScenarioTable, name: str, **parameters: str) -> ServicePlan:
-    return service(name).plan(table.table, _keys(parameters))
+def plan(
+    table: ScenarioTable, name: str, parameters: Mapping[str, str] | None = None
+) -> ServicePlan:
+    return service(name).plan(table.table, parameters or {})
 
 
 def run(
-    table: ScenarioTable, name: str, on_progress: Progress | None = None, **parameters: str
+    table: ScenarioTable,
+    name: str,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    on_progress: Progress | None = None,
 ) -> ServiceOutcome:
     """With a storage handle and threads of its own, as in a process."""
     own = open_table(table.location, ports=table.ports()).table
-    request = ServiceRequest("test", parameters=_keys(parameters))
+    request = ServiceRequest("test", parameters=parameters or {})
     return service(name).run(own, request, OPTIONS, on_progress)
 
 
-def scheduled(table: ScenarioTable, name: str, **parameters: str) -> InstantTime:
-    outcome = run(table, name, schedule_only="true", **parameters)
+def scheduled(table: ScenarioTable, name: str) -> InstantTime:
+    outcome = run(table, name, {"schedule_only": "true"})
     assert outcome.instant is not None
     return outcome.instant
 
@@ -52,8 +58,8 @@ def dies_before_finishing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(rewriting.Claim, "finish", die)
-        patch.setattr(rewriting.Claim, "release", lambda _: None)
+        patch.setattr(Claim, "finish", die)
+        patch.setattr(Claim, "release", lambda _: None)
         yield
 
 
@@ -62,8 +68,3 @@ def grows_cold(table: ScenarioTable, instant: InstantTime) -> None:
     beat = Path(table.location) / path_of(instant)
     last_s = table.clock.now_ms() / 1000 - LONG_AGO_S
     os.utime(beat, (last_s, last_s))
-
-
-def _keys(parameters: dict[str, str]) -> dict[str, str]:
-    """`hoodie__compaction__strategy` as a Python name for Hudi's dotted key."""
-    return {name.replace("__", "."): value for name, value in parameters.items()}

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.scenarios.services import Died, dies_before_finishing, grows_cold, plan, run, scheduled
-from tests.support.fixtures import ScenarioTables
-from tests.support.scenario_table import READINGS, ScenarioTable
+from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.config import write_options
 from workers.errors import (
     InstantRolledBack,
@@ -127,10 +126,10 @@ def test_pending_file_groups_are_not_planned_twice(merged: ScenarioTable) -> Non
     scheduled(merged, "compaction")
     merged.writer("ingest").upsert_and_commit(_row("a", 5, 15))
 
-    again = run(merged, "compaction", schedule_only="true")
+    again = run(merged, "compaction", {"schedule_only": "true"})
 
     assert again.instant is None
-    assert plan(merged, "compaction", schedule_only="true").is_empty
+    assert plan(merged, "compaction", {"schedule_only": "true"}).is_empty
     assert plan(merged, "compaction").figures["pending_groups"] == 1
 
 
@@ -324,20 +323,20 @@ def test_copy_on_write_table_has_nothing_to_compact(table: ScenarioTable) -> Non
 
 def test_instant_that_is_not_pending_is_refused(merged: ScenarioTable) -> None:
     instant = scheduled(merged, "compaction")
-    run(merged, "compaction", instant=instant)
+    run(merged, "compaction", {"instant": instant})
 
     with pytest.raises(ServiceRefused, match="no such plan"):
-        run(merged, "compaction", instant=instant)
+        run(merged, "compaction", {"instant": instant})
 
 
 def test_misspelt_parameter_is_refused_by_name(merged: ScenarioTable) -> None:
     with pytest.raises(InvalidInput, match=r"hoodie\.compaction\.strategy"):
-        plan(merged, "compaction", hoodie__compaction__stratgy="Unbounded")
+        plan(merged, "compaction", {"hoodie.compaction.stratgy": "Unbounded"})
 
 
 def test_too_few_delta_commits_schedule_nothing(merged: ScenarioTable) -> None:
-    key = {"hoodie__compact__inline__max__delta__commits": "4"}
+    due = {"hoodie.compact.inline.max.delta.commits": "4"}
 
-    assert run(merged, "compaction", **key).instant is None
+    assert run(merged, "compaction", due).instant is None
     merged.writer("ingest").upsert_and_commit(_row("a", 5, 15))
-    assert run(merged, "compaction", **key).instant is not None
+    assert run(merged, "compaction", due).instant is not None
