@@ -1,0 +1,1 @@
+"""Apache Hudi reads what we write, writes into it, and we read what it wrote."""

@@ -1,0 +1,26 @@
+"""One Apache Hudi process for all tests here, and a fresh place for each table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.hudi_environment import HudiMissing, hudi_environment
+from tests.support.hudi_peer import HudiPeer
+
+
+@pytest.fixture(scope="session")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
+    found = hudi_environment()
+    if isinstance(found, HudiMissing):
+        pytest.skip(f"Apache Hudi is not available: {found.reason}")
+    process = HudiPeer(found.python, found.jar, tmp_path_factory.mktemp("hudi"))
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> Path:
+    return tmp_path / "table"

@@ -1,0 +1,141 @@
+"""Apache Hudi as the second judge, and as a writer into our tables: one process for a session."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_PROCESS = Path(__file__).with_name("hudi_peer_process.py")
+_NO_METADATA = {"hoodie.metadata.enable": "false"}
+
+
+class PeerFailed(AssertionError):
+    """Apache Hudi raised; the message is its own."""
+
+
+class HudiPeer:
+    """Not thread-safe: one request at a time."""
+
+    def __init__(self, python: Path, jar: Path, scratch: Path) -> None:
+        self._scratch = scratch
+        self._count = 0
+        self._log: deque[str] = deque(maxlen=200)
+        self._process = subprocess.Popen(
+            [str(python), str(_PROCESS), str(jar)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=scratch,
+            env=_environment(python),
+        )
+        threading.Thread(target=self._drain, daemon=True).start()
+        self.spark_version: str = self._answer()["ready"]
+
+    def read(self, location: Path, options: Mapping[str, str] | None = None) -> pa.Table:
+        """The rows as Apache Hudi reads them, without meta columns; no columns if none."""
+        out = self._fresh("read")
+        given = _NO_METADATA | dict(options or {})
+        answer = self._ask(do="read", path=str(location), out=str(out), options=given)
+        if not answer["columns"]:
+            return pa.table({})
+        parts = sorted(out.glob("*.parquet"))
+        return pa.concat_tables([pq.read_table(part) for part in parts])
+
+    def write(self, location: Path, rows: pa.Table, options: Mapping[str, str]) -> None:
+        file = self._fresh("write").with_suffix(".parquet")
+        pq.write_table(rows, file, store_schema=False, coerce_timestamps="us")
+        given = _NO_METADATA | dict(options)
+        self._ask(do="write", path=str(location), rows=str(file), options=given)
+
+    def sql(self, *statements: str) -> list[list[list[str]]]:
+        answers: list[list[list[str]]] = self._ask(do="sql", statements=statements)["answers"]
+        return answers
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _fresh(self, what: str) -> Path:
+        self._count += 1
+        return self._scratch / f"{what}-{self._count}"
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer()
+        if "error" in answer:
+            raise PeerFailed(f"{request['do']}: {answer['error']}\n{answer['trace']}")
+        return answer
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("@@"):
+                answer: dict[str, Any] = json.loads(line[2:])
+                return answer
+        raise PeerFailed("Apache Hudi's process ended:\n" + "".join(self._log))
+
+    def _drain(self) -> None:
+        assert self._process.stderr is not None
+        self._log.extend(self._process.stderr)
+
+
+def write_options(
+    *,
+    name: str,
+    record_key: Sequence[str],
+    partition_by: Sequence[str] = (),
+    ordering: Sequence[str] = (),
+    buckets: int,
+    table_type: str,
+    operation: str = "upsert",
+    **more: str,
+) -> dict[str, str]:
+    """What a Hudi writer must be told about one of our tables."""
+    key_generator = (
+        "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+        if not partition_by
+        else "org.apache.hudi.keygen.SimpleKeyGenerator"
+        if len(record_key) == len(partition_by) == 1
+        else "org.apache.hudi.keygen.ComplexKeyGenerator"
+    )
+    given = {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.operation": operation,
+        "hoodie.datasource.write.recordkey.field": ",".join(record_key),
+        "hoodie.datasource.write.partitionpath.field": ",".join(partition_by),
+        "hoodie.datasource.write.keygenerator.class": key_generator,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": str(buckets),
+        "hoodie.bucket.index.hash.field": ",".join(record_key),
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+        "hoodie.upsert.shuffle.parallelism": "2",
+    }
+    if ordering:
+        given["hoodie.datasource.write.precombine.field"] = ",".join(ordering)
+    return given | more
+
+
+def _environment(python: Path) -> dict[str, str]:
+    """Only what Spark needs: our own SPARK_* and PYTHONPATH would mislead it."""
+    import os
+
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "JAVA_HOME")}
+    return kept | {"PYSPARK_PYTHON": str(python), "TZ": "UTC"}

@@ -1,0 +1,88 @@
+"""Apache Hudi in its own Python and Spark: reads one JSON request a line, answers with one.
+
+Runs in the peer's environment, so it imports nothing of ours. Rows travel as Parquet files.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+_KRYO = "org.apache.spark.serializer.KryoSerializer"
+_META = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+
+
+def session(jar: str) -> SparkSession:
+    settings = {
+        "spark.jars": jar,
+        "spark.driver.memory": "2g",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.serializer": _KRYO,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def read(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """The table's rows, without meta columns, as Parquet under `out`."""
+    frame = spark.read.format("hudi").options(**request["options"]).load(request["path"])
+    rows = frame.drop(*_META)
+    if not rows.columns:
+        return {"columns": [], "rows": 0}
+    rows.coalesce(1).write.mode("overwrite").parquet(request["out"])
+    return {"columns": rows.columns, "rows": spark.read.parquet(request["out"]).count()}
+
+
+def write(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """Append the rows of a Parquet file with the options given."""
+    rows = spark.read.parquet(request["rows"])
+    rows.write.format("hudi").options(**request["options"]).mode("append").save(request["path"])
+    return {}
+
+
+def sql(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    answers = [spark.sql(one).collect() for one in request["statements"]]
+    return {"answers": [[[str(cell) for cell in row] for row in rows] for rows in answers]}
+
+
+def main() -> None:
+    spark = session(sys.argv[1])
+    doors = {"read": read, "write": write, "sql": sql}
+    answer_with({"ready": spark.version})
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer_with(doors[request["do"]](spark, request))
+        except Exception as error:  # noqa: BLE001 - whatever Hudi raised is the answer
+            trace = traceback.format_exc()[-2000:]
+            answer_with({"error": str(error)[:4000], "trace": trace})
+
+
+def answer_with(answer: dict[str, Any]) -> None:
+    """Spark prints to the same stream; the prefix tells our lines apart."""
+    sys.stdout.write(f"@@{json.dumps(answer)}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
