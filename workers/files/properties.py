@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 from workers.errors import LakehouseError, MalformedTable, NotFound, TableNotFound
 from workers.storage.base import Storage
@@ -31,6 +32,12 @@ def parse_properties(content: bytes) -> dict[str, str]:
 
     Raises MalformedTable for a broken escape.
     """
+    return dict(_parsed(content))
+
+
+@lru_cache(maxsize=64)
+def _parsed(content: bytes) -> Mapping[str, str]:
+    """A process opens the same tables again and again."""
     found: dict[str, str] = {}
     for line in _logical_lines(content.decode("latin-1")):
         key, value = _split(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from workers.clock import InstantTime
 from workers.timeline.instant import Action, Instant, State
@@ -43,20 +44,26 @@ class TimelineLayout:
 
     def parse(self, name: str) -> Instant | None:
         """The instant that a file of the timeline directory stands for; None for any other file."""
-        if found := _PENDING.fullmatch(name):
-            requested_at, action_text, state = found.groups()
-            action = _ACTIONS.get(action_text or "commit")
-            return Instant(requested_at, action, State(state)) if action else None
-        if self.version == 2 and (found := _COMPLETED_V2.fullmatch(name)):
-            requested_at, completed_at, action_text = found.groups()
-            action = _ACTIONS.get(action_text)
-            return _completed(requested_at, action, completed_at)
-        if self.version == 1 and (found := _COMPLETED_V1.fullmatch(name)):
-            requested_at, action_text = found.groups()
-            action = _ACTIONS.get(action_text)
-            # Layout 1 does not record completion times; request order is all there is.
-            return _completed(requested_at, action, requested_at)
-        return None
+        return _parsed(self.version, name)
+
+
+@lru_cache(maxsize=65_536)
+def _parsed(version: int, name: str) -> Instant | None:
+    """A writer lists the same names several times in one commit."""
+    if found := _PENDING.fullmatch(name):
+        requested_at, action_text, state = found.groups()
+        action = _ACTIONS.get(action_text or "commit")
+        return Instant(requested_at, action, State(state)) if action else None
+    if version == 2 and (found := _COMPLETED_V2.fullmatch(name)):
+        requested_at, completed_at, action_text = found.groups()
+        action = _ACTIONS.get(action_text)
+        return _completed(requested_at, action, completed_at)
+    if version == 1 and (found := _COMPLETED_V1.fullmatch(name)):
+        requested_at, action_text = found.groups()
+        action = _ACTIONS.get(action_text)
+        # Layout 1 does not record completion times; request order is all there is.
+        return _completed(requested_at, action, requested_at)
+    return None
 
 
 def _completed(

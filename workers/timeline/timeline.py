@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.storage.base import Storage
 from workers.timeline.instant import Action, Instant, State
-from workers.timeline.layout import TimelineLayout, pending_action
+from workers.timeline.layout import TimelineLayout
 
 _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
@@ -67,18 +67,7 @@ class Timeline:
 
 
 def _keep_highest(highest: dict[tuple[InstantTime, Action], Instant], instant: Instant) -> None:
-    names = pending_action(instant.action)
-    known = [key for action in names if (key := (instant.requested_at, action)) in highest]
-    if not instant.is_completed:
-        completed_as = [
-            (instant.requested_at, action)
-            for action in (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
-            if instant.action in pending_action(action)
-        ]
-        if any(key in highest and highest[key].is_completed for key in completed_as):
-            return
-    for key in known:
-        if _RANK[highest[key].state] > _RANK[instant.state]:
-            return
-        del highest[key]
-    highest[instant.requested_at, instant.action] = instant
+    key = (instant.requested_at, instant.action.completes_as)
+    known = highest.get(key)
+    if known is None or _RANK[known.state] < _RANK[instant.state]:
+        highest[key] = instant

@@ -1,0 +1,89 @@
+"""What a table goes through, as operations that the harness can crash at every storage call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from workers.config import write_options
+from workers.lakehouse import LakehouseTable, write_arrow
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.services.registry import service
+from workers.services.service import ServiceRequest
+from workers.write.client import WriteRequest
+
+TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "ts": pa.int64(),
+    "city": pa.string(),
+    "part": pa.string(),
+}
+SCHEMA = pa.schema(TYPES)
+COLUMNS = SCHEMA.names
+Options = Mapping[str, str]
+Run = Callable[[LakehouseTable, Options], Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    run: Run
+    kinds: tuple[str, ...] = ("cow", "mor", "nbcc")
+    """The tables on which it means something."""
+    needs: tuple[Operation, ...] = ()
+    """What must have happened before, so that there is something to do."""
+    takes_back: bool = False
+    """Undoes what was committed: readers may see each commit go, one after the other."""
+    keeps_rows: bool = False
+    """A table service: whoever reads sees the same rows before, during and after."""
+    again: bool = True
+    """Running it once more ends in the same rows."""
+
+    def runs_on(self, kind: str) -> bool:
+        return kind in self.kinds
+
+
+def rows(*listed: tuple[str, int, str, str]) -> pa.Table:
+    columns = zip(*listed, strict=True)
+    named = dict(zip(COLUMNS, (list(column) for column in columns), strict=True))
+    return pa.table(named, schema=SCHEMA)
+
+
+FIRST = rows(("a", 1, "Oslo", "p"), ("b", 1, "Rome", "p"), ("c", 1, "Lima", "q"))
+SECOND = rows(("a", 2, "Bergen", "p"), ("d", 2, "Paris", "r"))
+WIDER = SECOND.append_column("note", pa.array(["x", "y"]))
+OVER = rows(("e", 3, "Kyiv", "p"))
+
+
+def _write(batch: pa.Table, operation: Any) -> Run:
+    def run(table: LakehouseTable, options: Options) -> None:
+        write_arrow(table.table, batch, WriteRequest(operation), options)
+
+    return run
+
+
+def _serve(name: str, **parameters: str) -> Run:
+    def run(table: LakehouseTable, options: Options) -> None:
+        request = ServiceRequest(by="harness", reason="test", parameters=parameters)
+        service(name).run(table.table, request, write_options(options))
+
+    return run
+
+
+def _roll_back_newest(table: LakehouseTable, options: Options) -> None:
+    target = table.table.timeline().completed_writes()[-1].requested_at
+    rollback(
+        table.table, RollbackRequest(target, by="admin", reason="test"), write_options(options)
+    )
+
+
+UPSERT = Operation("upsert", _write(SECOND, "upsert"))
+ROLLBACK = Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False)
+OPERATIONS = [
+    UPSERT,
+    Operation("evolve", _write(WIDER, "upsert")),
+    ROLLBACK,
+]
