@@ -24,6 +24,8 @@ TYPES: dict[str, pa.DataType] = {
 SCHEMA = pa.schema(TYPES)
 COLUMNS = SCHEMA.names
 Options = Mapping[str, str]
+BLOCKING = ("cow", "mor")
+"""Whole partitions are not replaced in non-blocking mode."""
 Run = Callable[[LakehouseTable, Options], Any]
 
 
@@ -55,6 +57,7 @@ def rows(*listed: tuple[str, int, str, str]) -> pa.Table:
 FIRST = rows(("a", 1, "Oslo", "p"), ("b", 1, "Rome", "p"), ("c", 1, "Lima", "q"))
 SECOND = rows(("a", 2, "Bergen", "p"), ("d", 2, "Paris", "r"))
 WIDER = SECOND.append_column("note", pa.array(["x", "y"]))
+KEYS = rows(("a", 0, "", "p"), ("c", 0, "", "q"), ("z", 0, "", "z")).select(["id", "part"])
 OVER = rows(("e", 3, "Kyiv", "p"))
 
 
@@ -63,6 +66,14 @@ def _write(batch: pa.Table, operation: Any) -> Run:
         write_arrow(table.table, batch, WriteRequest(operation), options)
 
     return run
+
+
+def _delete(table: LakehouseTable, options: Options) -> None:
+    table.delete(KEYS, options=options)
+
+
+def _delete_partition(table: LakehouseTable, options: Options) -> None:
+    table.delete_partition(["p"], options=options)
 
 
 def _serve(name: str, **parameters: str) -> Run:
@@ -81,9 +92,12 @@ def _roll_back_newest(table: LakehouseTable, options: Options) -> None:
 
 
 UPSERT = Operation("upsert", _write(SECOND, "upsert"))
-ROLLBACK = Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False)
 OPERATIONS = [
     UPSERT,
     Operation("evolve", _write(WIDER, "upsert")),
-    ROLLBACK,
+    Operation("delete", _delete),
+    Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING),
+    Operation("overwrite-table", _write(OVER, "insert_overwrite_table"), kinds=BLOCKING),
+    Operation("delete-partition", _delete_partition, kinds=BLOCKING),
+    Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False),
 ]

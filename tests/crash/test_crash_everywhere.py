@@ -17,7 +17,7 @@ TRIALS = [
     for kind in (COW, MOR, NBCC)
     if operation.runs_on(kind.name)
 ]
-CASES_LEAST = 300
+CASES_LEAST = 50
 
 
 @pytest.fixture(autouse=True)

@@ -22,19 +22,18 @@ from workers.services.service import ServiceOutcome, ServiceRequest
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-SCHEMA = pa.schema(
-    {
-        "id": pa.string(),
-        "n": pa.int64(),
-        "ts": pa.int64(),
-        "place": pa.string(),
-        "region": pa.string(),
-        "value": pa.float64(),
-        "at": pa.timestamp("us", "UTC"),
-        "price": pa.decimal128(10, 2),
-        "note": pa.string(),
-    }
-)
+_TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "n": pa.int64(),
+    "ts": pa.int64(),
+    "place": pa.string(),
+    "region": pa.string(),
+    "value": pa.float64(),
+    "at": pa.timestamp("us", "UTC"),
+    "price": pa.decimal128(10, 2),
+    "note": pa.string(),
+}
+SCHEMA = pa.schema(_TYPES)
 COLUMNS = SCHEMA.names
 NAME = "known"
 BUCKETS = 2
