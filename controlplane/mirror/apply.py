@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controlplane.mirror.archive_facts import ArchiveFacts
 from controlplane.mirror.facts import (
     ConflictFacts,
     InstantFacts,
     Listing,
     MarkerFacts,
     instant_facts,
+    key_of,
     normal_schema,
 )
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, MarkerCount, SchemaRecord
@@ -56,23 +58,22 @@ def describe_table(table: Table, opened: engine.Table) -> None:
 
 
 def apply_instants(
-    table: Table, listing: Listing, read: Sequence[InstantFacts]
+    table: Table, listing: Listing, read: Sequence[InstantFacts], archive: ArchiveFacts
 ) -> tuple[bool, bool]:
     """(whether any row changed, whether the schema history must be made again)."""
     records = {
         (record.requested_at, record.action): record
-        for record in InstantRecord.objects.filter(table=table).defer("metadata")
+        for record in InstantRecord.objects.filter(table=table, is_archived=False).defer("metadata")
     }
-    present = {(one.requested_at, one.action.value) for one in listing.timeline.instants}
-    gone = [record.pk for key, record in records.items() if key not in present]
+    stay = {key_of(one) for one in listing.timeline.instants} | archive.moved
+    gone = [record.pk for key, record in records.items() if key not in stay]
     needs_schemas = any(
-        record.state == State.COMPLETED.value
-        for key, record in records.items()
-        if key not in present
+        record.state == State.COMPLETED.value for key, record in records.items() if key not in stay
     )
+    newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
     new, changed = [], []
     for one in read:
-        key = (one.instant.requested_at, one.instant.action.value)
+        key = key_of(one.instant)
         columns = _instant_columns(one)
         record = records.get(key)
         if record is None:
@@ -83,12 +84,56 @@ def apply_instants(
             changed.append(record)
         else:
             continue
-        needs_schemas |= one.schema_json is not None
+        needs_schemas |= _may_change_schemas(one, newest)
     for start in range(0, len(gone), BATCH_ROWS):
         InstantRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
     InstantRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
     InstantRecord.objects.bulk_update(changed, _INSTANT_COLUMNS, batch_size=BATCH_ROWS)
-    return bool(gone or new or changed), needs_schemas
+    moved = [records[key].pk for key in sorted(archive.moved) if key in records]
+    for start in range(0, len(moved), BATCH_ROWS):
+        batch = moved[start : start + BATCH_ROWS]
+        InstantRecord.objects.filter(pk__in=batch).update(is_archived=True)
+    has_moved, has_moved_schemas = _apply_archive(table, archive, newest)
+    return bool(gone or new or changed) or has_moved, needs_schemas or has_moved_schemas
+
+
+def _apply_archive(
+    table: Table, archive: ArchiveFacts, newest: SchemaRecord | None
+) -> tuple[bool, bool]:
+    for key in archive.gone:
+        InstantRecord.objects.filter(table=table, requested_at=key[0], action=key[1]).delete()
+    InstantRecord.objects.bulk_create(
+        [
+            InstantRecord(
+                table=table,
+                requested_at=one.instant.requested_at,
+                action=one.instant.action.value,
+                is_archived=True,
+                **_instant_columns(one) | _known_completion(one),
+            )
+            for one in archive.new
+        ],
+        batch_size=BATCH_ROWS,
+    )
+    is_changed = bool(archive.moved or archive.gone or archive.new)
+    needs_schemas = bool(archive.gone) or any(
+        _may_change_schemas(one, newest) for one in archive.new
+    )
+    return is_changed, needs_schemas
+
+
+def _known_completion(one: InstantFacts) -> dict[str, str]:
+    """Foreign archives may lack it; request order is all there is then."""
+    return {"completed_at": one.instant.completed_at or one.instant.requested_at}
+
+
+def _may_change_schemas(one: InstantFacts, newest: SchemaRecord | None) -> bool:
+    """A later commit with the newest schema again changes nothing, and is what nearly all are."""
+    if one.schema_json is None:
+        return False
+    is_later = newest is not None and (one.instant.completed_at or "") > newest.completed_at
+    fingerprint = _fingerprint(one).get("schema_fingerprint")
+    return not is_later or newest is None or fingerprint != newest.fingerprint
 
 
 def rebuild_schemas(table: Table, opened: engine.Table) -> None:

@@ -12,13 +12,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.mirror.plan_facts import (
+    completed_clean,
+    completed_restore,
+    completed_savepoint,
+    pending_plan,
+)
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
-from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
 from workers.markers.store import pending_marker_instants, read_names
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.timeline import decisions
+from workers.timeline.archive import archived_instants, manifest_numbers
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
@@ -36,6 +43,8 @@ from workers.timeline.timeline import Timeline
 FILE_GROUPS_KEPT = 100
 MARKERS_SHOWN = 5
 EXTRA_CHARS_MAX = 500
+Key = tuple[str, str]
+"""(requested time, action): what tells two instants of one table apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +91,8 @@ class Listing:
     timeline: Timeline
     decided: frozenset[InstantTime]
     undone: frozenset[InstantTime]
+    history: int = 0
+    """Number of the archived timeline's newest manifest; 0 while there is none."""
 
     @property
     def fingerprint(self) -> str:
@@ -92,17 +103,25 @@ class Listing:
             ),
             *sorted(self.decided),
             *sorted(self.undone),
+            str(self.history),
         ]
         return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def list_table(table: Table) -> Listing:
     names = [file.name for file in table.storage.list_files(decisions.DIRECTORY)]
+    timeline = table.timeline()
+    numbers = manifest_numbers(table.storage) if table.layout.version == 2 else []
     return Listing(
-        timeline=table.timeline(),
+        timeline=timeline,
         decided=frozenset(name for name in names if name.isdigit()),
         undone=frozenset(name.removesuffix(".undo") for name in names if name.endswith(".undo")),
+        history=max(numbers, default=0),
     )
+
+
+def key_of(instant: Instant) -> Key:
+    return instant.requested_at, instant.action.value
 
 
 def instant_facts(table: Table, instant: Instant, beat: Heartbeat | None) -> InstantFacts | None:
@@ -111,15 +130,35 @@ def instant_facts(table: Table, instant: Instant, beat: Heartbeat | None) -> Ins
     Damaged content is a fact too: the instant is kept, with the damage in its metadata.
     """
     if not instant.is_completed:
-        return _pending(instant, beat)
-    try:
-        content = table.storage.read(table.layout.path(instant))
-    except NotFound:
-        return None
+        return _pending(table, instant, beat)
+    content = _content(table, instant)
+    return None if content is None else completed_facts(table, instant, content)
+
+
+def completed_facts(table: Table, instant: Instant, content: bytes) -> InstantFacts:
+    """What the completed file, or the history's copy of it, says."""
     try:
         return _completed(table, instant, content)
     except (MalformedTable, UnsupportedTable) as error:
-        return InstantFacts(instant=instant, metadata={"error": str(error)[:EXTRA_CHARS_MAX]})
+        return _damaged(instant, error)
+
+
+def _content(table: Table, instant: Instant) -> bytes | None:
+    """From the active timeline, else from the history."""
+    try:
+        return table.storage.read(table.layout.path(instant))
+    except NotFound:
+        archived = archived_instants(
+            table.storage,
+            requested_from=instant.requested_at,
+            completed_until=instant.completed_at,
+            with_content=True,
+        )
+        return next((one.metadata for one in archived if one.instant == instant), None)
+
+
+def _damaged(instant: Instant, error: LakehouseError) -> InstantFacts:
+    return InstantFacts(instant=instant, metadata={"error": str(error)[:EXTRA_CHARS_MAX]})
 
 
 def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None:
@@ -170,11 +209,17 @@ def normal_schema(schema_json: str) -> tuple[dict[str, Any], str]:
     return avro, hashlib.sha256(compared.encode()).hexdigest()
 
 
-def _pending(instant: Instant, beat: Heartbeat | None) -> InstantFacts:
+def _pending(table: Table, instant: Instant, beat: Heartbeat | None) -> InstantFacts:
+    try:
+        plan = pending_plan(table, instant)
+    except (MalformedTable, UnsupportedTable) as error:
+        return _damaged(instant, error)
+    metadata = {"plan": plan} if plan else {}
     if beat is None:
-        return InstantFacts(instant=instant)
+        return InstantFacts(instant=instant, metadata=metadata)
     return InstantFacts(
         instant=instant,
+        metadata=metadata,
         operation_type=_text(beat.operation),
         writer=_text(beat.writer),
         stream=_text(beat.stream),
@@ -188,6 +233,15 @@ def _completed(table: Table, instant: Instant, content: bytes) -> InstantFacts:
             instant=instant,
             operation_type="ROLLBACK",
             metadata={"rolled_back": read_rollback_targets(content)},
+        )
+    if (read := _OF_SERVICES.get(instant.action)) is not None:
+        small = read(content)
+        return InstantFacts(
+            instant=instant,
+            operation_type=instant.action.value.upper(),
+            files=small.get("files"),
+            partitions=small.get("partitions"),
+            metadata=small,
         )
     if not instant.action.writes_data:
         return InstantFacts(instant=instant)
@@ -207,6 +261,13 @@ def _completed(table: Table, instant: Instant, content: bytes) -> InstantFacts:
         metadata=_small_metadata(commit),
         schema_json=commit.schema_json if _sets_schema(table, instant, commit) else None,
     )
+
+
+_OF_SERVICES: Mapping[Action, Callable[[bytes], dict[str, Any]]] = {
+    Action.CLEAN: completed_clean,
+    Action.SAVEPOINT: completed_savepoint,
+    Action.RESTORE: completed_restore,
+}
 
 
 def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:

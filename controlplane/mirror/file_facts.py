@@ -7,22 +7,17 @@ to the newest base file that was requested before the log became visible.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.errors import NotFound
-from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
 from workers.storage.base import FileInfo
 from workers.table.table import Table
-from workers.timeline.instant import Action
-from workers.timeline.metadata import read_commit_metadata
+from workers.table.view import GroupFiles, GroupKey, VisibleFiles
 from workers.timeline.timeline import Timeline
 
 FILE_GROUPS_MAX = 20_000
 """More than these are counted, not kept."""
-
-_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,47 +56,22 @@ class FileListing:
     left_out: int = 0
 
 
-@dataclass(slots=True)
-class _Files:
-    bases: dict[InstantTime, FileInfo] = field(default_factory=dict)
-    logs: list[tuple[InstantTime, InstantTime, FileInfo]] = field(default_factory=list)
-    """(completion time, requested time, file)."""
-
-
-def list_file_groups(
-    table: Table, timeline: Timeline, archived: Mapping[InstantTime, InstantTime]
-) -> FileListing:
-    """`archived`: completion times by requested time, of what left the active timeline."""
-    completed = {one.requested_at: one.completed_at or "" for one in timeline.completed()}
-    completed |= {requested: done for requested, done in archived.items() if done}
-    first = timeline.first_time
-    is_old_layout = table.config.timeline_layout == 1
-
-    def visible_at(instant: InstantTime) -> InstantTime | None:
-        if (done := completed.get(instant)) is not None:
-            return done
-        return instant if first is None or instant < first else None
-
-    groups: dict[_Key, _Files] = {}
+def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
+    """One listing of every partition. Raises MalformedTable when a file's instant is unknown."""
+    visible = VisibleFiles(table, timeline, None)
+    groups: dict[GroupKey, GroupFiles] = {}
+    files: dict[str, FileInfo] = {}
     for partition in list_partitions(table.storage):
         for file in table.storage.list_files(partition):
-            if (base := parse_base_file(file.name)) is not None:
-                if visible_at(base.instant) is not None:
-                    group = groups.setdefault((partition, base.file_id), _Files())
-                    group.bases[base.instant] = file
-            elif (log := parse_log_file(file.name)) is not None and not log.is_cdc:
-                # Layout 1 names a log after its base.
-                done = log.instant if is_old_layout else visible_at(log.instant)
-                if done is not None:
-                    group = groups.setdefault((partition, log.file_id), _Files())
-                    group.logs.append((done, log.instant, file))
-    replaced = _replaced(table, timeline)
+            visible.collect(groups, partition, file.path, file.name)
+            files[file.path] = file
+    replaced = visible.replaced_groups()
     kept = sorted(groups)[:FILE_GROUPS_MAX]
     found = tuple(
         FileGroupFacts(
             partition=key[0],
             file_id=key[1],
-            slices=_slices(groups[key]),
+            slices=_slices(groups[key], files),
             is_replaced=key in replaced,
         )
         for key in kept
@@ -109,37 +79,27 @@ def list_file_groups(
     return FileListing(found, len(groups) - len(kept))
 
 
-def _slices(files: _Files) -> tuple[SliceFacts, ...]:
-    bases: list[InstantTime | None] = [*sorted(files.bases, reverse=True)]
-    logs: dict[InstantTime | None, list[tuple[InstantTime, InstantTime, FileInfo]]] = {}
-    for done, requested, file in sorted(files.logs, key=lambda log: (log[0], log[2].name)):
+def _slices(group: GroupFiles, files: Mapping[str, FileInfo]) -> tuple[SliceFacts, ...]:
+    bases: list[InstantTime | None] = [*sorted(group.bases, reverse=True)]
+    logs: dict[InstantTime | None, list[tuple[InstantTime, FileInfo]]] = {}
+    for done, name, path in sorted(group.logs, key=lambda log: (log[0], log[2])):
         owner = next((base for base in bases if base is not None and base <= done), None)
-        logs.setdefault(owner, []).append((done, requested, file))
+        logs.setdefault(owner, []).append((name.instant, files[path]))
     if None in logs:
         bases.append(None)
-    return tuple(
-        SliceFacts(
-            base=files.bases[base] if base is not None else None,
-            base_instant=base,
-            logs=tuple(file for *_, file in logs.get(base, [])),
-            instants=tuple(
-                sorted({one for _, one, _ in logs.get(base, [])} | ({base} if base else set()))
-            ),
-        )
-        for base in bases
+    return tuple(_slice(group, base, logs.get(base, []), files) for base in bases)
+
+
+def _slice(
+    group: GroupFiles,
+    base: InstantTime | None,
+    logs: list[tuple[InstantTime, FileInfo]],
+    files: Mapping[str, FileInfo],
+) -> SliceFacts:
+    instants = {requested for requested, _ in logs}
+    return SliceFacts(
+        base=None if base is None else files[group.bases[base]],
+        base_instant=base,
+        logs=tuple(file for _, file in logs),
+        instants=tuple(sorted(instants if base is None else instants | {base})),
     )
-
-
-def _replaced(table: Table, timeline: Timeline) -> set[_Key]:
-    """File groups that a replacecommit of the active timeline took away."""
-    replaced: set[_Key] = set()
-    for instant in timeline.completed():
-        if instant.action is not Action.REPLACECOMMIT:
-            continue
-        try:
-            content = table.storage.read(table.layout.path(instant))
-        except NotFound:  # Archived since the listing.
-            continue
-        gone = read_commit_metadata(content).partition_to_replace_file_ids
-        replaced |= {(partition, one) for partition, ids in gone.items() for one in ids}
-    return replaced

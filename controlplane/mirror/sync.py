@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -31,13 +32,14 @@ from controlplane.mirror.apply import (
     rebuild_schemas,
 )
 from controlplane.mirror.apply_files import apply_file_groups
+from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
 from controlplane.mirror.facts import ConflictFacts, InstantFacts, Listing, MarkerFacts
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
-from workers.errors import LakehouseError
+from workers.errors import LakehouseError, MalformedTable
 from workers.table import table as engine
 from workers.timeline.instant import Instant
 
@@ -61,7 +63,10 @@ class Observed:
     instants: list[InstantFacts] | None
     """Those that are new or changed; None when the listing is the one that was applied last."""
     conflicts: list[ConflictFacts] = field(default_factory=list)
-    files: FileListing = field(default_factory=lambda: FileListing(()))
+    archive: ArchiveFacts = field(default_factory=ArchiveFacts)
+    files: FileListing | None = None
+    """None as well when files cannot be listed; `problem` says why."""
+    problem: str = ""
     is_complete: bool = True
     """False when something vanished while it was read, or was left: the next pass must not skip."""
 
@@ -100,17 +105,44 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         facts.instant_facts(opened, instant, by_instant.get(instant.requested_at))
         for instant in wanted
     ]
-    completed = {one.requested_at for one in listing.timeline.completed()}
-    known = set(table.conflicts.values_list("loser_instant", flat=True))
     conflicts = [
         found
-        for loser in sorted(listing.decided - completed - known)
+        for loser in _undone(table, listing)
         if (found := facts.conflict_facts(opened.storage, loser))
     ]
     present = [one for one in read if one is not None]
-    is_complete = len(present) == len(changed)
-    files = list_file_groups(opened, listing.timeline, {})
-    return Observed(listing, beats, markers, present, conflicts, files, is_complete)
+    archive = read_archive(table, opened, listing, known_version=mark.history_version)
+    files, problem = _list_files(opened, listing)
+    return Observed(
+        listing=listing,
+        beats=beats,
+        markers=markers,
+        instants=present,
+        conflicts=conflicts,
+        archive=archive,
+        files=files,
+        problem=problem,
+        is_complete=len(present) == len(changed) and archive.is_complete,
+    )
+
+
+def _undone(table: Table, listing: Listing) -> list[str]:
+    """Decided instants that completed nowhere, and whose story is not known."""
+    completed = {one.requested_at for one in listing.timeline.completed()}
+    known = set(table.conflicts.values_list("loser_instant", flat=True))
+    left = listing.decided - completed - known
+    archived = InstantRecord.objects.filter(
+        table=table, is_archived=True, requested_at__in=sorted(left)
+    )
+    return sorted(left - set(archived.values_list("requested_at", flat=True)))
+
+
+def _list_files(opened: engine.Table, listing: Listing) -> tuple[FileListing | None, str]:
+    """A file that nobody can place must not hide the timeline."""
+    try:
+        return list_file_groups(opened, listing.timeline), ""
+    except MalformedTable as error:
+        return None, str(error)[:ERROR_CHARS_MAX]
 
 
 def forget_mirror(table: Table) -> None:
@@ -122,7 +154,9 @@ def forget_mirror(table: Table) -> None:
         table.marker_counts.all().delete()
         table.conflicts.all().delete()
         table.file_groups.all().delete()
-        SyncMark.objects.filter(table=table).update(listing_hash="", last_completed_at="")
+        SyncMark.objects.filter(table=table).update(
+            listing_hash="", last_completed_at="", history_version=""
+        )
 
 
 def _apply(
@@ -137,16 +171,21 @@ def _apply(
             return frozenset()
         describe_table(table, opened)
         if observed.instants is not None:
-            is_changed, needs_schemas = apply_instants(table, observed.listing, observed.instants)
+            is_changed, needs_schemas = apply_instants(
+                table, observed.listing, observed.instants, observed.archive
+            )
             if needs_schemas:
                 rebuild_schemas(table, opened)
             if is_changed:
                 changed.add("instants")
             if apply_conflicts(table, observed.listing, observed.conflicts):
                 changed.add("conflicts")
-            if apply_file_groups(table, observed.files):
-                changed.add("files")
-            mark.file_groups_left_out = observed.files.left_out
+            if observed.files is not None:
+                if apply_file_groups(table, observed.files):
+                    changed.add("files")
+                mark.file_groups_left_out = observed.files.left_out
+            if observed.archive.is_complete:
+                mark.history_version = str(observed.listing.history or "")
             mark.listing_hash = (
                 _listing_hash(observed.listing, observed.beats) if observed.is_complete else ""
             )
@@ -158,16 +197,20 @@ def _apply(
             changed.add("writers")
         if apply_markers(table, observed.markers):
             changed.add("markers")
+        synced: dict[str, Any] = {"synced_at": now}
+        if observed.instants is not None:
+            synced["sync_error"] = observed.problem
         mark.synced_at = now
         mark.save(
             update_fields=[
                 "listing_hash",
                 "last_completed_at",
+                "history_version",
                 "file_groups_left_out",
                 "synced_at",
             ]
         )
-        Table.objects.filter(pk=table.pk).update(synced_at=now, sync_error="")
+        Table.objects.filter(pk=table.pk).update(**synced)
         for kind in sorted(changed):
             publish_change(table.slug, kind)
     return frozenset(changed)
@@ -180,7 +223,7 @@ def _changed(table: Table, listing: Listing) -> list[Instant]:
     known = {
         (requested_at, action): (state, completed_at)
         for requested_at, action, state, completed_at in InstantRecord.objects.filter(
-            table=table
+            table=table, is_archived=False
         ).values_list("requested_at", "action", "state", "completed_at")
     }
     return [
@@ -220,4 +263,6 @@ def _note_error(table: Table, error: str) -> None:
         return
     log.warning("table cannot be synced: table=%s error=%s", table.slug, error)
     Table.objects.filter(pk=table.pk).update(sync_error=error)
+    # So that the next pass reads it all, and takes the error away when there is none.
+    SyncMark.objects.filter(table=table).update(listing_hash="")
     publish_change(table.slug, "instants")

@@ -188,7 +188,6 @@ def backlog(table: Table) -> Backlog:
         cleaned=Max("requested_at", filter=Q(action="clean")),
         archived=Count("pk", filter=Q(is_archived=True)),
     )
-    is_merge_on_read = table.table_type == "MERGE_ON_READ"
     since_compaction = Q(action="deltacommit", requested_at__gt=marks["compacted"] or "")
     since_clean = Q(action__in=_WRITES, requested_at__gt=marks["cleaned"] or "")
     counts = InstantRecord.objects.filter(table=table).aggregate(
@@ -196,8 +195,6 @@ def backlog(table: Table) -> Backlog:
         commits_since_clean=Count("pk", filter=since_clean & Q(state="completed", files__gt=0)),
         active_instants=Count("pk", filter=Q(is_archived=False)),
     )
-    if not is_merge_on_read:
-        counts["delta_commits"] = 0
     mark = SyncMark.objects.filter(table=table).values_list("file_groups_left_out", flat=True)
     return Backlog(
         **{name.removeprefix("n_"): count for name, count in groups.items()},
