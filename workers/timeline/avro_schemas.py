@@ -127,32 +127,30 @@ ROLLBACK_PLAN = _record(
     is_top=True,
 )
 
-ROLLBACK_METADATA = _record(
-    "HoodieRollbackMetadata",
-    [
-        _required("startRollbackTime", "string"),
-        _required("timeTakenInMillis", "long"),
-        _required("totalFilesDeleted", "int"),
-        _required("commitsRollback", _array("string")),
-        _required(
-            "partitionMetadata",
-            _map(
-                _record(
-                    "HoodieRollbackPartitionMetadata",
-                    [
-                        _required("partitionPath", "string"),
-                        _required("successDeleteFiles", _array("string")),
-                        _required("failedDeleteFiles", _array("string")),
-                        *_optionals(_map("long"), "rollbackLogFiles", "logFilesFromFailedCommit"),
-                    ],
-                )
-            ),
+_ROLLBACK_METADATA_FIELDS = [
+    _required("startRollbackTime", "string"),
+    _required("timeTakenInMillis", "long"),
+    _required("totalFilesDeleted", "int"),
+    _required("commitsRollback", _array("string")),
+    _required(
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieRollbackPartitionMetadata",
+                [
+                    _required("partitionPath", "string"),
+                    _required("successDeleteFiles", _array("string")),
+                    _required("failedDeleteFiles", _array("string")),
+                    *_optionals(_map("long"), "rollbackLogFiles", "logFilesFromFailedCommit"),
+                ],
+            )
         ),
-        _VERSION,
-        {**_required("instantsRollback", _array(_INSTANT_INFO)), "default": []},
-    ],
-    is_top=True,
-)
+    ),
+    _VERSION,
+    {**_required("instantsRollback", _array(_INSTANT_INFO)), "default": []},
+]
+
+ROLLBACK_METADATA = _record("HoodieRollbackMetadata", _ROLLBACK_METADATA_FIELDS, is_top=True)
 
 LSM_INSTANT = _record(
     "HoodieLSMTimelineInstant",
@@ -160,6 +158,120 @@ LSM_INSTANT = _record(
         *_optionals("string", "instantTime", "completionTime", "action"),
         *_optionals("bytes", "metadata", "plan"),
         {"name": "version", "type": "int", "default": 1},
+    ],
+    is_top=True,
+)
+
+CLEANER_PLAN = _record(
+    "HoodieCleanerPlan",
+    [
+        _optional(
+            "earliestInstantToRetain",
+            _record(
+                "HoodieActionInstant",
+                [_required(name, "string") for name in ("timestamp", "action", "state")],
+            ),
+        ),
+        {**_required("lastCompletedCommitTimestamp", "string"), "default": ""},
+        _required("policy", "string"),
+        _optional("filesToBeDeletedPerPartition", _map(_array("string"))),
+        _VERSION,
+        _optional(
+            "filePathsToBeDeletedPerPartition",
+            _map(
+                _array(
+                    _record(
+                        "HoodieCleanFileInfo",
+                        [
+                            _optional("filePath", "string"),
+                            _optional("isBootstrapBaseFile", "boolean"),
+                        ],
+                    )
+                )
+            ),
+        ),
+        _optional("partitionsToBeDeleted", _array("string")),
+        _optional("extraMetadata", _map("string")),
+    ],
+    is_top=True,
+)
+
+CLEAN_METADATA = _record(
+    "HoodieCleanMetadata",
+    [
+        _required("startCleanTime", "string"),
+        _required("timeTakenInMillis", "long"),
+        _required("totalFilesDeleted", "int"),
+        _required("earliestCommitToRetain", "string"),
+        {**_required("lastCompletedCommitTimestamp", "string"), "default": ""},
+        _required(
+            "partitionMetadata",
+            _map(
+                _record(
+                    "HoodieCleanPartitionMetadata",
+                    [
+                        _required("partitionPath", "string"),
+                        _required("policy", "string"),
+                        _required("deletePathPatterns", _array("string")),
+                        _required("successDeleteFiles", _array("string")),
+                        _required("failedDeleteFiles", _array("string")),
+                        _optional("isPartitionDeleted", "boolean"),
+                    ],
+                )
+            ),
+        ),
+        _VERSION,
+        _optional("bootstrapPartitionMetadata", _map("HoodieCleanPartitionMetadata")),
+        _optional("extraMetadata", _map("string")),
+    ],
+    is_top=True,
+)
+
+SAVEPOINT_METADATA = _record(
+    "HoodieSavepointMetadata",
+    [
+        _required("savepointedBy", "string"),
+        _required("savepointedAt", "long"),
+        _required("comments", "string"),
+        _required(
+            "partitionMetadata",
+            _map(
+                _record(
+                    "HoodieSavepointPartitionMetadata",
+                    [
+                        _required("partitionPath", "string"),
+                        _required("savepointDataFile", _array("string")),
+                    ],
+                )
+            ),
+        ),
+        _VERSION,
+    ],
+    is_top=True,
+)
+
+RESTORE_PLAN = _record(
+    "HoodieRestorePlan",
+    [
+        {**_required("instantsToRollback", _array(_INSTANT_INFO)), "default": []},
+        {"name": "version", "type": ["int", "null"], "default": 2},
+        _optional("savepointToRestoreTimestamp", "string"),
+    ],
+    is_top=True,
+)
+
+RESTORE_METADATA = _record(
+    "HoodieRestoreMetadata",
+    [
+        _required("startRestoreTime", "string"),
+        _required("timeTakenInMillis", "long"),
+        _required("instantsToRollback", _array("string")),
+        _required(
+            "hoodieRestoreMetadata",
+            _map(_array(["null", _record("HoodieRollbackMetadata", _ROLLBACK_METADATA_FIELDS)])),
+        ),
+        _VERSION,
+        {**_required("restoreInstantInfo", _array("HoodieInstantInfo")), "default": []},
     ],
     is_top=True,
 )
