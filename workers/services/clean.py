@@ -1,0 +1,208 @@
+"""Cleaning: delete the files that no retained snapshot, savepoint, pending plan or reader needs.
+
+Order: plan durable in the requested file -> inflight -> delete -> completed (bug G4). Deleting what
+is gone already is a success (bug B12), so whoever comes after a crash carries the same plan out to
+its end; a pending plan always comes before a new one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.config import WriteOptions
+from workers.errors import ServiceBusy
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.services.clean_policy import (
+    CleanSettings,
+    Retained,
+    Unneeded,
+    clean_settings,
+    retained,
+    unneeded_files,
+)
+from workers.services.execution import claimed, schedule, take_back
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.storage.base import FileInfo
+from workers.table.savepoints import savepointed_files
+from workers.table.table import Table
+from workers.timeline.clean_metadata import CleanPlanFile, encode_clean_metadata, read_clean_plan
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import OPERATION_KEY
+from workers.timeline.pending_plans import pending_plan_files, plan_content
+from workers.timeline.timeline import Timeline
+
+_CONFIRM_EVERY = 50
+
+
+class Clean:
+    name = "clean"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """What a clean would delete; a pending clean's own plan when there is one."""
+        settings = clean_settings(parameters)
+        timeline = table.timeline()
+        for instant in pending_cleans(timeline):
+            stored = read_clean_plan(plan_content(table.storage, instant))
+            if stored is not None:
+                return _pending_plan(table, instant, stored.paths)
+        return _shown(table, _proposal(table, timeline, settings), settings)
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        settings = clean_settings(request.parameters)
+        table.check_writable()
+        if request.expected_plan_hash is not None:
+            self.plan(table, request.parameters).check(request)
+        finished = finish_pending_cleans(table, options, on_progress)
+        if finished and request.expected_plan_hash is not None:
+            return finished[-1]  # The plan that was confirmed was that of the pending clean.
+        roll_back_dead_writers(table, options)
+
+        def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
+            proposal = _proposal(table, timeline, settings)
+            plan = _shown(table, proposal, settings)
+            plan.check(request)
+            return None if plan.is_empty else _encoded(table, timeline, proposal, settings)
+
+        planned = schedule(table, options, Action.CLEAN, make_plan)
+        if planned is None:
+            return finished[-1] if finished else ServiceOutcome(self.name, None, "nothing to clean")
+        return _carry_out(table, options, planned, on_progress)
+
+
+def pending_cleans(timeline: Timeline) -> list[Instant]:
+    return [one for one in timeline.pending() if one.action is Action.CLEAN]
+
+
+def finish_pending_cleans(
+    table: Table, options: WriteOptions, on_progress: Progress | None = None
+) -> list[ServiceOutcome]:
+    """Carry every pending clean out; one without a readable plan never began and goes (bug A8).
+
+    Raises ServiceBusy when another process is on it, LockTimeout.
+    """
+    outcomes = []
+    for instant in pending_cleans(table.timeline()):
+        if read_clean_plan(plan_content(table.storage, instant)) is None:
+            take_back(table, options, instant, reason="its plan is empty or torn")
+        else:
+            outcomes.append(_carry_out(table, options, instant, on_progress))
+    return outcomes
+
+
+def _carry_out(
+    table: Table, options: WriteOptions, planned: Instant, on_progress: Progress | None
+) -> ServiceOutcome:
+    requested_at, started_ms = planned.requested_at, table.ports.clock.now_ms()
+    with claimed(table, options, requested_at, Action.CLEAN, service=Clean.name) as claim:
+        plan = read_clean_plan(claim.plan)
+        if plan is None:
+            raise ServiceBusy("another process took the plan back", instant=requested_at)
+        for done, path in enumerate(plan.paths, start=1):
+            if done % _CONFIRM_EVERY == 1:
+                claim.confirm()
+            table.storage.delete(path)
+            if on_progress is not None:
+                on_progress(done, len(plan.paths))
+        extra = {OPERATION_KEY: options.operation_id} if options.operation_id else {}
+
+        def content(_: Timeline) -> bytes:
+            took_ms = max(0, table.ports.clock.now_ms() - started_ms)
+            return encode_clean_metadata(
+                plan, started_at=requested_at, took_ms=took_ms, extra=extra
+            )
+
+        claim.finish(content)
+    files = len(plan.paths)
+    return ServiceOutcome(Clean.name, requested_at, f"deleted {files} files", {"files": files})
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    bound: Retained
+    doomed: tuple[Unneeded, ...]
+    held: tuple[Unneeded, ...]
+    """No snapshot needs them, but a savepoint or a pending plan does (bugs G2, G5)."""
+
+
+def _proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Proposal:
+    bound = retained(table, timeline, settings)
+    held = set(savepointed_files(table, timeline))
+    for files in pending_plan_files(table.storage, timeline).values():
+        held |= files
+    found = list(unneeded_files(table, timeline, settings, bound))
+    return _Proposal(
+        bound,
+        tuple(one for one in found if one.file.path not in held),
+        tuple(one for one in found if one.file.path in held),
+    )
+
+
+def _shown(table: Table, proposal: _Proposal, settings: CleanSettings) -> ServicePlan:
+    doomed, bound = proposal.doomed, proposal.bound
+    items = tuple(PlanItem(one.file.path, "delete", one.file.size, one.why) for one in doomed)
+    partitions = {one.partition for one in doomed}
+    summary = f"delete {len(items)} files in {len(partitions)} partitions"
+    warnings = []
+    if proposal.held:
+        kept = len(proposal.held)
+        warnings.append(f"{kept} old files stay: savepoints or pending plans need them")
+    if bound.earliest is not None and items:
+        since = bound.earliest.requested_at
+        warnings.append(f"snapshots of before commit {since} can not be read any more")
+    return ServicePlan(
+        service=Clean.name,
+        summary=summary if items else "nothing to clean",
+        items=items,
+        blockers=(table.write_refusal,) if table.write_refusal else (),
+        warnings=tuple(warnings),
+        figures={
+            "files": len(items),
+            "bytes": sum(item.bytes for item in items),
+            "partitions": len(partitions),
+            "held_files": len(proposal.held),
+        },
+    )
+
+
+def _pending_plan(table: Table, instant: Instant, paths: list[str]) -> ServicePlan:
+    standing: list[FileInfo] = [info for path in paths if (info := table.storage.info(path))]
+    items = tuple(PlanItem(file.path, "delete", file.size) for file in standing)
+    return ServicePlan(
+        service=Clean.name,
+        summary=f"finish the clean of {instant.requested_at}: {len(items)} files are left",
+        items=items or (PlanItem(instant.requested_at, "complete"),),
+        instant=instant.requested_at,
+        blockers=(table.write_refusal,) if table.write_refusal else (),
+        figures={"files": len(items), "bytes": sum(item.bytes for item in items)},
+    )
+
+
+def _encoded(
+    table: Table, timeline: Timeline, proposal: _Proposal, settings: CleanSettings
+) -> bytes:
+    by_partition: dict[str, list[str]] = defaultdict(list)
+    for one in proposal.doomed:
+        by_partition[one.partition].append(one.file.path)
+    writes = timeline.completed_writes()
+    plan = CleanPlanFile(
+        policy=settings.policy.value,
+        paths_by_partition={key: tuple(paths) for key, paths in by_partition.items()},
+        earliest_to_retain=proposal.bound.earliest,
+        last_completed=writes[-1].requested_at if writes else "",
+    )
+    return plan.encode(table.storage.location)

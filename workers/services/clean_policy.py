@@ -1,0 +1,191 @@
+"""Which files no retained snapshot can need: the cleaner's policies under Hudi's names.
+
+A snapshot at a time reads, of each file group, the base file with the greatest request time that
+was complete then, and the logs that completed after that base was requested (format page 6). So a
+file is needed from a time on if and only if some moment since then reads it; everything older may
+go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workers.clock import InstantTime, format_instant
+from workers.config import integer
+from workers.errors import InvalidInput
+from workers.files.partition import list_partitions
+from workers.storage.base import FileInfo
+from workers.table.table import Table
+from workers.table.view import GroupFiles, GroupKey, VisibleFiles
+from workers.timeline.instant import Instant
+from workers.timeline.timeline import Timeline
+
+RETENTION_KEY = "sluice.reader.retention.minutes"
+POLICY_KEY = "hoodie.clean.policy"
+COMMITS_KEY = "hoodie.clean.commits.retained"
+HOURS_KEY = "hoodie.clean.hours.retained"
+VERSIONS_KEY = "hoodie.clean.fileversions.retained"
+DEFAULTS = {
+    POLICY_KEY: "KEEP_LATEST_COMMITS",
+    COMMITS_KEY: "10",
+    HOURS_KEY: "24",
+    VERSIONS_KEY: "3",
+    # Snapshots of this age stay readable whatever the policy says; 0 declares nothing.
+    RETENTION_KEY: "0",
+}
+_FORMER_PREFIX = "hoodie.cleaner."
+_MINUTE_MS = 60_000
+
+
+class Policy(StrEnum):
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanSettings:
+    policy: Policy
+    commits: int
+    hours: int
+    versions: int
+    retention_minutes: int
+
+
+def clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
+    """Raises InvalidInput naming the first parameter that is wrong."""
+    given = {_current(key): value for key, value in parameters.items()}
+    for key in given:
+        if key not in DEFAULTS:
+            raise InvalidInput("unknown parameter", key=key, known=sorted(DEFAULTS))
+    values = {**DEFAULTS, **given}
+    try:
+        policy = Policy(values[POLICY_KEY].upper())
+    except ValueError as error:
+        raise InvalidInput(
+            "unknown cleaning policy", given=values[POLICY_KEY], known=[one.value for one in Policy]
+        ) from error
+    return CleanSettings(
+        policy=policy,
+        commits=integer(values, COMMITS_KEY, least=1, most=1_000_000),
+        hours=integer(values, HOURS_KEY, least=0, most=100_000),
+        versions=integer(values, VERSIONS_KEY, least=1, most=1_000_000),
+        retention_minutes=integer(values, RETENTION_KEY, least=0, most=10_000_000),
+    )
+
+
+def _current(key: str) -> str:
+    """Hudi's older spelling `hoodie.cleaner.*` means the same."""
+    if key.startswith(_FORMER_PREFIX):
+        return "hoodie.clean." + key.removeprefix(_FORMER_PREFIX)
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """From when on snapshots stay readable."""
+
+    since: InstantTime | None
+    """A completion time; None when nothing is old enough for any cleaning."""
+    earliest: Instant | None
+    """The oldest commit of which that holds; None where the policy counts no commits."""
+
+
+def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retained:
+    """The policy's own bound, moved back by pending writers and by the declared retention."""
+    commits = timeline.completed_writes()
+    now_ms = table.ports.clock.now_ms()
+    match settings.policy:
+        case Policy.KEEP_LATEST_COMMITS:
+            if len(commits) <= settings.commits:
+                return Retained(None, None)
+            since = commits[-settings.commits].completed_at or ""
+        case Policy.KEEP_LATEST_BY_HOURS:
+            since = format_instant(now_ms - settings.hours * 60 * _MINUTE_MS)
+        case Policy.KEEP_LATEST_FILE_VERSIONS:
+            since = format_instant(now_ms)
+    bounds = [since, *_pending_bounds(timeline)]
+    if settings.retention_minutes:
+        bounds.append(format_instant(now_ms - settings.retention_minutes * _MINUTE_MS))
+    since = min(bounds)
+    if settings.policy is Policy.KEEP_LATEST_FILE_VERSIONS:
+        return Retained(since, None)
+    return Retained(since, _oldest_readable(commits, since))
+
+
+def _pending_bounds(timeline: Timeline) -> list[InstantTime]:
+    """A pending writer reads the slices of when it began."""
+    return [
+        one.requested_at
+        for one in timeline.pending()
+        if one.action.writes_data or one.action.is_rewrite
+    ]
+
+
+def _oldest_readable(commits: list[Instant], since: InstantTime) -> Instant | None:
+    """The commit that the snapshot at `since` shows last: the earliest to retain."""
+    before = [one for one in commits if (one.completed_at or "") <= since]
+    return before[-1] if before else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    file: FileInfo
+    partition: str
+    why: str
+
+
+def unneeded_files(
+    table: Table, timeline: Timeline, settings: CleanSettings, bound: Retained
+) -> Iterator[Unneeded]:
+    """Files that no snapshot from the bound on reads, savepoints and plans not yet considered."""
+    if bound.since is None:
+        return
+    visible = VisibleFiles(table, timeline, None)
+    groups: dict[GroupKey, GroupFiles] = {}
+    files: dict[str, FileInfo] = {}
+    for partition in list_partitions(table.storage):
+        for file in table.storage.list_files(partition):
+            files[file.path] = file
+            visible.collect(groups, partition, file.path, file.name)
+    replaced = visible.replaced_groups()
+    for key, group in sorted(groups.items()):
+        if key in replaced:
+            if replaced[key] <= bound.since:
+                paths = [*group.bases.values(), *(path for *_, path in group.logs)]
+                why = f"replaced at {replaced[key]}"
+                yield from (Unneeded(files[path], key[0], why) for path in sorted(paths))
+            continue
+        first = _first_needed(visible, group, settings, bound.since)
+        if first is not None:
+            for path in _older_than(group, first):
+                yield Unneeded(files[path], key[0], f"superseded by the slice of {first}")
+
+
+def _first_needed(
+    visible: VisibleFiles, group: GroupFiles, settings: CleanSettings, since: InstantTime
+) -> InstantTime | None:
+    """The oldest base file that is needed, by request time; None when nothing may go."""
+    then = [base for base in group.bases if _completed(visible, base) <= since]
+    if not then:
+        return None
+    needed = max(then)
+    if settings.policy is Policy.KEEP_LATEST_FILE_VERSIONS:
+        newest = sorted(group.bases)[-settings.versions :]
+        needed = min(needed, newest[0])
+    return needed
+
+
+def _completed(visible: VisibleFiles, base: InstantTime) -> InstantTime:
+    completed_at = visible.completed_at(base)
+    assert completed_at is not None, base  # It was collected, so it counts.
+    return completed_at
+
+
+def _older_than(group: GroupFiles, first: InstantTime) -> list[str]:
+    bases = [path for base, path in group.bases.items() if base < first]
+    logs = [path for completed_at, _, path in group.logs if completed_at < first]
+    return sorted(bases + logs)
+

@@ -1,0 +1,36 @@
+"""The table's savepoints: commits whose files must stay until the savepoint is deleted.
+
+A savepoint shares its commit's request time, and may be looked at by whoever deletes files.
+"""
+
+from __future__ import annotations
+
+from workers.clock import InstantTime
+from workers.errors import NotFound
+from workers.table.table import Table
+from workers.timeline.instant import Action
+from workers.timeline.savepoint_metadata import SavepointMetadata, read_savepoint_metadata
+from workers.timeline.timeline import Timeline
+
+
+def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, SavepointMetadata]:
+    """By the savepointed commit's request time, ascending.
+
+    Raises MalformedTable when one cannot be read: what it protects must never be guessed.
+    """
+    found = {}
+    for instant in timeline.completed():
+        if instant.action is not Action.SAVEPOINT:
+            continue
+        try:
+            content = table.storage.read(table.layout.path(instant))
+        except NotFound:  # Deleted since the timeline was listed.
+            continue
+        found[instant.requested_at] = read_savepoint_metadata(content)
+    return found
+
+
+def savepointed_files(table: Table, timeline: Timeline) -> frozenset[str]:
+    """Files that some savepoint holds, relative to the table."""
+    savepoints = read_savepoints(table, timeline).values()
+    return frozenset(path for one in savepoints for path in one.paths)

@@ -1,0 +1,155 @@
+"""What a clean's files contain: the plan before the first delete, and the result (format page 3.6).
+
+The plan names files by full path, the result by name. A planted plan must not reach what no clean
+would ever delete: only data files below the table are believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput, MalformedTable
+from workers.files.avro_container import decode_record, encode_record
+from workers.files.names import check_partition_path, instant_of
+from workers.storage.base import join
+from workers.timeline.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
+from workers.timeline.instant import Instant
+
+_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlanFile:
+    policy: str
+    paths_by_partition: Mapping[str, tuple[str, ...]]
+    """Relative to the table."""
+    earliest_to_retain: Instant | None = None
+    """Snapshots from this commit's completion on stay readable; None when no policy by time."""
+    last_completed: InstantTime = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted(path for paths in self.paths_by_partition.values() for path in paths)
+
+    def encode(self, location: str) -> bytes:
+        earliest = self.earliest_to_retain
+        record = {
+            "earliestInstantToRetain": earliest
+            and {
+                "timestamp": earliest.requested_at,
+                "action": earliest.action.value,
+                "state": earliest.state.value.upper(),
+            },
+            "lastCompletedCommitTimestamp": self.last_completed,
+            "policy": self.policy,
+            "version": _VERSION,
+            "filePathsToBeDeletedPerPartition": {
+                partition: [
+                    {"filePath": f"{location}/{path}", "isBootstrapBaseFile": False}
+                    for path in paths
+                ]
+                for partition, paths in sorted(self.paths_by_partition.items())
+            },
+            "extraMetadata": dict(self.extra),
+        }
+        return encode_record(CLEANER_PLAN, record)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCleanPlan:
+    """What is needed of a plan to carry it out, ours or a foreign writer's."""
+
+    policy: str
+    paths_by_partition: Mapping[str, tuple[str, ...]]
+    earliest_to_retain: InstantTime
+    """Empty when the plan names none."""
+    last_completed: InstantTime
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted(path for paths in self.paths_by_partition.values() for path in paths)
+
+
+def read_clean_plan(content: bytes) -> StoredCleanPlan | None:
+    """None for an empty file or a torn one, which stand for no plan at all (bug A8)."""
+    try:
+        record = decode_record(content)
+        return StoredCleanPlan(
+            policy=str(record["policy"]),
+            paths_by_partition={
+                partition: _data_paths(partition, files)
+                for partition, files in (record["filePathsToBeDeletedPerPartition"] or {}).items()
+            },
+            earliest_to_retain=str((record["earliestInstantToRetain"] or {}).get("timestamp", "")),
+            last_completed=str(record.get("lastCompletedCommitTimestamp") or ""),
+        )
+    except (MalformedTable, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _data_paths(partition: str, files: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    """The data files that are meant, below their partition whatever else the text says."""
+    names = [str(one["filePath"]).rpartition("/")[2] for one in files]
+    try:
+        directory = check_partition_path(partition, url_encode=True)
+    except InvalidInput:
+        return ()
+    return tuple(join(directory, name) for name in names if instant_of(name) is not None)
+
+
+def encode_clean_metadata(
+    plan: StoredCleanPlan,
+    *,
+    started_at: InstantTime,
+    took_ms: int,
+    extra: Mapping[str, str] | None = None,
+) -> bytes:
+    """Every planned file is gone now, whoever deleted it (bug B12)."""
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "policy": plan.policy,
+            "deletePathPatterns": [path.rpartition("/")[2] for path in paths],
+            "successDeleteFiles": [path.rpartition("/")[2] for path in paths],
+            "failedDeleteFiles": [],
+            "isPartitionDeleted": False,
+        }
+        for partition, paths in sorted(plan.paths_by_partition.items())
+    }
+    record = {
+        "startCleanTime": started_at,
+        "timeTakenInMillis": took_ms,
+        "totalFilesDeleted": len(plan.paths),
+        "earliestCommitToRetain": plan.earliest_to_retain,
+        "lastCompletedCommitTimestamp": plan.last_completed,
+        "partitionMetadata": partitions,
+        "version": _VERSION,
+        "bootstrapPartitionMetadata": {},
+        "extraMetadata": dict(extra or {}),
+    }
+    return encode_record(CLEAN_METADATA, record)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanResult:
+    earliest_to_retain: InstantTime
+    deleted_by_partition: Mapping[str, tuple[str, ...]]
+    """File names."""
+
+
+def read_clean_metadata(content: bytes) -> CleanResult:
+    """Raises MalformedTable."""
+    record = decode_record(content)
+    try:
+        return CleanResult(
+            str(record.get("earliestCommitToRetain") or ""),
+            {
+                partition: tuple(one["successDeleteFiles"])
+                for partition, one in (record.get("partitionMetadata") or {}).items()
+            },
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MalformedTable("clean metadata lacks a field", fields=sorted(record)) from error
