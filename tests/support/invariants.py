@@ -10,12 +10,15 @@ from workers.concurrency.heartbeat import read_heartbeats
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
 from workers.lakehouse import open_table
+from workers.storage.base import join
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline import decisions
+from workers.timeline.archive import archived_instants
+from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action
-from workers.timeline.metadata import WriteStat
+from workers.timeline.metadata import WriteStat, read_commit_metadata
 
 
 def assert_table_is_sound(location: str | Path) -> None:
@@ -27,7 +30,7 @@ def assert_table_is_sound(location: str | Path) -> None:
 
 def orphan_files(table: Table) -> list[str]:
     """Data files that no completed commit names and no live writer still works on."""
-    owned = {stat.path for stat in _committed_stats(table)}
+    owned = {stat.path for stat in _committed_stats(table)} | _archived_files(table)
     now_ms = table.ports.clock.now_ms()
     live = {beat.instant for beat in read_heartbeats(table.storage) if not beat.is_expired(now_ms)}
     live &= {instant.requested_at for instant in table.timeline().pending()}
@@ -36,6 +39,16 @@ def orphan_files(table: Table) -> list[str]:
         for path, instant in sorted(_data_files(table).items())
         if path not in owned and instant not in live
     ]
+
+
+def _archived_files(table: Table) -> set[str]:
+    writes = archived_instants(table.storage, with_content=True)
+    return {
+        stat.path
+        for one in writes
+        if one.instant.action.writes_data and one.metadata
+        for stat in read_commit_metadata(one.metadata).stats
+    }
 
 
 def leftovers(table: Table) -> list[str]:
@@ -65,10 +78,31 @@ def _committed_stats(table: Table) -> Iterator[WriteStat]:
         yield from read_instant(table, instant).stats
 
 
+def _cleaned_files(table: Table) -> set[str]:
+    """What completed cleans deleted, archived ones included."""
+    contents = [
+        table.storage.read(table.layout.path(one))
+        for one in table.timeline().completed()
+        if one.action is Action.CLEAN
+    ]
+    contents += [
+        one.metadata
+        for one in archived_instants(table.storage, with_content=True)
+        if one.instant.action is Action.CLEAN and one.metadata
+    ]
+    return {
+        join(partition, name)
+        for content in contents
+        for partition, names in read_clean_metadata(content).deleted_by_partition.items()
+        for name in names
+    }
+
+
 def _assert_times_are_unique_and_ordered(table: Table) -> None:
     """TL1, TL2."""
     instants = table.timeline().instants
-    times = [one.requested_at for one in instants]
+    # A savepoint has its commit's request time.
+    times = [one.requested_at for one in instants if one.action is not Action.SAVEPOINT]
     times += [one.completed_at for one in instants if one.completed_at]
     assert len(set(times)) == len(times), f"a time was given twice: {sorted(times)}"
     for one in instants:
@@ -76,8 +110,11 @@ def _assert_times_are_unique_and_ordered(table: Table) -> None:
 
 
 def _assert_committed_files_stand(table: Table) -> None:
-    """TL6, and the sizes in commit metadata are true."""
+    """TL6, TL10, and the sizes in commit metadata are true."""
+    cleaned = _cleaned_files(table)
     for stat in _committed_stats(table):
+        if stat.path in cleaned:
+            continue
         file = table.storage.info(stat.path)
         assert file is not None, f"a committed file is gone: {stat.path}"
         assert file.size == stat.bytes, (file, stat)
@@ -86,7 +123,7 @@ def _assert_committed_files_stand(table: Table) -> None:
 def _assert_timeline_follows_decisions(table: Table) -> None:
     """HB3: what is completed was decided so and not undone; what was decided otherwise is gone."""
     for instant in table.timeline().completed():
-        if instant.action is Action.ROLLBACK:
+        if instant.action in (Action.ROLLBACK, Action.SAVEPOINT):
             continue
         decision = decisions.read(table.storage, instant.requested_at)
         assert not isinstance(decision, RollbackDecision), f"rolled back, yet completed: {instant}"

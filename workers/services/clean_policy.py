@@ -188,4 +188,3 @@ def _older_than(group: GroupFiles, first: InstantTime) -> list[str]:
     bases = [path for base, path in group.bases.items() if base < first]
     logs = [path for completed_at, _, path in group.logs if completed_at < first]
     return sorted(bases + logs)
-

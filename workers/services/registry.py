@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from workers.errors import InvalidInput
+from workers.services.clean import Clean
 from workers.services.compaction.service import CompactionService
+from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
 
 _ALL: tuple[Service, ...] = (
     # One line each.
     CompactionService(),
+    Clean(),
+    Savepoint(),
+    DeleteSavepoint(),
 )
 _SERVICES = {one.name: one for one in _ALL}
 

@@ -76,7 +76,9 @@ class VisibleFiles:
         self._first = timeline.first_time
         self._as_of = as_of
         self._completed: dict[InstantTime, Instant] = {
-            one.requested_at: one for one in timeline.completed() if self._is_in_time(one)
+            one.requested_at: one
+            for one in timeline.completed()
+            if one.action is not Action.SAVEPOINT and self._is_in_time(one)
         }
         # A savepoint shares its commit's time, which may be archived already.
         self._known = {

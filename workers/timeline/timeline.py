@@ -40,7 +40,9 @@ class Timeline:
         return (instant for instant in self.instants if not instant.is_completed)
 
     def find(self, requested_at: InstantTime) -> Instant | None:
-        return next((one for one in self.instants if one.requested_at == requested_at), None)
+        """The instant itself, never a savepoint of it, which shares its time."""
+        found = (one for one in self.instants if one.requested_at == requested_at)
+        return next((one for one in found if one.action is not Action.SAVEPOINT), None)
 
     def completed_writes(self) -> list[Instant]:
         """Completed instants that wrote data, in the order in which they became visible."""

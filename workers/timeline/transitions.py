@@ -136,3 +136,26 @@ def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None
         requested = Instant(requested_at, name, State.REQUESTED)
         storage.delete(_LAYOUT.path(requested.inflight()))
         storage.delete(_LAYOUT.path(requested))
+
+
+def put_savepoint(
+    storage: Storage, commit: InstantTime, completed_at: InstantTime, content: bytes
+) -> Instant:
+    """A savepoint of `commit`, whose request time it shares, so there is no decision to make.
+
+    Raises LeaseLost when somebody else made the same one.
+    """
+    done = Instant(commit, Action.SAVEPOINT, State.COMPLETED, completed_at)
+    start(storage, Instant(commit, Action.SAVEPOINT, State.REQUESTED))
+    if not storage.put_if_absent(_LAYOUT.path(done), content):
+        raise LeaseLost("savepoint was made by another process", instant=commit)
+    return done
+
+
+def delete_savepoint(storage: Storage, savepoint: Instant) -> None:
+    """The completed file goes last: until then the savepoint holds."""
+    assert savepoint.action is Action.SAVEPOINT, savepoint
+    inflight = Instant(savepoint.requested_at, Action.SAVEPOINT, State.INFLIGHT)
+    storage.delete(_LAYOUT.path(inflight))
+    if savepoint.is_completed:
+        storage.delete(_LAYOUT.path(savepoint))

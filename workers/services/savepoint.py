@@ -1,0 +1,190 @@
+"""Savepoints: hold the files of a completed commit until the savepoint is deleted.
+
+Made and deleted under the table lock, where the cleaner plans too, so the files that it lists
+stand. Order: inflight file -> confirm the lease -> completed file; a creator who lost its lease
+meanwhile takes the savepoint back, because a clean may have been planned without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workers.clock import InstantTime, next_instant
+from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.config import WriteOptions
+from workers.errors import InvalidInput, LeaseLost
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.table.cleaned import lost_files
+from workers.table.savepoints import read_savepoints
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline import transitions
+from workers.timeline.instant import Action, Instant
+from workers.timeline.savepoint_metadata import SavepointMetadata
+from workers.timeline.timeline import Timeline
+
+INSTANT_KEY = "instant"
+COMMENT_KEY = "comment"
+_COMMENT_CHARS_MAX = 500
+_SHOWN_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    commit: Instant | None
+    files_by_partition: Mapping[str, tuple[str, ...]]
+    plan: ServicePlan
+
+
+class Savepoint:
+    name = "savepoint"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameters: `instant` (the newest commit by default), `comment`."""
+        return _proposal(table, table.timeline(), _checked(parameters)).plan
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        parameters = _checked(request.parameters)
+        table.check_writable()
+        with table_lock(table, options).held() as lease:
+            timeline = settled_timeline(table)
+            proposal = _proposal(table, timeline, parameters)
+            proposal.plan.check(request)
+            assert proposal.commit is not None, "a plan without a commit has a blocker"
+            metadata = SavepointMetadata(
+                by=request.by,
+                at_ms=table.ports.clock.now_ms(),
+                comment=parameters.get(COMMENT_KEY, "") or request.reason,
+                names_by_partition=proposal.files_by_partition,
+            )
+            completed_at = next_instant(table.ports.clock, timeline.last_time)
+            requested_at = proposal.commit.requested_at
+            lease.confirm()
+            done = transitions.put_savepoint(
+                table.storage, requested_at, completed_at, metadata.encode()
+            )
+            try:
+                lease.confirm()
+            except LeaseLost:
+                transitions.delete_savepoint(table.storage, done)
+                raise
+        files = len(metadata.paths)
+        summary = f"savepoint of {requested_at} holds {files} files"
+        return ServiceOutcome(self.name, requested_at, summary, {"files": files})
+
+
+class DeleteSavepoint:
+    name = "delete_savepoint"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameter: `instant`, that of the savepoint."""
+        return _deletion(table, table.timeline(), _checked(parameters))
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        parameters = _checked(request.parameters)
+        table.check_writable()
+        with table_lock(table, options).held() as lease:
+            timeline = settled_timeline(table)
+            plan = _deletion(table, timeline, parameters)
+            plan.check(request)
+            lease.confirm()
+            for instant in _standing(timeline, parameters.get(INSTANT_KEY, "")):
+                transitions.delete_savepoint(table.storage, instant)
+        return ServiceOutcome(self.name, plan.instant, f"deleted the savepoint of {plan.instant}")
+
+
+def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
+    known = (INSTANT_KEY, COMMENT_KEY)
+    for key, value in parameters.items():
+        if key not in known:
+            raise InvalidInput("unknown parameter", key=key, known=known)
+        if len(value) > _COMMENT_CHARS_MAX:
+            raise InvalidInput("parameter is too long", key=key, chars_max=_COMMENT_CHARS_MAX)
+    return parameters
+
+
+def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Proposal:
+    writes = timeline.completed_writes()
+    asked = parameters.get(INSTANT_KEY) or (writes[-1].requested_at if writes else "")
+    commit = next((one for one in writes if one.requested_at == asked), None)
+    if commit is None or commit.completed_at is None:
+        return _Proposal(
+            None, {}, _refused(asked, "only a completed commit of the active timeline is saved")
+        )
+    if _standing(timeline, asked):
+        return _Proposal(commit, {}, _refused(asked, "this commit has a savepoint already"))
+    view = FileSystemView.load(table, timeline=timeline, as_of=commit.completed_at)
+    files = [(one.partition, path) for one in view.slices for path in one.files]
+    sizes = {path: info.size for _, path in files if (info := table.storage.info(path))}
+    blockers = [table.write_refusal] if table.write_refusal else []
+    lost = lost_files(table, timeline, commit.completed_at)
+    lost += [path for _, path in files if path not in sizes]
+    if lost:
+        shown = ", ".join(lost[:_SHOWN_MAX])
+        blockers.append(f"{len(lost)} of its files are cleaned away already: {shown}")
+    by_partition: dict[str, list[str]] = {}
+    for partition, path in files:
+        by_partition.setdefault(partition, []).append(path.rpartition("/")[2])
+    plan = ServicePlan(
+        service=Savepoint.name,
+        summary=f"hold {len(files)} files of commit {asked}",
+        items=(
+            PlanItem(asked, "keep", detail="the savepointed commit"),
+            *(PlanItem(path, "keep", sizes.get(path, 0)) for _, path in files),
+        ),
+        instant=asked,
+        blockers=tuple(blockers),
+        warnings=("archiving stops before this commit until the savepoint is deleted",),
+        figures={"files": len(files), "bytes": sum(sizes.values())},
+    )
+    return _Proposal(commit, {key: tuple(names) for key, names in by_partition.items()}, plan)
+
+
+def _refused(instant: InstantTime, why: str) -> ServicePlan:
+    return ServicePlan(Savepoint.name, f"no savepoint of {instant or 'an empty table'}",
+                       instant=instant or None, blockers=(why,))  # fmt: skip
+
+
+def _standing(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
+    return [
+        one
+        for one in timeline.completed()
+        if one.action is Action.SAVEPOINT and one.requested_at == requested_at
+    ]
+
+
+def _deletion(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> ServicePlan:
+    asked = parameters.get(INSTANT_KEY, "")
+    savepoint = read_savepoints(table, timeline).get(asked)
+    blockers = [table.write_refusal] if table.write_refusal else []
+    if savepoint is None:
+        blockers.append("there is no savepoint of this instant")
+    items = (PlanItem(asked, "delete", detail="the savepoint; no data file"),) if savepoint else ()
+    return ServicePlan(
+        service=DeleteSavepoint.name,
+        summary=f"delete the savepoint of {asked}",
+        items=items,
+        instant=asked or None,
+        blockers=tuple(blockers),
+        warnings=("the next clean may delete what it held",) if savepoint else (),
+        figures={"files": len(savepoint.paths) if savepoint else 0},
+    )

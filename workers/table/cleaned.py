@@ -1,0 +1,77 @@
+"""Which files that an earlier state of the table needs have been cleaned away since.
+
+A savepoint of that state, a restore to it and a rollback down to it must know: what is gone cannot
+be brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable, NotFound
+from workers.files.names import parse_base_file, parse_log_file
+from workers.storage.base import join
+from workers.table.table import Table
+from workers.table.view import FileSystemView, GroupKey, VisibleFiles
+from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
+from workers.timeline.instant import Action, Instant
+from workers.timeline.pending_plans import plan_content
+from workers.timeline.timeline import Timeline
+
+
+def lost_files(table: Table, timeline: Timeline, as_of: InstantTime) -> list[str]:
+    """Files of the snapshot at the completion time `as_of` that cleans deleted, or are about to.
+
+    Only cleans planned later count: an earlier plan left alone what was in use. Raises
+    MalformedTable.
+    """
+    cleans = [one for one in timeline.instants if _is_later_clean(one, as_of)]
+    gone = sorted({path for one in cleans for path in _cleaned(table, one)})
+    if not gone:
+        return []
+    view = FileSystemView.load(table, timeline=timeline, as_of=as_of)
+    bases = {(one.partition, one.file_id): one.base_instant for one in view.slices}
+    then = VisibleFiles(table, timeline, as_of)
+    replaced = then.replaced_groups()
+    return [path for path in gone if _was_read(path, then, bases, replaced)]
+
+
+def _is_later_clean(instant: Instant, as_of: InstantTime) -> bool:
+    return instant.action is Action.CLEAN and instant.requested_at > as_of
+
+
+def _cleaned(table: Table, clean: Instant) -> Iterator[str]:
+    if not clean.is_completed:
+        plan = read_clean_plan(plan_content(table.storage, clean))
+        yield from plan.paths if plan else ()
+        return
+    try:
+        content = table.storage.read(table.layout.path(clean))
+    except NotFound as error:
+        raise MalformedTable(
+            "a clean was archived while it was read; look again", instant=clean.requested_at
+        ) from error
+    for partition, names in read_clean_metadata(content).deleted_by_partition.items():
+        yield from (join(partition, name) for name in names)
+
+
+def _was_read(
+    path: str,
+    then: VisibleFiles,
+    bases: dict[GroupKey, InstantTime | None],
+    replaced: dict[GroupKey, InstantTime],
+) -> bool:
+    """Whether the snapshot then, which lacks the file now, would have read it."""
+    partition, _, name = path.rpartition("/")
+    base, log = parse_base_file(name), parse_log_file(name)
+    found = base or log
+    if found is None or (partition, found.file_id) in replaced:
+        return False
+    completed_at = then.completed_at(found.instant)
+    if completed_at is None:
+        return False
+    standing = bases.get((partition, found.file_id))
+    if standing is None:
+        return True
+    return (found.instant if base else completed_at) > standing
