@@ -97,15 +97,9 @@ def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retai
     """The policy's own bound, moved back by pending writers and by the declared retention."""
     commits = timeline.completed_writes()
     now_ms = table.ports.clock.now_ms()
-    match settings.policy:
-        case Policy.KEEP_LATEST_COMMITS:
-            if len(commits) <= settings.commits:
-                return Retained(None, None)
-            since = commits[-settings.commits].completed_at or ""
-        case Policy.KEEP_LATEST_BY_HOURS:
-            since = format_instant(now_ms - settings.hours * 60 * _MINUTE_MS)
-        case Policy.KEEP_LATEST_FILE_VERSIONS:
-            since = format_instant(now_ms)
+    since = _policy_bound(commits, settings, now_ms)
+    if since is None:
+        return Retained(None, None)
     bounds = [since, *_pending_bounds(timeline)]
     if settings.retention_minutes:
         bounds.append(format_instant(now_ms - settings.retention_minutes * _MINUTE_MS))
@@ -113,6 +107,19 @@ def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retai
     if settings.policy is Policy.KEEP_LATEST_FILE_VERSIONS:
         return Retained(since, None)
     return Retained(since, _oldest_readable(commits, since))
+
+
+def _policy_bound(
+    commits: list[Instant], settings: CleanSettings, now_ms: int
+) -> InstantTime | None:
+    match settings.policy:
+        case Policy.KEEP_LATEST_COMMITS:
+            is_enough = len(commits) > settings.commits
+            return commits[-settings.commits].completed_at if is_enough else None
+        case Policy.KEEP_LATEST_BY_HOURS:
+            return format_instant(now_ms - settings.hours * 60 * _MINUTE_MS)
+        case Policy.KEEP_LATEST_FILE_VERSIONS:
+            return format_instant(now_ms)
 
 
 def _pending_bounds(timeline: Timeline) -> list[InstantTime]:
