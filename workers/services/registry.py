@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workers.errors import InvalidInput
 from workers.services.clean import Clean
+from workers.services.clustering.service import ClusteringService
 from workers.services.compaction.service import CompactionService
 from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
@@ -14,6 +15,7 @@ _ALL: tuple[Service, ...] = (
     Clean(),
     Savepoint(),
     DeleteSavepoint(),
+    ClusteringService(),
 )
 _SERVICES = {one.name: one for one in _ALL}
 

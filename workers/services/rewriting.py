@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workers.config import WriteOptions
-from workers.errors import MalformedTable, NotFound, PlanOvertaken
+from workers.errors import InvalidInput, MalformedTable, NotFound, PlanOvertaken
 from workers.schema.table_schema import TableSchema
 from workers.services.execution import Claim, claimed, take_back
 from workers.services.local_runner import LocalRunner, Runner
@@ -52,7 +52,9 @@ class RewriteKind(Protocol):
         """Of the file group that the new base file belongs to."""
         ...
 
-    def order(self, plan_content: bytes, schema: TableSchema) -> RowOrder | None: ...
+    def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
+        """None keeps the order in which a slice stands. Raises InvalidInput."""
+        ...
 
     def validate(
         self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
@@ -167,13 +169,17 @@ class _Execution:
         schema = current_schema(table, claim.timeline)
         if schema is None:
             raise MalformedTable("no commit carries a schema", table=table.storage.location)
+        try:
+            order = self._kind.order_of_rows(schema)
+        except InvalidInput as error:  # The column was dropped since the plan was made.
+            raise PlanOvertaken(error.message, **error.values) from error
         return RewriteContext(
             location=table.storage.location,
             instant=claim.instant.requested_at,
             attempt=claim.attempt,
             config=table.config,
             schema=schema,
-            order=self._kind.order(claim.plan, schema),
+            order=order,
         )
 
     def _content(

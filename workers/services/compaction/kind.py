@@ -22,7 +22,7 @@ class CompactionKind:
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
         return old.file_id
 
-    def order(self, plan_content: bytes, schema: TableSchema) -> RowOrder | None:
+    def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
         return None
 
     def validate(

@@ -24,7 +24,7 @@ PARAMETERS: dict[str, str] = {
     _TARGET_IO: "512000",  # Megabytes read and written by one plan.
     _SIZE_THRESHOLD: "0",
     _NUM_THRESHOLD: "0",
-    MAX_DELTA_COMMITS: "1",  # A person who asks for it gets it; inline waits for five.
+    MAX_DELTA_COMMITS: "0",  # A person who asks for it gets it; inline waits for five.
     THREADS: "0",  # As many as there are cores, and as memory allows.
     SCHEDULE_ONLY: "false",
     INSTANT: "",
@@ -46,7 +46,7 @@ class CompactionSettings:
     io_bytes_max: int = 512_000 * _MEGABYTE
     log_bytes_least: int = 0
     log_files_least: int = 0
-    delta_commits_least: int = 1
+    delta_commits_least: int = 0
     """Since the last compaction; with fewer nothing is scheduled."""
     threads: int | None = None
     is_schedule_only: bool = False
@@ -62,7 +62,7 @@ def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
         io_bytes_max=integer(values, _TARGET_IO, least=1, most=most) * _MEGABYTE,
         log_bytes_least=integer(values, _SIZE_THRESHOLD, least=0, most=most),
         log_files_least=integer(values, _NUM_THRESHOLD, least=0, most=most),
-        delta_commits_least=integer(values, MAX_DELTA_COMMITS, least=1, most=1_000_000),
+        delta_commits_least=integer(values, MAX_DELTA_COMMITS, least=0, most=1_000_000),
         threads=integer(values, THREADS, least=0, most=64) or None,
         is_schedule_only=boolean(values, SCHEDULE_ONLY),
         instant=instant_or_none(values),

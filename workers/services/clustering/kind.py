@@ -1,0 +1,85 @@
+"""What makes a rewrite a clustering: the rows move to a new file group of the same bucket.
+
+A writer that completed in one of the file groups since the plan was made wins: the plan goes. One
+that completes afterwards loses, because its file group is gone (`concurrency/conflicts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.concurrency.conflicts import WriteSet, overlapping_file_groups, write_set
+from workers.errors import MalformedTable, PlanOvertaken
+from workers.files.names import bucket_file_id, bucket_of
+from workers.schema.table_schema import TableSchema
+from workers.services.clustering.planning import CLUSTER_OPERATION
+from workers.services.clustering.settings import order_of, strategy_of
+from workers.services.row_order import RowOrder, check_order
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import (
+    WRITER_KEY,
+    CommitMetadata,
+    WriteStat,
+    commit_metadata,
+)
+from workers.timeline.service_plans import PlannedSlice, read_clustering_plan
+from workers.timeline.timeline import Timeline
+
+SERVICE = "clustering"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringKind:
+    order: RowOrder
+
+    service = SERVICE
+    action = Action.CLUSTERING
+
+    @classmethod
+    def of_plan(cls, plan_content: bytes) -> ClusteringKind:
+        """Raises MalformedTable, and InvalidInput for an order that we do not know."""
+        plan = read_clustering_plan(plan_content) if plan_content else None
+        return cls(order_of(plan.strategy if plan else {}))
+
+    def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        bucket = bucket_of(old.file_id)
+        if bucket is None:
+            raise MalformedTable("file group is of no bucket", file_id=old.file_id)
+        return bucket_file_id(bucket, after=plan.requested_at)
+
+    def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
+        check_order(self.order, schema.arrow)
+        return self.order
+
+    def validate(
+        self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
+    ) -> None:
+        groups = frozenset(one.key for one in slices)
+        ours = WriteSet(plan.requested_at, groups, SERVICE, replaced=groups)
+        for rival in timeline.completed_writes():
+            if (rival.completed_at or "") <= plan.requested_at:
+                continue
+            metadata = read_instant(table, rival)
+            writer = metadata.extra_metadata.get(WRITER_KEY)
+            if conflict := overlapping_file_groups(
+                ours, write_set(rival.requested_at, metadata, writer)
+            ):
+                raise PlanOvertaken(
+                    conflict.message, rival=conflict.rival, writer=conflict.rival_writer
+                )
+
+    def metadata(
+        self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
+    ) -> CommitMetadata:
+        replaced: dict[str, list[str]] = {}
+        for one in slices:
+            replaced.setdefault(one.partition, []).append(one.file_id)
+        return commit_metadata(
+            stats,
+            extra={**extra, **strategy_of(self.order)},
+            operation_type=CLUSTER_OPERATION,
+            replaced=replaced,
+        )

@@ -1,0 +1,92 @@
+"""Which file groups a clustering would rewrite: those that are not sorted that way already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.services.clustering.settings import ClusteringSettings, strategy_of
+from workers.services.slices import bytes_of, planned
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline.instant import Action
+from workers.timeline.metadata import CommitMetadata
+from workers.timeline.pending_plans import pending_file_groups
+from workers.timeline.service_plans import ClusteringPlanFile, PlannedSlice
+from workers.timeline.timeline import Timeline
+
+CLUSTER_OPERATION = "CLUSTER"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsorted:
+    slice: PlannedSlice
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A clustering that may be scheduled."""
+
+    chosen: tuple[Unsorted, ...]
+    commits: int
+    """Since the last clustering was planned."""
+    figures: dict[str, int]
+
+    def plan_file(self, settings: ClusteringSettings, extra: dict[str, str]) -> ClusteringPlanFile:
+        slices = tuple(one.slice for one in self.chosen)
+        return ClusteringPlanFile(slices, strategy_of(settings.order), extra)
+
+
+def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> Proposal:
+    view = FileSystemView.load(table, timeline=timeline)
+    busy = pending_file_groups(table.storage, timeline)
+    clusterings = _clusterings(table, timeline)
+    sorted_by = {
+        instant for instant, metadata in clusterings.items() if _is_so_ordered(metadata, settings)
+    }
+    unsorted = [
+        _unsorted(table, one)
+        for one in view.slices
+        if (one.log_files or one.base_instant not in sorted_by)
+        and (not settings.partitions or one.partition in settings.partitions)
+    ]
+    commits = _commits_since(timeline, max(clusterings, default=None))
+    free = [one for one in unsorted if one.slice.key not in busy]
+    is_due = commits >= settings.commits_least
+    figures = {
+        "file_groups": len(view.slices),
+        "unsorted_groups": len(unsorted),
+        "unsorted_bytes": sum(one.bytes for one in unsorted),
+        "pending_groups": sum((one.partition, one.file_id) in busy for one in view.slices),
+        "commits": commits,
+    }
+    return Proposal(tuple(free[: settings.groups_max]) if is_due else (), commits, figures)
+
+
+def _clusterings(table: Table, timeline: Timeline) -> dict[InstantTime, CommitMetadata]:
+    """The completed ones that are still on the active timeline."""
+    replaced = [one for one in timeline.completed() if one.action is Action.REPLACECOMMIT]
+    found = {one.requested_at: read_instant(table, one) for one in replaced}
+    return {at: one for at, one in found.items() if one.operation_type == CLUSTER_OPERATION}
+
+
+def _is_so_ordered(metadata: CommitMetadata, settings: ClusteringSettings) -> bool:
+    wanted = strategy_of(settings.order)
+    return all(metadata.extra_metadata.get(key) == value for key, value in wanted.items())
+
+
+def _commits_since(timeline: Timeline, since: InstantTime | None) -> int:
+    return sum(
+        since is None or (one.completed_at or "") > since
+        for one in timeline.completed_writes()
+        if one.requested_at != since
+    )
+
+
+def _unsorted(table: Table, standing: FileSlice) -> Unsorted:
+    size = bytes_of(table.storage, standing.files)
+    metrics = {"TOTAL_LOG_FILES": float(len(standing.log_files)), "TOTAL_IO_READ_MB": size / 2**20}
+    return Unsorted(planned(standing, metrics), size)
