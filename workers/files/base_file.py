@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -19,7 +21,11 @@ Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 # What reading damaged Parquet may raise; ValueError is a footer with broken text.
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
+# Row groups bound what a reader or a rewrite holds at once, and let key ranges skip some.
+_ROW_GROUP_ROWS = 131_072
+_ROW_GROUP_BYTES = 64 << 20
 _BATCH_ROWS = 65_536
+_BATCH_BYTES = 32 << 20
 
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
 MIN_KEY = "hoodie_min_record_key"
@@ -39,27 +45,95 @@ def write_base_file(
 
     Raises InvalidInput when the path exists.
     """
-    assert tuple(table.column_names[: len(META_COLUMNS)]) == META_COLUMNS, table.column_names
+    return write_base_parts(
+        storage, path, [table], avro_schema=avro_schema, codec=codec, level=level
+    ).bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileSize:
+    rows: int
+    bytes: int
+
+
+def write_base_parts(
+    storage: Storage,
+    path: str,
+    parts: Iterable[pa.Table],
+    *,
+    avro_schema: Mapping[str, Any],
+    codec: Codec = "zstd",
+    level: int | None = 1,
+) -> BaseFileSize:
+    """As `write_base_file`, holding about one row group in memory; at least one part, even empty.
+
+    Raises InvalidInput when the path exists, and whatever `parts` raises, with a file left behind
+    that no commit names.
+    """
     footer = {AVRO_SCHEMA_KEY: json.dumps(avro_schema, separators=(",", ":"))}
-    if table.num_rows:
-        bounds: Any = pc.min_max(table.column(RECORD_KEY)).as_py()
-        footer |= {MIN_KEY: bounds["min"], MAX_KEY: bounds["max"]}
+    bounds = _KeyBounds()
     with storage.create_data(path) as stream:
-        write_parquet(stream, table, footer=footer, codec=codec, level=level)
-        return stream.tell()
+        groups = map(bounds.seen, _row_groups(parts))
+        rows = _write_row_groups(stream, groups, lambda: footer | bounds.footer, codec, level)
+        return BaseFileSize(rows, stream.tell())
+
+
+@dataclass(slots=True)
+class _KeyBounds:
+    footer: dict[str, str] = field(default_factory=dict)
+
+    def seen(self, group: pa.Table) -> pa.Table:
+        names = tuple(group.column_names[: len(META_COLUMNS)])
+        assert names == META_COLUMNS, group.column_names
+        if group.num_rows:
+            here: Any = pc.min_max(group.column(RECORD_KEY)).as_py()
+            self.footer = {
+                MIN_KEY: min(here["min"], self.footer.get(MIN_KEY, here["min"])),
+                MAX_KEY: max(here["max"], self.footer.get(MAX_KEY, here["max"])),
+            }
+        return group
+
+
+def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of `parts` in pieces that are neither tiny nor much larger than a row group."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for part in parts:
+        held.append(part)
+        rows, size = rows + part.num_rows, size + part.nbytes
+        if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, rows, size = [part.slice(0, 0)], 0, 0
+    yield pa.concat_tables(held)
 
 
 def write_parquet(
     stream: Any, table: pa.Table, *, footer: dict[str, str], codec: Codec, level: int | None
 ) -> None:
     """One Parquet file in the form that both readers take: no Arrow schema in the footer."""
-    plain = table.replace_schema_metadata(None)
+    _write_row_groups(stream, iter([table]), lambda: footer, codec, level)
+
+
+def _write_row_groups(
+    stream: Any,
+    groups: Iterator[pa.Table],
+    footer: Callable[[], dict[str, str]],
+    codec: Codec,
+    level: int | None,
+) -> int:
+    """The number of rows. `footer` is asked when they are written."""
+    first = next(groups).replace_schema_metadata(None)
+    rows = 0
     # With store_schema=False pyarrow drops schema metadata silently: keys go to the writer.
     with pq.ParquetWriter(
-        stream, plain.schema, compression=codec, compression_level=level, store_schema=False
+        stream, first.schema, compression=codec, compression_level=level, store_schema=False
     ) as writer:
-        writer.write_table(plain)
-        writer.add_key_value_metadata(footer)
+        for group in chain([first], groups):
+            if group.num_rows or rows == 0:
+                writer.write_table(group.replace_schema_metadata(None), _ROW_GROUP_ROWS)
+            rows += group.num_rows
+        writer.add_key_value_metadata(footer())
+    return rows
 
 
 def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
@@ -90,8 +164,16 @@ def iterate_base_file(
         try:
             # Without pre-buffering, or the whole row group is held beside its decoded batches.
             file = pq.ParquetFile(stream, pre_buffer=False)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for batch in file.iter_batches(_batch_rows(file), columns=columns, use_threads=False):
                 part = pa.Table.from_batches([batch])
                 yield part.replace_schema_metadata(None)
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
+
+
+def _batch_rows(file: pq.ParquetFile) -> int:
+    """Fewer of wide rows."""
+    metadata = file.metadata
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    row_bytes = sum(one.total_byte_size for one in groups) / max(1, metadata.num_rows)
+    return max(1024, min(_BATCH_ROWS, int(_BATCH_BYTES / max(1.0, row_bytes))))
