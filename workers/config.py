@@ -53,6 +53,8 @@ TABLE_OPTIONS: dict[str, str] = {
     "hoodie.table.partial.update.mode": "",
     # The name under which a Python merger was registered; for merge mode CUSTOM.
     "sluice.record.merger": "",
+    # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
+    "sluice.portable": "false",
 }
 
 WRITE_OPTIONS: dict[str, str] = {
@@ -87,6 +89,10 @@ class TableConfig:
     """
     hive_style: bool = False
     url_encode: bool = False
+    key_generator: str = ""
+    """As Hudi spells the type; empty in tables that do not say."""
+    is_portable: bool = False
+    """What hudi-rs cannot read is refused."""
     timeline_layout: int = 2
     create_schema_json: str | None = None
     merger: str | None = None
@@ -95,6 +101,11 @@ class TableConfig:
     @property
     def is_merge_on_read(self) -> bool:
         return self.table_type is TableType.MERGE_ON_READ
+
+    @property
+    def names_key_fields(self) -> bool:
+        """Record keys are `field:value,...` rather than the plain value."""
+        return len(self.record_key) > 1 or self.key_generator.startswith("COMPLEX")
 
     @property
     def ordering_field(self) -> str | None:
@@ -156,8 +167,8 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
         raise InvalidInput("only the simple bucket index is supported", given=given)
     integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
     boolean(values, "hoodie.datasource.write.hive_style_partitioning")
-    if boolean(values, "hoodie.datasource.write.partitionpath.urlencode"):
-        raise InvalidInput("url-encoded partition paths are not written by this version")
+    boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
+    boolean(values, "sluice.portable")
     partial = values["hoodie.table.partial.update.mode"]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)
@@ -203,6 +214,8 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         is_partial_update=partial == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
+        key_generator=properties.get("hoodie.table.keygenerator.type", ""),
+        is_portable=properties.get("sluice.portable") == "true",
         timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
         create_schema_json=properties.get("hoodie.table.create.schema"),
         merger=merger,

@@ -1,7 +1,8 @@
 """The simple bucket index: record keys to buckets, exactly as Hudi does, a column at a time.
 
 `(List.hashCode(values) & 0x7fffffff) % buckets` with Java's String.hashCode over UTF-16 units
-(format page 4.7). No Python object is made per key, save for composite keys.
+(format page 4.7). No Python object is made per key, save for those that
+Hudi's parser of composite keys reads in its own way.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 
@@ -56,6 +58,50 @@ def bucket_of_keys(
     return ((np.concatenate(hashed) & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
 
 
+def bucket_of_composite_keys(
+    keys: pa.Array[Any],
+    values: Sequence[pa.Array[Any]],
+    *,
+    buckets: int,
+    index_fields: Sequence[str],
+) -> Buckets:
+    """The bucket of each `field:value,...` key, hashed from its fields' texts without parsing it.
+
+    `values` are the texts of `index_fields`, in their order, null where a value is null.
+    """
+    if len(keys) == 0:
+        return np.empty(0, np.int32)
+    if len(values) == 1:
+        found = _MULTIPLIER + _text_hashes(keys)
+        odd = _positions(values[0], ",")
+    else:
+        found = np.ones(len(keys), np.uint32)
+        for texts in values:
+            found = _MULTIPLIER * found + _text_hashes(pc.fill_null(texts, pa.scalar("")))
+        # Hudi's parser ends a value at a ',' that has a ':' behind it.
+        odd = np.unique(np.concatenate([_positions(texts, ",", ":") for texts in values]))
+    if len(odd):
+        parsed: Any = keys.take(pa.array(odd, pa.int64())).to_pylist()
+        found[odd] = _composite_hashes(parsed, index_fields)
+    return ((found & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
+
+
+def _positions(texts: Any, *characters: str) -> npt.NDArray[np.int64]:
+    """Where a text holds all of the characters."""
+    held = np.ones(len(texts), np.bool_)
+    for one in characters:
+        found: Any = pc.fill_null(pc.match_substring(texts, one), False)
+        held &= found.to_numpy(zero_copy_only=False)
+    return np.flatnonzero(held)
+
+
+def _text_hashes(chunk: Any) -> _Hashes:
+    units, offsets = _bytes_and_offsets(chunk)
+    if units.size and units.max() >= 0x80:
+        units, offsets = _utf16(units, offsets)
+    return _string_hashes(units, offsets)
+
+
 def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None) -> _Hashes:
     if chunk.null_count:
         raise InvalidInput("record key is null", row=chunk.is_null().index(True).as_py())
@@ -65,12 +111,9 @@ def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None) -> _Hashes:
         chunk = chunk.cast(pa.string())
     if index_fields is not None and len(index_fields) > 1:
         return _composite_hashes(chunk.to_pylist(), index_fields)
-    units, offsets = _bytes_and_offsets(chunk)
-    _refuse_ambiguous(chunk, units, offsets)
-    if units.size and units.max() >= 0x80:
-        units, offsets = _utf16(units, offsets)
+    _refuse_ambiguous(chunk, *_bytes_and_offsets(chunk))
     # List.hashCode of one element starts at 1: 31 * 1 + hash.
-    return _MULTIPLIER + _string_hashes(units, offsets)
+    return _MULTIPLIER + _text_hashes(chunk)
 
 
 def _is_text(found: pa.DataType) -> bool:

@@ -28,8 +28,11 @@ _PART_BYTES_MAX = 255
 _BANNED = "\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff*'\"%\\\\"
 _DOTTED = r"\.|\.\.|\.hoodie"
 _PART = rf"(?!(?:{_DOTTED})(?:/|\Z))[^/{_BANNED}]+"
+# What Hive's encoding of partition values may produce; neither %00 nor %2E, and no lower case.
+_ESCAPED = "%(?:0[1-9A-F]|1[0-9A-F]|2[2357AF]|3[ADF]|5[B-E]|7[BF])"
+_PARTITION_PART = rf"(?!(?:{_DOTTED})(?:/|\Z))(?:[^/{_BANNED}]|{_ESCAPED})+"
 _NAME = re.compile(
-    rf"(?:(?P<partition>{_PART}(?:/{_PART})*)/)?"
+    rf"(?:(?P<partition>{_PARTITION_PART}(?:/{_PARTITION_PART})*)/)?"
     rf"(?P<file>(?!(?:{_DOTTED})\.marker\.)[^/{_BANNED}]+)\.marker\.(?P<io>CREATE|MERGE|APPEND)\Z"
 )
 _INSTANT = re.compile(r"[0-9]{17}\Z|[0-9]{14}\Z")

@@ -16,14 +16,17 @@ from workers.config import (
     MergeMode,
     TableConfig,
     TableType,
+    boolean,
     config_from_properties,
     table_options,
 )
 from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
 from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
+from workers.files.record_key import check_key_type
 from workers.merge.mergers import merger_named
 from workers.ports import Ports
+from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.timeline import transitions
@@ -105,10 +108,15 @@ def _exists(storage: Storage) -> bool:
 
 def _check_definition(definition: TableDefinition, values: Mapping[str, str]) -> None:
     check_table_name(definition.name)
-    if len(definition.record_key) != 1:
-        raise InvalidInput("exactly one record key field for now", given=definition.record_key)
+    if not definition.record_key:
+        raise InvalidInput("a table needs a record key", table=definition.name)
+    for given in (definition.record_key, definition.partition_by, definition.ordering):
+        if len(set(given)) < len(given):
+            raise InvalidInput("a column is named twice", given=given)
     if len(definition.ordering) > 1:
         raise InvalidInput("at most one ordering field for now", given=definition.ordering)
+    if boolean(values, "sluice.portable") and values["sluice.record.merger"]:
+        raise InvalidInput("a portable table has no merger of its own: no other reader has it")
     if values["sluice.record.merger"]:
         merger_named(values["sluice.record.merger"])
     if definition.schema is not None:
@@ -117,6 +125,10 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
         missing = [column for column in named if column not in names]
         if missing:
             raise InvalidInput("columns are not in the schema", missing=missing)
+        for field in definition.record_key:
+            check_key_type(field, definition.schema.arrow.field(field).type)
+        if boolean(values, "sluice.portable"):
+            check_portable(definition.schema)
     if values["hoodie.table.partial.update.mode"] == PARTIAL_IGNORE_DEFAULTS:
         if definition.table_type is not TableType.MERGE_ON_READ:
             raise InvalidInput("partial updates need a MERGE_ON_READ table")
@@ -132,10 +144,6 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         raise InvalidInput("unsupported merge mode", given=merge_mode)
     if merge_mode == MergeMode.EVENT_TIME_ORDERING and not definition.ordering:
         raise InvalidInput("event time ordering needs an ordering field")
-    partitioned = len(definition.partition_by)
-    key_generator = {0: "NON_PARTITION", 1: "SIMPLE"}.get(partitioned, "COMPLEX")
-    if partitioned > 1:
-        raise InvalidInput("at most one partition field for now", given=definition.partition_by)
     properties = {
         "hoodie.table.name": definition.name,
         "hoodie.table.type": definition.table_type.value,
@@ -147,7 +155,7 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.archivelog.folder": "history",
         "hoodie.table.recordkey.fields": ",".join(definition.record_key),
         "hoodie.table.partition.fields": ",".join(definition.partition_by),
-        "hoodie.table.keygenerator.type": key_generator,
+        "hoodie.table.keygenerator.type": _key_generator(definition),
         "hoodie.table.ordering.fields": ",".join(definition.ordering),
         "hoodie.record.merge.mode": str(merge_mode),
         "hoodie.table.base.file.format": "PARQUET",
@@ -166,6 +174,14 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
     if not definition.ordering:
         del properties["hoodie.table.ordering.fields"]
     return properties | {"hoodie.record.merge.mode": str(merge_mode), "hoodie.index.type": "BUCKET"}
+
+
+def _key_generator(definition: TableDefinition) -> str:
+    """The type that Hudi infers from the same fields."""
+    if not definition.partition_by:
+        return "NON_PARTITION"
+    is_simple = len(definition.record_key) == len(definition.partition_by) == 1
+    return "SIMPLE" if is_simple else "COMPLEX"
 
 
 def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
@@ -191,14 +207,27 @@ def _write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | 
         return "the table has an active metadata table, which Sluice does not maintain"
     if properties.get("hoodie.table.cdc.enabled") == "true":
         return "the table logs changes (CDC), which Sluice does not maintain"
-    if len(config.record_key) != 1 or len(config.partition_by) > 1 or len(config.ordering) > 1:
-        return "composite keys, partitions and orderings are read only for now"
+    if refusal := _key_refusal(config):
+        return refusal
+    if len(config.ordering) > 1:
+        return "tables with several ordering fields are read only"
     if properties.get("hoodie.datasource.write.drop.partition.columns") == "true":
         return "tables that drop their partition columns are read only"
-    if config.url_encode:
-        return "tables with url-encoded partition paths are read only for now"
     if properties.get("hoodie.table.timeline.timezone", "UTC") != "UTC":
         return "the timeline is kept in a local time zone; Sluice writes UTC only"
     if properties.get("hoodie.index.type", "BUCKET") != "BUCKET":
         return "only tables with the simple bucket index are written"
+    return None
+
+
+def _key_refusal(config: TableConfig) -> str | None:
+    if not config.record_key:
+        return "the table has no record key, so rows cannot be placed"
+    kind = config.key_generator.removesuffix("_AVRO")
+    if kind not in ("", "SIMPLE", "COMPLEX", "NON_PARTITION"):
+        return f"key generator {config.key_generator} is read only"
+    if kind == "SIMPLE" and (len(config.record_key) > 1 or len(config.partition_by) != 1):
+        return "the SIMPLE key generator has one key and one partition field; the table has others"
+    if kind == "NON_PARTITION" and config.partition_by:
+        return "the NON_PARTITION key generator contradicts the table's partition fields"
     return None

@@ -6,6 +6,8 @@ import pyarrow as pa
 
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
+from workers.files.record_key import check_key_type
+from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
 from workers.table.table import Table
@@ -35,12 +37,17 @@ def writer_schema(
         raise InvalidInput("the operation needs rows", operation=request.operation)
     pinned = (*located, *config.ordering)
     _require(batch, pinned)
-    return reconcile(
+    schema = reconcile(
         known,
         TableSchema.from_arrow(batch, table_name=config.name),
         evolution=options.allows_evolution,
         pinned=pinned,
     )
+    for field in config.record_key:
+        check_key_type(field, schema.arrow.field(field).type)
+    if config.is_portable:
+        check_portable(schema)
+    return schema
 
 
 def written_columns(

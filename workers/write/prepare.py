@@ -7,15 +7,20 @@ columns named.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.config import TableConfig
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
-from workers.index.bucket import bucket_of_keys
+from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
+from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys
 from workers.schema.reconcile import conform
 from workers.write.context import WriteContext
 
@@ -32,8 +37,7 @@ def prepare(context: WriteContext, batch: pa.Table | pa.RecordBatch) -> pa.Table
         table = table.select(list(context.columns))
     rows = conform(table, context.schema, columns=list(context.columns))
     _check_ordering(context, rows)
-    keys = _record_keys(context, rows)
-    buckets = bucket_of_keys(keys, buckets=context.config.buckets)
+    keys, buckets = _located(context, rows)
     paths = _partition_paths(context, rows)
     return (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
@@ -55,15 +59,24 @@ def prepared_schema(context: WriteContext) -> pa.Schema:
     )
 
 
-def _record_keys(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
-    [field] = context.config.record_key
-    column = _combined(rows.column(field))
-    if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
-        raise InvalidInput("a record key is text or a whole number", column=field, type=column.type)
-    _refuse_rows(pc.is_null(column), "record key is null", field)
-    keys = column.cast(pa.string())
-    _refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
-    return keys
+def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buckets]:
+    """Record keys and their buckets."""
+    config = context.config
+    fields = config.record_key
+    texts: list[Any] = [key_value_texts(one, _combined(rows.column(one))) for one in fields]
+    if not config.names_key_fields:
+        (keys,), (field,) = texts, fields
+        _refuse_rows(pc.is_null(keys), "record key is null", field)
+        _refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
+        return keys, bucket_of_keys(keys, buckets=config.buckets)
+    missing = [pc.fill_null(pc.equal(text, pa.scalar("")), True) for text in texts]
+    _refuse_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
+    for field, text in zip(fields, texts, strict=True):
+        is_special = pc.is_in(text, value_set=pa.array([NULL_VALUE, EMPTY_VALUE]))
+        _refuse_rows(is_special, "record key is spelled like a missing value", field)
+    keys = composite_keys(fields, texts)
+    found = bucket_of_composite_keys(keys, texts, buckets=config.buckets, index_fields=fields)
+    return keys, found
 
 
 def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
@@ -78,16 +91,23 @@ def _partition_paths(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
     config = context.config
     if not config.partition_by:
         return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
-    [field] = config.partition_by
-    encoded = _combined(rows.column(field)).dictionary_encode(null_encoding="encode")
-    paths = [_path(context, field, value) for value in encoded.dictionary.to_pylist()]
-    return pa.array(paths, pa.string()).take(encoded.indices)
+    columns: list[Any] = [
+        _combined(rows.column(field)).dictionary_encode(null_encoding="encode")
+        for field in config.partition_by
+    ]
+    codes = np.zeros(rows.num_rows, np.int64)
+    for column in columns:
+        codes = codes * len(column.dictionary) + column.indices.to_numpy()
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    values = [column.take(pa.array(first)).to_pylist() for column in columns]
+    paths = [_path(config, combination) for combination in zip(*values, strict=True)]
+    found: Any = pa.array(which)
+    return pa.array(paths, pa.string()).take(found)
 
 
-def _path(context: WriteContext, field: str, value: Any) -> str:
-    config = context.config
+def _path(config: TableConfig, values: Sequence[object]) -> str:
     return partition_path(
-        [field], [value], hive_style=config.hive_style, url_encode=config.url_encode
+        config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
     )
 
 

@@ -18,6 +18,7 @@ f.parquet.marker.CREATE
 2021/08/20/f.parquet.marker.MERGE
 origin=EWR/.00000001-0000-0000-0000-000000000000-0_20240101000000000.log.1_0-0-0.marker.CREATE
 by å/ø.parquet.marker.APPEND
+place=P%2F1 %25x%3Dy/day=2024-01-02 00%3A00/f.parquet.marker.CREATE
 event_date=2024-01-01/f_1-2-3_20240101000000000.parquet.marker.CREATE
 """.strip().splitlines()
 BAD = [
@@ -41,6 +42,11 @@ BAD = [
     "a.marker.CREATE/f.marker.CREATE",
     "f.marker.CREATE.marker.MERGE",
     "a%2e%2e/f.marker.CREATE",
+    "a%2E%2E/f.marker.CREATE",
+    "%00/f.marker.CREATE",
+    "%/f.marker.CREATE",
+    "a%2/f.marker.CREATE",
+    "a%2Fb.marker.CREATE",
     "a\\f.marker.CREATE",
     "a*/f.marker.CREATE",
     "a'b.marker.CREATE",

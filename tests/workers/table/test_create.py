@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.support.referee import assert_referee_agrees
-from tests.support.scenario_table import READINGS
+from tests.support.scenario_table import READINGS, schema_of
 from workers.config import config_from_properties, table_options, write_options
 from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
 from workers.files.properties import load_properties, store_properties, table_checksum
@@ -17,6 +18,13 @@ from workers.storage.local import LocalStorage
 from workers.timeline.metadata import SCHEMA_KEY, read_commit_metadata
 
 PARTIAL = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+
+RATIOS = schema_of(
+    ratio=pa.float64(), moment=pa.timestamp("us", "UTC"), place=pa.string(), ts=pa.int64()
+)
+ZONELESS = schema_of(
+    id=pa.string(), moment=pa.list_(pa.timestamp("us")), place=pa.string(), ts=pa.int64()
+)
 
 
 def create(location: Path, **changes: Any) -> LakehouseTable:
@@ -96,11 +104,14 @@ def test_second_table_at_one_place_is_refused_and_changes_nothing(tmp_path: Path
     ("changes", "named"),
     [
         ({"record_key": []}, "record key"),
-        ({"record_key": ["id", "place"]}, "record key"),
+        ({"record_key": ["value", "value"]}, "twice"),
+        ({"record_key": ["ratio"], "schema": RATIOS}, "record key is text"),
+        ({"record_key": ["moment"], "schema": RATIOS}, "record key is text"),
+        ({"schema": ZONELESS, "options": {"sluice.portable": "true"}}, "moment"),
+        ({"options": {"sluice.portable": "perhaps"}}, "portable"),
         ({"record_key": "id"}, "record_key"),
         ({"record_key": ["nope"]}, "nope"),
         ({"partition_by": ["nope"]}, "nope"),
-        ({"partition_by": ["place", "note"]}, "partition"),
         ({"ordering": ["nope"]}, "nope"),
         ({"ordering": ["ts", "value"]}, "ordering"),
         ({"name": "a b"}, "table name"),
@@ -140,7 +151,11 @@ def test_nothing_is_no_table(tmp_path: Path) -> None:
         ({"hoodie.table.metadata.partitions": "files"}, "metadata table"),
         ({"hoodie.table.cdc.enabled": "true"}, "CDC"),
         ({"hoodie.table.version": "8"}, "version 8"),
-        ({"hoodie.table.recordkey.fields": "id,place"}, "composite"),
+        ({"hoodie.table.recordkey.fields": "id,place"}, "SIMPLE"),
+        ({"hoodie.table.recordkey.fields": ""}, "no record key"),
+        ({"hoodie.table.keygenerator.type": "TIMESTAMP"}, "TIMESTAMP"),
+        ({"hoodie.table.keygenerator.type": "CUSTOM"}, "CUSTOM"),
+        ({"hoodie.table.keygenerator.type": "NON_PARTITION"}, "contradicts"),
         ({"hoodie.datasource.write.drop.partition.columns": "true"}, "drop their partition"),
         ({"hoodie.table.timeline.timezone": "LOCAL"}, "time zone"),
         ({"hoodie.bucket.index.num.buckets": ""}, "num.buckets"),

@@ -1,0 +1,225 @@
+"""Keys of several columns and of every type; partitions of several columns and all spellings."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.fixtures import MarkerServerAddress
+from tests.support.invariants import assert_table_is_sound
+from tests.support.referee import assert_referee_agrees
+from tests.support.scenario_table import schema_of
+from workers.concurrency.outcome import Committed
+from workers.errors import InvalidInput
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.lakehouse import LakehouseTable, create_table
+from workers.read.snapshot import read_snapshot
+
+SCHEMA = schema_of(
+    station=pa.string(),
+    day=pa.date32(),
+    level=pa.decimal128(12, 8),
+    wet=pa.bool_(),
+    number=pa.int32(),
+    ts=pa.int64(),
+    value=pa.int64(),
+)
+TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
+DIRECT = {"hoodie.write.markers.type": "direct"}
+Row = dict[str, Any]
+
+
+def row(**given: Any) -> Row:
+    found: Row = {
+        "station": "a",
+        "day": date(2024, 1, 2),
+        "level": Decimal("1.5"),
+        "wet": True,
+        "number": 7,
+        "ts": 1,
+        "value": 1,
+    }
+    return found | given
+
+
+def batch(*rows: Row) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+def made(where: Path, table_type: str, record_key: list[str], **definition: Any) -> LakehouseTable:
+    return create_table(
+        where / "table",
+        name="keys",
+        schema=SCHEMA,
+        record_key=record_key,
+        ordering=["ts"],
+        table_type=table_type,
+        **definition,
+    )
+
+
+def write(table: LakehouseTable, *rows: Row, operation: str = "upsert", **options: str) -> None:
+    outcome = table.write(batch(*rows), operation=operation, options=DIRECT | options)
+    assert isinstance(outcome, Committed), outcome
+
+
+def meta(table: LakehouseTable, column: str) -> list[str]:
+    rows = read_snapshot(table.table, with_meta_columns=True)
+    return sorted(str(one) for one in rows.column(column).to_pylist())
+
+
+def judged(table: LakehouseTable) -> None:
+    assert_table_is_sound(table.location)
+    assert_referee_agrees(table.location)
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+def test_composite_keys_are_spelled_as_hudi_spells_them(tmp_path: Path, table_type: str) -> None:
+    """As Apache Hudi 1.2 wrote them for the same values."""
+    key = ["station", "day", "level", "wet", "number"]
+    table = made(tmp_path, table_type, key)
+
+    write(
+        table,
+        row(station=None, level=Decimal(-3), number=0),
+        row(station="", day=date(999, 1, 2), level=Decimal("123.5"), wet=False, number=-7),
+        row(station="a,x", level=Decimal("0.00000012")),
+    )
+
+    assert meta(table, RECORD_KEY) == [
+        "station:__empty__,day:0999-01-02,level:123.50000000,wet:false,number:-7",
+        "station:__null__,day:2024-01-02,level:-3.00000000,wet:true,number:0",
+        "station:a,x,day:2024-01-02,level:1.2E-7,wet:true,number:7",
+    ]
+    judged(table)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("day", date(2024, 1, 2), "2024-01-02"),
+        ("level", Decimal("123.5"), "123.50000000"),
+        ("wet", False, "false"),
+        ("number", -7, "-7"),
+    ],
+)
+def test_single_keys_of_other_types(tmp_path: Path, field: str, value: Any, text: str) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", [field])
+
+    write(table, row(**{field: value}), row(**{field: value, "value": 2}))
+
+    assert meta(table, RECORD_KEY) == [text]
+    judged(table)
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+def test_composite_keys_are_updated_and_deleted(tmp_path: Path, table_type: str) -> None:
+    table = made(tmp_path, table_type, ["station", "number"], partition_by=["station"])
+    rows = [row(station=f"s{n % 3}", number=n) for n in range(40)]
+    write(table, *rows)
+
+    write(table, *(one | {"ts": 2, "value": 9} for one in rows[:20]))
+    write(table, *rows[30:], operation="delete")
+
+    found: pa.Table = table.read()
+    assert sorted(found.column("number").to_pylist()) == list(range(30))
+    assert sum(found.column("value").to_pylist()) == 20 * 9 + 10
+    judged(table)
+
+
+def test_one_key_and_several_partitions_name_the_key_field(tmp_path: Path) -> None:
+    """Hudi's COMPLEX key generator does so for a single field too."""
+    table = made(tmp_path, "COPY_ON_WRITE", ["number"], partition_by=["station", "day"])
+
+    write(table, row(number=7), row(number=-7, station=None, day=None))
+
+    assert meta(table, RECORD_KEY) == ["number:-7", "number:7"]
+    default = "__HIVE_DEFAULT_PARTITION__"
+    assert meta(table, PARTITION_PATH) == [f"{default}/{default}", "a/2024-01-02"]
+    judged(table)
+
+
+@pytest.mark.parametrize("hive", ["true", "false"])
+@pytest.mark.parametrize("markers", ["direct", "timeline_server_based"])
+@pytest.mark.parametrize("table_type", TYPES)
+def test_encoded_partitions_make_the_round_trip(
+    tables_root: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    marker_server: MarkerServerAddress,
+    monkeypatch: pytest.MonkeyPatch,
+    table_type: str,
+    markers: str,
+    hive: str,
+) -> None:
+    monkeypatch.setenv("SLUICE_MARKER_SECRET", marker_server.secret)
+    where = tables_root / f"encoded-{table_type}-{markers}-{hive}"
+    options = {
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        "hoodie.datasource.write.hive_style_partitioning": hive,
+    }
+    table = made(where, table_type, ["number"], partition_by=["station"], options=options)
+    mine = {"hoodie.write.markers.type": markers, "sluice.marker.url": marker_server.url}
+    stations = ["P/1 %x=y", "it's *", 'a"b\\c', "{[^]}#?:", "plain", "a\tb"]
+    rows = [row(station=one, number=n) for n, one in enumerate(stations)]
+
+    write(table, *rows, **mine)
+    write(table, *(one | {"ts": 2, "value": 5} for one in rows), **mine)
+    write(table, rows[0], operation="delete", **mine)
+
+    found: pa.Table = table.read()
+    assert sorted(found.column("station").to_pylist()) == sorted(stations[1:])
+    assert set(found.column("value").to_pylist()) == {5}
+    first = "station=it%27s %2A" if hive == "true" else "it%27s %2A"
+    assert first in meta(table, PARTITION_PATH)
+    judged(table)
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([row(), row(station=None, number=None)], r"null.*rows=1 first_rows=\[1\]"),
+        ([row(), row(), row(station="", number=None)], r"null.*rows=1 first_rows=\[2\]"),
+        ([row(station="__null__")], "spelled like a missing value"),
+        ([row(station="__empty__")], "spelled like a missing value"),
+    ],
+)
+def test_composite_key_without_any_value_is_refused(
+    tmp_path: Path, rows: list[Row], named: str
+) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", ["station", "number"])
+
+    with pytest.raises(InvalidInput, match=named):
+        write(table, *rows)
+
+    assert len([one for one in table.timeline() if one.action.writes_data]) == 1
+
+
+def test_encoded_partition_value_does_not_hide_a_directory(tmp_path: Path) -> None:
+    options = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+    table = made(tmp_path, "COPY_ON_WRITE", ["number"], partition_by=["station"], options=options)
+
+    with pytest.raises(InvalidInput, match="starts with a dot"):
+        write(table, row(station="../up"))
+
+
+def test_timestamp_is_no_partition(tmp_path: Path) -> None:
+    schema = schema_of(id=pa.int64(), at=pa.timestamp("us", "UTC"))
+    table = create_table(
+        tmp_path / "t", name="t", schema=schema, record_key=["id"], partition_by=["at"]
+    )
+
+    with pytest.raises(InvalidInput, match="partition value must be"):
+        table.write(pa.table({"id": [1], "at": [0]}).cast(schema), options=DIRECT)
+
+
+def test_portable_table_refuses_a_timestamp_without_zone(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", ["number"], options={"sluice.portable": "true"})
+    zoneless = pa.array([0], pa.timestamp("us"))
+
+    with pytest.raises(InvalidInput, match="seen_at"):
+        table.write(batch(row()).append_column("seen_at", zoneless), options=DIRECT)

@@ -1,0 +1,56 @@
+"""The text of record keys, a column at a time, spelled as Hudi spells it (format page 4.3).
+
+One plain key field is its value's text. Several fields, or one under the COMPLEX key generator,
+are `field:value,field:value`, with `__null__` and `__empty__` for what has no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import InvalidInput
+
+NULL_VALUE = "__null__"
+EMPTY_VALUE = "__empty__"
+_SEPARATOR = ","
+
+
+def check_key_type(field: str, found: pa.DataType) -> None:
+    """Raises InvalidInput for a type whose text differs between engines or their write paths."""
+    types = pa.types
+    is_text = types.is_string(found) or types.is_large_string(found)
+    is_exact = types.is_integer(found) or types.is_decimal(found) or types.is_boolean(found)
+    if not (is_text or is_exact or types.is_date32(found)):
+        raise InvalidInput(
+            "a record key is text, a whole number, a date, a decimal or a boolean",
+            column=field,
+            type=found,
+        )
+
+
+def key_value_texts(field: str, column: pa.Array[Any]) -> pa.Array[Any]:
+    """The column's values as text, null where they are null. Raises InvalidInput."""
+    check_key_type(field, column.type)
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def composite_keys(fields: Sequence[str], texts: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
+    """The keys of these fields' values, which `key_value_texts` gave."""
+    parts = [_part(field, text) for field, text in zip(fields, texts, strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    pieces: list[Any] = [*parts, _SEPARATOR]
+    joined: pa.Array[Any] = pc.binary_join_element_wise(*pieces)
+    return joined
+
+
+def _part(field: str, texts: pa.Array[Any]) -> pa.Array[Any]:
+    values: Any = texts
+    named: Any = pc.if_else(pc.equal(values, pa.scalar("")), EMPTY_VALUE, values)
+    pieces: list[Any] = [f"{field}:", pc.fill_null(named, NULL_VALUE), ""]
+    part: pa.Array[Any] = pc.binary_join_element_wise(*pieces)
+    return part
