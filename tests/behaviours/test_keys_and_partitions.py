@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tests.support.fixtures import MarkerServerAddress
@@ -126,9 +127,9 @@ def test_composite_keys_are_updated_and_deleted(tmp_path: Path, table_type: str)
     write(table, *(one | {"ts": 2, "value": 9} for one in rows[:20]))
     write(table, *rows[30:], operation="delete")
 
-    found: pa.Table = table.read()
+    found = table.read()
     assert sorted(found.column("number").to_pylist()) == list(range(30))
-    assert sum(found.column("value").to_pylist()) == 20 * 9 + 10
+    assert pc.sum(found.column("value")).as_py() == 20 * 9 + 10
     judged(table)
 
 
@@ -171,7 +172,7 @@ def test_encoded_partitions_make_the_round_trip(
     write(table, *(one | {"ts": 2, "value": 5} for one in rows), **mine)
     write(table, rows[0], operation="delete", **mine)
 
-    found: pa.Table = table.read()
+    found = table.read()
     assert sorted(found.column("station").to_pylist()) == sorted(stations[1:])
     assert set(found.column("value").to_pylist()) == {5}
     first = "station=it%27s %2A" if hive == "true" else "it%27s %2A"

@@ -69,6 +69,8 @@ def test_deleted_key_may_come_back_even_with_a_smaller_ordering_value(lake: Lake
     lake.write(reading("a", 2, 2))
 
     assert lake.values() == {"a": 2, "b": 1}
+    if lake.setup.table_type == "MERGE_ON_READ":
+        lake.table.excuse_referee("hudi-rs merges the logs first and loses the delete in them")
 
 
 def test_deleting_what_is_not_there_writes_nothing(lake: Lake) -> None:
