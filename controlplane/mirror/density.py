@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from django.db.models import Count, Q
+from django.db.models import Case, CharField, Count, F, Q, Value, When
 from django.db.models.functions import Substr
 
 from controlplane.mirror.models import InstantRecord
@@ -18,7 +18,13 @@ from workers.clock import InstantTime, parse_instant
 
 LaneColumn = Literal["action", "writer", "stream"]
 
-_COLUMNS: dict[str, str] = {"action": "action", "writer": "writer_name", "stream": "stream"}
+_REWRITES = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}
+_ACTION_LANE = Case(
+    *(When(operation_type=kind, then=Value(lane)) for kind, lane in _REWRITES.items()),
+    default=F("action"),
+    output_field=CharField(),
+)
+_COLUMNS = {"action": _ACTION_LANE, "writer": F("writer_name"), "stream": F("stream")}
 _LANES_MAX = 40
 # An instant is text, so its first digits are a minute, an hour or a day: the database groups by
 # them without arithmetic.
@@ -36,6 +42,13 @@ class DensityCell:
     start_ms: int
     count: int
     pending: int
+
+
+def lane_name(action: str, operation_type: str) -> str:
+    """A compaction completes as a commit, a clustering as a replacecommit; people look for what was
+    done.
+    """
+    return _REWRITES.get(operation_type, action)
 
 
 def timeline_density(
@@ -61,10 +74,9 @@ def timeline_density(
     digits, rest = next(
         ((digits, rest) for width, digits, rest in _PREFIXES if width <= bin_ms), (14, "")
     )
-    column = _COLUMNS[by]
     counted = (
-        window.annotate(prefix=Substr("requested_at", 1, digits))
-        .values_list(column, "prefix")
+        window.annotate(lane=_COLUMNS[by], prefix=Substr("requested_at", 1, digits))
+        .values_list("lane", "prefix")
         .annotate(found=Count("pk"), pending=Count("pk", filter=~Q(state="completed")))
         .order_by()
     )

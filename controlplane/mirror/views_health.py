@@ -1,0 +1,336 @@
+"""What a table's mirror says about its health: named checks, each with its reason and what to do.
+
+Five queries, whatever the table holds. A check states what was found; addresses and buttons belong
+to the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from django.db.models import Count, Max, Min, Q
+
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord
+from controlplane.tables.models import Table
+from workers.clock import InstantTime, parse_instant
+from workers.timeline.instant import State
+
+Verdict = Literal["good", "warn", "bad", "quiet"]
+
+PENDING_SERVICE_OLD_S = 3600
+SAVEPOINT_OLD_S = 7 * 24 * 3600
+MIRROR_BEHIND_S = 60
+DELTA_COMMITS_MAX = 5
+"""Hudi's default of `hoodie.compact.inline.max.delta.commits`."""
+COMMITS_UNCLEANED_MAX = 30
+ACTIVE_COMMITS_MAX = 30
+"""Hudi's default of `hoodie.keep.max.commits`: archiving begins above it."""
+_WRITES = ("commit", "deltacommit", "replacecommit")
+_SERVICES = ("compaction", "logcompaction", "clustering", "clean", "rollback", "restore")
+_PENDING_READ_MAX = 500
+_REWRITES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    name: str
+    title: str
+    verdict: Verdict
+    found: str
+    """What is the case, in one sentence without a full stop."""
+    advice: str = ""
+    """What to do about it; empty when nothing has to be done."""
+    instant: InstantTime = ""
+    """The instant it is about, if there is one."""
+    remedy: str = ""
+    """The service that helps, or `rollback`; empty when none does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    requested_at: InstantTime
+    action: str
+    writer: str
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """All that the checks look at."""
+
+    table: Table
+    now: datetime
+    pending: list[_Pending]
+    beating: frozenset[InstantTime]
+    newest: dict[str, InstantTime]
+    """Newest completion per action; rewriting operations by their own names too."""
+    oldest_savepoint: InstantTime | None
+    active_commits: int
+    delta_commits: int
+    """Completed since the last compaction."""
+    commits_uncleaned: int
+    unreadable: int
+
+
+def health_checks(table: Table, now: datetime) -> list[Check]:
+    """Every check that applies to this kind of table, what needs a person first."""
+    known = _look(table, now)
+    checks = [
+        _mirror(known),
+        _failed_writes(known),
+        _stuck_services(known),
+        *([_compaction(known)] if table.table_type == "MERGE_ON_READ" else []),
+        _cleaning(known),
+        _archiving(known),
+        _savepoints(known),
+        _readable(known),
+    ]
+    order = ("bad", "warn", "quiet", "good")
+    return sorted(checks, key=lambda check: order.index(check.verdict))
+
+
+def _look(table: Table, now: datetime) -> _Known:
+    instants = InstantRecord.objects.filter(table=table)
+    newest: dict[str, InstantTime] = {}
+    oldest_savepoint = None
+    for action, operation, last, first in (
+        instants.filter(state=State.COMPLETED.value)
+        .order_by()
+        .values_list("action", "operation_type")
+        .annotate(last=Max("completed_at"), first=Min("requested_at"))
+    ):
+        for name in {action, operation if operation in _REWRITES else action}:
+            newest[name] = max(newest.get(name, ""), last or "")
+        if action == "savepoint":
+            oldest_savepoint = min(first, oldest_savepoint or first)
+    done = Q(state=State.COMPLETED.value, action__in=_WRITES)
+    counts = instants.aggregate(
+        active=Count("pk", filter=done),
+        deltas=Count(
+            "pk", filter=done & Q(action="deltacommit", completed_at__gt=newest.get("COMPACT", ""))
+        ),
+        uncleaned=Count("pk", filter=done & Q(completed_at__gt=newest.get("clean", ""))),
+        unreadable=Count("pk", filter=Q(metadata__has_key="error")),
+    )
+    return _Known(
+        table=table,
+        now=now,
+        pending=_pending(instants.exclude(state=State.COMPLETED.value), now),
+        beating=_beating(table, now),
+        newest=newest,
+        oldest_savepoint=oldest_savepoint,
+        active_commits=counts["active"],
+        delta_commits=counts["deltas"],
+        commits_uncleaned=counts["uncleaned"],
+        unreadable=counts["unreadable"],
+    )
+
+
+def _pending(found: object, now: datetime) -> list[_Pending]:
+    rows = found.order_by("requested_at").values_list(  # type: ignore[attr-defined]
+        "requested_at", "action", "writer_name"
+    )
+    return [
+        _Pending(requested_at=at, action=action, writer=writer, age_s=_age_s(at, now))
+        for at, action, writer in rows[:_PENDING_READ_MAX]
+    ]
+
+
+def _beating(table: Table, now: datetime) -> frozenset[InstantTime]:
+    beats = HeartbeatRecord.objects.filter(table=table, is_gone=False)
+    return frozenset(
+        beat.instant
+        for beat in beats
+        if beat.liveness(age_s=(now - beat.beat_at).total_seconds()) in ("alive", "suspect")
+    )
+
+
+def _mirror(known: _Known) -> Check:
+    table = known.table
+    behind_s = (known.now - table.synced_at).total_seconds() if table.synced_at else None
+    if table.sync_error:
+        return Check(
+            name="mirror",
+            title="Mirror reads storage",
+            verdict="bad",
+            found=f"the last sync failed: {table.sync_error}",
+            advice="Look at the table's location and its permissions; the sync tries again.",
+        )
+    if behind_s is None:
+        return Check(
+            name="mirror",
+            title="Mirror reads storage",
+            verdict="quiet",
+            found="this table was never synced",
+            advice="It is read within seconds while the workers run.",
+        )
+    is_behind = behind_s > MIRROR_BEHIND_S
+    return Check(
+        name="mirror",
+        title="Mirror reads storage",
+        verdict="warn" if is_behind else "good",
+        found=f"last read {_words(behind_s)} ago",
+        advice="Nothing here is newer than that; see whether the workers run." if is_behind else "",
+    )
+
+
+def _failed_writes(known: _Known) -> Check:
+    dead = [
+        one
+        for one in known.pending
+        if one.action not in _SERVICES and one.requested_at not in known.beating
+    ]
+    if not dead:
+        return Check(
+            name="failed-writes",
+            title="No failed write is left",
+            verdict="good",
+            found="every pending write has a heartbeat" if known.pending else "nothing is pending",
+        )
+    oldest = dead[0]
+    return Check(
+        name="failed-writes",
+        title="No failed write is left",
+        verdict="bad" if oldest.age_s > PENDING_SERVICE_OLD_S else "warn",
+        found=f"{_many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
+        f"{_words(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
+        advice="The next writer rolls it back; do it now if none comes.",
+        instant=oldest.requested_at,
+        remedy="rollback",
+    )
+
+
+def _stuck_services(known: _Known) -> Check:
+    title = "Planned services run"
+    planned = [one for one in known.pending if one.action in _SERVICES]
+    old = [one for one in planned if one.age_s > PENDING_SERVICE_OLD_S]
+    if not old:
+        found = f"{_many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
+        return Check(name="planned", title=title, verdict="good", found=found)
+    first = old[0]
+    return Check(
+        name="planned",
+        title=title,
+        verdict="bad",
+        found=f"a {first.action} waits since {_words(first.age_s)}; it holds back cleaning and "
+        "archiving",
+        advice="Carry it out: it goes on where it stopped.",
+        instant=first.requested_at,
+        remedy=first.action,
+    )
+
+
+def _compaction(known: _Known) -> Check:
+    last = known.newest.get("COMPACT")
+    since = f"since the last compaction, {_ago(last, known.now)}" if last else "and none compacted"
+    found = f"{_many(known.delta_commits, 'delta commit')} {since}"
+    if known.delta_commits <= DELTA_COMMITS_MAX:
+        return Check(name="compaction", title="Compaction keeps up", verdict="good", found=found)
+    return Check(
+        name="compaction",
+        title="Compaction keeps up",
+        verdict="bad" if known.delta_commits > 4 * DELTA_COMMITS_MAX else "warn",
+        found=found,
+        advice=f"More than {DELTA_COMMITS_MAX} slow every read down: compact.",
+        remedy="compaction",
+    )
+
+
+def _cleaning(known: _Known) -> Check:
+    last = known.newest.get("clean")
+    since = f"since the last clean, {_ago(last, known.now)}" if last else "and none cleaned"
+    found = f"{_many(known.commits_uncleaned, 'commit')} {since}"
+    is_late = known.commits_uncleaned > COMMITS_UNCLEANED_MAX
+    return Check(
+        name="cleaning",
+        title="Cleaner makes progress",
+        verdict="warn" if is_late else "good",
+        found=found,
+        advice="Old file versions pile up: clean." if is_late else "",
+        remedy="clean" if is_late else "",
+    )
+
+
+def _archiving(known: _Known) -> Check:
+    found = f"{_many(known.active_commits, 'commit')} on the active timeline"
+    if known.active_commits <= ACTIVE_COMMITS_MAX:
+        return Check(name="archiving", title="Timeline stays short", verdict="good", found=found)
+    blocker = _what_blocks_archiving(known)
+    return Check(
+        name="archiving",
+        title="Timeline stays short",
+        verdict="bad" if blocker and known.active_commits > 4 * ACTIVE_COMMITS_MAX else "warn",
+        found=found + (f"; {blocker[0]} blocks archiving" if blocker else ""),
+        advice="Settle what blocks it, then archive." if blocker else "Archive the oldest ones.",
+        instant=blocker[1] if blocker else "",
+        remedy="archive",
+    )
+
+
+def _what_blocks_archiving(known: _Known) -> tuple[str, InstantTime] | None:
+    """The oldest thing that the archiver must not pass: a pending instant or a savepoint."""
+    candidates = [(one.requested_at, f"a pending {one.action}") for one in known.pending[:1]]
+    if known.oldest_savepoint:
+        candidates.append((known.oldest_savepoint, "a savepoint"))
+    if not candidates:
+        return None
+    at, words = min(candidates)
+    return f"{words} of {_ago(at, known.now)}", at
+
+
+def _savepoints(known: _Known) -> Check:
+    title = "No savepoint is forgotten"
+    oldest = known.oldest_savepoint
+    if oldest is None:
+        return Check(name="savepoints", title=title, verdict="good", found="there is none")
+    age_s = _age_s(oldest, known.now)
+    is_old = age_s > SAVEPOINT_OLD_S
+    return Check(
+        name="savepoints",
+        title=title,
+        verdict="warn" if is_old else "good",
+        found=f"the oldest keeps a state of {_words(age_s)} ago",
+        advice="Its files are never cleaned and its commit never archived: is it still needed?"
+        if is_old
+        else "",
+        instant=oldest,
+        remedy="delete_savepoint" if is_old else "",
+    )
+
+
+def _readable(known: _Known) -> Check:
+    return Check(
+        name="readable",
+        title="Every instant can be read",
+        verdict="bad" if known.unreadable else "good",
+        found=f"{_many(known.unreadable, 'instant')} cannot be decoded"
+        if known.unreadable
+        else "all metadata was decoded",
+        advice="See their details for what is wrong with the file." if known.unreadable else "",
+    )
+
+
+def _age_s(instant: InstantTime, now: datetime) -> float:
+    return now.timestamp() - parse_instant(instant) / 1000
+
+
+def _ago(instant: InstantTime, now: datetime) -> str:
+    return f"{_words(_age_s(instant, now))} ago"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _words(seconds: float) -> str:
+    """One unit is enough to judge by: `4 s`, `12 min`, `3 h`, `9 d`."""
+    span = timedelta(seconds=max(0.0, seconds))
+    if span < timedelta(minutes=1):
+        return f"{int(span.total_seconds())} s"
+    if span < timedelta(hours=1):
+        return f"{int(span.total_seconds() // 60)} min"
+    if span < timedelta(days=1):
+        return f"{int(span.total_seconds() // 3600)} h"
+    return f"{span.days} d"
