@@ -17,6 +17,7 @@ from html import escape
 from itertools import groupby
 from typing import Any, Protocol
 
+from controlplane.mirror.density import lane_name
 from controlplane.mirror.selectors import ACTIONS
 
 MARKS_MAX = 3_000
@@ -76,6 +77,8 @@ class Mark(Protocol):
     @property
     def action(self) -> str: ...
     @property
+    def operation_type(self) -> str: ...
+    @property
     def state(self) -> str: ...
     @property
     def writer(self) -> str | None: ...
@@ -101,7 +104,8 @@ NO_LANE = {LaneBy.WRITER: "writer not named", LaneBy.STREAM: "no stream", LaneBy
 
 
 def lane_of(mark: Mark, by: LaneBy) -> str:
-    value = {LaneBy.ACTION: mark.action, LaneBy.WRITER: mark.writer, LaneBy.STREAM: mark.stream}[by]
+    action = lane_name(mark.action, mark.operation_type)
+    value = {LaneBy.ACTION: action, LaneBy.WRITER: mark.writer, LaneBy.STREAM: mark.stream}[by]
     return str(value or NO_LANE[by])
 
 
@@ -337,6 +341,12 @@ def _utc(milliseconds: int) -> str:
     # Text, not a number: Plotly shows numbers in the reader's own time zone.
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
     return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}"
+
+
+def moment_text(instant: str) -> str:
+    """An instant as Plotly reads a date."""
+    at = instant.ljust(17, "0")
+    return f"{at[:4]}-{at[4:6]}-{at[6:8]} {at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}"
 
 
 def _separator(at: float) -> Figure:

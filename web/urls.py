@@ -6,7 +6,19 @@ from django.contrib.auth import views as auth_views
 from django.urls import path, re_path
 
 from web import events
-from web.pages import demo, live, operation, rollback, tables, timeline
+from web.pages import (
+    demo,
+    files,
+    live,
+    operation,
+    overview,
+    rollback,
+    savepoints,
+    schema,
+    services,
+    tables,
+    timeline,
+)
 
 _INSTANT = r"(?P<{name}>[0-9]{{14}}(?:[0-9]{{3}})?)"
 
@@ -18,6 +30,8 @@ urlpatterns = [
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("events/", events.all_events, name="events-all"),
     path("events/<slug:slug>", events.table_events, name="events"),
+    path("t/<slug:slug>/", overview.overview, name="overview"),
+    path("t/<slug:slug>/health", overview.health, name="health"),
     path("t/<slug:slug>/live", live.live, name="live"),
     path("t/<slug:slug>/live/<slug:part>", live.live_part, name="live-part"),
     path("t/<slug:slug>/demo/<slug:button>", demo.demo, name="demo"),
@@ -29,6 +43,15 @@ urlpatterns = [
         timeline.instant,
         name="timeline-instant",
     ),
+    path("t/<slug:slug>/files", files.files, name="files"),
+    path("t/<slug:slug>/files/rows", files.files_rows, name="files-rows"),
+    path("t/<slug:slug>/files/group", files.file_group, name="file-group"),
+    path("t/<slug:slug>/schema", schema.schema, name="schema"),
+    path("t/<slug:slug>/services", services.services, name="services"),
+    path("t/<slug:slug>/services/parts/<slug:part>", services.services_part, name="services-part"),
+    path("t/<slug:slug>/services/run/<slug:service>", services.service, name="service"),
+    path("t/<slug:slug>/savepoints", savepoints.savepoints, name="savepoints"),
+    path("t/<slug:slug>/savepoints/rows", savepoints.savepoints_rows, name="savepoints-rows"),
     path("t/<slug:slug>/rollback", rollback.rollback, name="rollback"),
     path("t/<slug:slug>/rollback/choices", rollback.choices, name="rollback-choices"),
     re_path(

@@ -38,6 +38,7 @@ class TimelineQuery:
     action: str
     state: str
     selected: str
+    tab: str
     cursor: str
 
     @property
@@ -63,6 +64,7 @@ def parse_query(asked: Mapping[str, str]) -> TimelineQuery:
         action=_matching(_WORD, asked.get("action", "")),
         state=_matching(_WORD, asked.get("state", "")),
         selected=_matching(_INSTANT, asked.get("sel", "")),
+        tab=_matching(_WORD, asked.get("tab", "")),
         cursor=asked.get("before", "")[:64],
     )
 

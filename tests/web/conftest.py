@@ -14,6 +14,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.mirror.models import (
+    FileGroupRecord,
     HeartbeatRecord,
     InstantRecord,
     MarkerCount,
@@ -132,6 +133,29 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
     SchemaRecord.objects.create(
         table=table, instant=done, completed_at=done, writer_name=text[:200], avro=avro,
         fingerprint="f", columns=1,
+    )  # fmt: skip
+    SchemaRecord.objects.create(
+        table=table, instant=lost, completed_at=lost, writer_name=text[:200],
+        avro={**avro, "fields": [*avro["fields"], {"name": text + "2", "type": "long"}]},
+        fingerprint="g", columns=2,
+    )  # fmt: skip
+    InstantRecord.objects.create(
+        table=table, requested_at=done, action="savepoint", state="completed", completed_at=lost,
+        metadata={"by": text, "comment": text},
+    )  # fmt: skip
+    InstantRecord.objects.create(
+        table=table, requested_at=instant(now, seconds=25), action="compaction",
+        state="requested", writer_name=text[:200],
+        metadata={"plan": {"file_groups": 1, "files": 2, "bytes": 3, "strategy": text}},
+    )  # fmt: skip
+    FileGroupRecord.objects.create(
+        table=table, partition=text, file_id=text[:140], base_instant=done, base_file=text[:300],
+        base_bytes=2048, log_files=2, log_bytes=512, bytes=2560, slices=1, old_files=1,
+        first_instant=done, last_instant=open_, is_replaced=False,
+        history=[{
+            "base_instant": done, "base_file": text, "base_bytes": 2048, "log_files": 2,
+            "log_bytes": 512, "instants": [done], "instant_count": 1,
+        }],
     )  # fmt: skip
     for kind, schemas in (("write", None), ("schema", {"at_start": None, "writer": avro})):
         Conflict.objects.create(

@@ -21,6 +21,7 @@ class Bar:
     requested_ms: int
     completed_ms: int | None
     action: str = "deltacommit"
+    operation_type: str = "UPSERT"
     writer: str | None = "ingest"
     stream: str | None = None
     rows: int | None = 5

@@ -5,12 +5,13 @@ handler.
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.operations.models import Operation
 from tests.web.conftest import fill
 
@@ -29,7 +30,7 @@ _OURS = """
     html head meta title link script body a div nav span svg use kbd strong br form input button
     header ol li label main h1 h2 h3 p section table thead tbody tr th td dl dt dd small time
     code details summary ul article figure figcaption polyline rect img dialog select option
-    aside progress textarea
+    aside progress textarea pre
 """
 ALLOWED = frozenset(_OURS.split())
 
@@ -60,6 +61,7 @@ def test_no_field_of_a_table_becomes_markup(payload: str, admin: User, as_admin:
     fill("ads", admin, text=payload.replace("\u0000", ""))
     instant = InstantRecord.objects.filter(state="completed").earliest("pk").requested_at
     operation = Operation.objects.get()
+    group = FileGroupRecord.objects.get()
 
     for path in (
         "/",
@@ -69,6 +71,14 @@ def test_no_field_of_a_table_becomes_markup(payload: str, admin: User, as_admin:
         "/t/ads/timeline?by=stream",
         f"/t/ads/timeline/instant/{instant}",
         "/t/ads/rollback",
+        "/t/ads/",
+        "/t/ads/?tab=links&sel=" + instant,
+        "/t/ads/files?q=" + payload,
+        "/t/ads/files?" + urlencode({"partition": payload}),
+        "/t/ads/files/group?" + urlencode({"partition": group.partition, "id": group.file_id}),
+        "/t/ads/schema",
+        "/t/ads/services",
+        "/t/ads/savepoints",
         f"/t/ads/rollback/{instant}",
         f"/t/ads/operations/{operation.pk}",
         "/t/" + payload.replace("/", "") + "/live",

@@ -14,20 +14,22 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.decoded import decoded_instant
 from controlplane.mirror.density import timeline_density
 from controlplane.mirror.selectors import (
     STATES,
     InstantRow,
     TimelineWindow,
     instant_detail,
-    schema_history,
     timeline_window,
 )
+from controlplane.mirror.views_links import instant_links
 from controlplane.operations.selectors import operation_detail
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.selectors import conflict_of
 from web import charts
-from web.doors import as_operation_id, page, person
+from web.doors import as_operation_id, page, person, told
 from web.windows import (
     RANGES_MS,
     TimelineQuery,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 100
 LATEST_SHOWN = 200
+FILES_SHOWN = 300
+TABS = ("summary", "partitions", "files", "json", "links")
 ACTIONS = (
     "commit",
     "deltacommit",
@@ -75,10 +79,16 @@ class _Shown:
 @page
 def timeline(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
+    return render(
+        request, "pages/timeline.html", {"page": "timeline", **timeline_context(request, table)}
+    )
+
+
+def timeline_context(request: HttpRequest, table: Table) -> dict[str, Any]:
+    """All that `fragments/timeline_body.html` shows; other pages of a table include it too."""
     asked = parse_query(request.GET)
     shown = _window(table, asked)
     context = {
-        "page": "timeline",
         "table": table,
         "asked": asked,
         "figure": _figure(table, asked, shown),
@@ -88,12 +98,11 @@ def timeline(request: HttpRequest, slug: str) -> HttpResponse:
         "lanes": [by.value for by in charts.LaneBy],
         "actions": ACTIONS,
         "states": STATES,
-        "schemas": schema_history(table),
         **_rows(table, asked, shown),
     }
     if asked.selected:
-        context |= _instant(table, asked.selected)
-    return render(request, "pages/timeline.html", context)
+        context |= _instant(table, asked.selected, asked.tab)
+    return context
 
 
 @require_safe
@@ -125,7 +134,8 @@ def rows(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def instant(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"table": table, "asked": parse_query(request.GET), **_instant(table, requested_at)}
+    asked = parse_query(request.GET)
+    context = {"table": table, "asked": asked, **_instant(table, requested_at, asked.tab)}
     return render(request, "fragments/instant.html", context)
 
 
@@ -213,6 +223,11 @@ def _rows(table: Table, asked: TimelineQuery, shown: _Shown) -> dict[str, Any]:
     if shown.is_older:
         listed: list[InstantRow] = shown.window.rows[:ROWS_SHOWN]
         return {"rows": listed, "next_cursor": None}
+    if not asked.cursor:
+        found = shown.window.rows[: ROWS_SHOWN + 1]
+        listed = found[:ROWS_SHOWN]
+        more = f"{listed[-1].requested_at}.{listed[-1].action}" if len(found) > ROWS_SHOWN else None
+        return {"rows": listed, "next_cursor": more}
     here = _fetch(
         table,
         asked,
@@ -224,7 +239,7 @@ def _rows(table: Table, asked: TimelineQuery, shown: _Shown) -> dict[str, Any]:
     return {"rows": here.rows, "next_cursor": here.next_cursor}
 
 
-def _instant(table: Table, requested_at: str) -> dict[str, Any]:
+def _instant(table: Table, requested_at: str, tab: str) -> dict[str, Any]:
     """An instant that is not (or no longer) on the timeline has no detail, but may have lost a
     conflict.
     """
@@ -232,10 +247,31 @@ def _instant(table: Table, requested_at: str) -> dict[str, Any]:
     operation_id = as_operation_id(detail.operation_ref) if detail else None
     operation = operation_detail(operation_id) if operation_id else None
     is_ours = operation is not None and operation.row.table_slug == table.slug
-    return {
+    shown = tab if tab in TABS else TABS[0]
+    context: dict[str, Any] = {
         "side": True,
         "detail": detail,
         "requested_at": requested_at,
         "conflict": conflict_of(table, requested_at),
         "operation": operation if is_ours else None,
+        "tabs": TABS,
+        "tab": shown,
     }
+    if shown == "links" or detail is None:
+        context["links"] = instant_links(table, requested_at)
+    elif shown != "summary":
+        context |= _decoded(table, requested_at)
+    return context
+
+
+def _decoded(table: Table, requested_at: str) -> dict[str, Any]:
+    """The tabs that show what the instant's own files say."""
+    try:
+        return {
+            "decoded": decoded_instant(table, requested_at),
+            "files_shown": FILES_SHOWN,
+            "files_slice": f":{FILES_SHOWN}",
+        }
+    except ControlPlaneError as error:
+        _, title, text = told(error)
+        return {"decoded_problem": f"{title}. {text}"}

@@ -13,6 +13,8 @@ from typing import Any
 
 from django import template
 
+from controlplane.mirror.density import lane_name
+
 register = template.Library()
 
 BEAT_STRIP = 300.0
@@ -43,6 +45,10 @@ _STATES = {
     "up": ("answering", "completed", "good"),
     "draining": ("draining", "inflight", "busy"),
     "down": ("not answering", "failed", "bad"),
+    "good": ("good", "completed", "good"),
+    "warn": ("look here", "warning", "warn"),
+    "bad": ("needs you", "failed", "bad"),
+    "quiet": ("not known", "requested", "quiet"),
     "winner": ("winner", "completed", "good"),
     "loser": ("loser", "failed", "bad"),
 }
@@ -82,6 +88,18 @@ def gauge(share: float | None, tone: str = "good", label: str = "") -> dict[str,
     return {"width": round(bounded * 100, 2), "tone": tone, "label": label}
 
 
+@register.inclusion_tag("components/split_bar.html")
+def split_bar(base: float | None, log: float | None) -> dict[str, Any]:
+    """Two parts of one whole: base file and logs."""
+    total = (base or 0) + (log or 0)
+    share = 100 * (log or 0) / total if total else 0.0
+    return {
+        "base": round(100 - share, 1) if total else 0,
+        "log": round(share, 1),
+        "label": f"{share:.0f}% logs",
+    }
+
+
 @register.inclusion_tag("components/beat.html")
 def beat_strip(used: float) -> dict[str, Any]:
     """Time runs to the right edge, which is now; the line is where a heartbeat is too old."""
@@ -116,6 +134,12 @@ def age(seconds: float | timedelta | None) -> str:
             rest = total % size // smaller_size
             return f"{sign}{total // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     raise AssertionError(total)
+
+
+def instant_age_s(instant: str, now: datetime) -> float:
+    """Seconds since an instant; one that is none is just now."""
+    at = _moment(instant)
+    return (now - at).total_seconds() if at else 0.0
 
 
 @register.filter
@@ -194,6 +218,23 @@ def words(name: object) -> str:
 
 
 @register.filter
+def in_words(names: object) -> str:
+    """A comma-separated list with room to breathe."""
+    return ", ".join(str(names or "").split(","))
+
+
+@register.filter
+def basename(path: object) -> str:
+    return str(path).rpartition("/")[2]
+
+
+@register.filter
+def lane(row: Any) -> str:
+    """What an instant is to a person: a finished compaction is named `commit` on storage."""
+    return lane_name(row.action, row.operation_type)
+
+
+@register.filter
 def divided_by(value: float | None, by: float) -> float:
     return (value or 0) / by
 
@@ -203,7 +244,7 @@ def query(context: template.Context, **changes: object) -> str:
     """The page's query string with some values changed; an empty value removes the key."""
     asked = context["request"].GET.copy()
     for key, value in changes.items():
-        if value in (None, ""):
+        if value is None or value == "":
             asked.pop(key, None)
         else:
             asked[key] = str(value)

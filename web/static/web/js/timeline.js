@@ -39,7 +39,7 @@ function themed({ data, layout }) {
       ...layout,
       autosize: true,
       // What a person zoomed to belongs to one address and ends with it.
-      uirevision: params().toString().replace(/&?sel=\d+/, ""),
+      uirevision: params().toString().replace(/&?(sel=\d+|tab=\w+)/g, ""),
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: css("--font"), size: 12, color: ink },
@@ -121,8 +121,8 @@ function refreshWindow() {
 
 // One instant beside the chart
 
-async function openInstant(instant, { push = true } = {}) {
-  if (push) visit({ sel: instant });
+async function openInstant(instant, { push = true, tab = params().get("tab") } = {}) {
+  if (push) visit({ sel: instant, tab });
   mark(instant);
   const address = page.dataset.instantSrc.replace("00000000000000000", encodeURIComponent(instant));
   const answer = await fetch(address + location.search);
@@ -139,7 +139,7 @@ async function openInstant(instant, { push = true } = {}) {
 }
 
 function closeInstant({ push = true } = {}) {
-  if (push) visit({ sel: "" });
+  if (push) visit({ sel: "", tab: "" });
   side.hidden = true;
   page.classList.remove("has-side");
   mark("");
@@ -165,7 +165,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-instant]");
   if (link) {
     event.preventDefault();
-    openInstant(link.dataset.instant);
+    openInstant(link.dataset.instant, link.dataset.tab ? { tab: link.dataset.tab } : {});
   } else if (event.target.closest("[data-close]")) {
     event.preventDefault();
     closeInstant();

@@ -1,0 +1,183 @@
+"""Small figures beside the timeline's, as plain dicts: pure, no colours, no I/O.
+
+SVG traces only, as everywhere. `meta.links` of a trace says where a click leads; text that comes
+from a table is escaped, because Plotly reads a little HTML in labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Protocol
+
+from web.charts import Figure, moment_text
+
+LABEL_CHARS_MAX = 28
+TILES_MAX = 400
+ROWS_MAX = 40
+
+
+class SchemaPoint(Protocol):
+    @property
+    def instant(self) -> str: ...
+    @property
+    def columns(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One rectangle of a treemap: its area is its bytes."""
+
+    label: str
+    bytes: int
+    words: str = ""
+    link: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    label: str
+    value: float
+
+
+def column_count(versions: Sequence[SchemaPoint]) -> Figure:
+    """A step line; versions come newest first."""
+    ordered = list(reversed(versions))
+    trace: Figure = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "line": {"shape": "hv", "width": 2},
+        "marker": {"size": 7},
+        "x": [moment_text(one.instant) for one in ordered],
+        "y": [one.columns for one in ordered],
+        "customdata": [[one.instant] for one in ordered],
+        "hovertemplate": "%{y} columns<br>since %{customdata[0]}<extra></extra>",
+        "meta": {"tone": "busy"},
+    }
+    most = max((one.columns for one in ordered), default=1)
+    layout = _layout(height=240)
+    layout["xaxis"] |= {"type": "date"}
+    layout["yaxis"] |= {"range": [0, most * 1.15], "rangemode": "tozero", "dtick": _step(most)}
+    return {"data": [trace], "layout": layout}
+
+
+def treemap(tiles: Iterable[Tile], *, name: str, height: int = 300) -> Figure:
+    """The biggest tiles; what is left is one tile more, so that the whole stays the whole."""
+    ordered = sorted((tile for tile in tiles if tile.bytes > 0), key=lambda tile: -tile.bytes)
+    shown, rest = ordered[:TILES_MAX], ordered[TILES_MAX:]
+    if rest:
+        total = sum(tile.bytes for tile in rest)
+        shown.append(Tile(f"{len(rest)} more", total))
+    trace: Figure = {
+        "type": "treemap",
+        "name": name,
+        "ids": [str(at) for at in range(len(shown))],
+        "labels": [escape(shortened(tile.label)) or "(not partitioned)" for tile in shown],
+        "parents": [""] * len(shown),
+        "values": [tile.bytes for tile in shown],
+        "customdata": [[escape(tile.label), escape(tile.words)] for tile in shown],
+        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
+        "textinfo": "label",
+        "tiling": {"pad": 1},
+        "pathbar": {"visible": False},
+        "meta": {
+            "links": [tile.link for tile in shown],
+            "tones": [tile.tone for tile in shown],
+        },
+    }
+    layout = _layout(height=height)
+    layout["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
+    return {"data": [trace], "layout": layout}
+
+
+def histogram(bars: Sequence[Bar], *, unit: str, height: int = 240) -> Figure:
+    """Bins counted on the server, one bar each; horizontal, so that their names have room."""
+    trace: Figure = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [escape(bar.label) for bar in bars],
+        "x": [bar.value for bar in bars],
+        "hovertemplate": f"%{{y}}<br>%{{x}} {unit}<extra></extra>",
+        "meta": {"tone": "busy"},
+    }
+    layout = _layout(height=height)
+    layout["bargap"] = 0.25
+    layout["xaxis"] |= {"rangemode": "tozero"}
+    layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
+    return {"data": [trace], "layout": layout}
+
+
+def heat(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    counts: Sequence[Sequence[int]],
+    *,
+    unit: str,
+) -> Figure:
+    """Rows by instants; an empty cell is nothing, not zero."""
+    trace: Figure = {
+        "type": "heatmap",
+        "x": [escape(one) for one in columns],
+        "y": [escape(shortened(one)) or "(not partitioned)" for one in rows],
+        "z": [[count or None for count in line] for line in counts],
+        "hovertemplate": f"%{{y}}<br>%{{x}}<br>%{{z}} {unit}<extra></extra>",
+        "hoverongaps": False,
+        "xgap": 1,
+        "ygap": 2,
+        "showscale": False,
+    }
+    layout = _layout(height=max(160, min(len(rows), ROWS_MAX) * 22 + 80))
+    layout["xaxis"] |= {
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": list(columns[:: max(1, len(columns) // 6)]),
+        "ticktext": [one[8:10] + ":" + one[10:12] for one in columns[:: max(1, len(columns) // 6)]],
+    }
+    layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
+    return {"data": [trace], "layout": layout}
+
+
+def boxes(groups: Sequence[tuple[str, Sequence[float]]], *, unit: str) -> Figure:
+    """One horizontal box per group, with its points beside it."""
+    data = [
+        {
+            "type": "box",
+            "orientation": "h",
+            "name": escape(name),
+            "x": list(values),
+            "boxpoints": "all",
+            "jitter": 0.4,
+            "pointpos": 0,
+            "hovertemplate": f"%{{x:.2f}} {unit}<extra>{escape(name)}</extra>",
+            "line": {"width": 1.5},
+            "meta": {"tone": "busy"},
+        }
+        for name, values in groups
+    ]
+    layout = _layout(height=max(150, len(groups) * 46 + 70))
+    layout["xaxis"] |= {"rangemode": "tozero", "title": {"text": unit, "standoff": 4}}
+    layout["yaxis"] |= {"autorange": "reversed"}
+    return {"data": data, "layout": layout}
+
+
+def shortened(text: str, *, length_max: int = LABEL_CHARS_MAX) -> str:
+    return text if len(text) <= length_max else text[: length_max - 1] + "…"
+
+
+def _layout(*, height: int) -> dict[str, Any]:
+    return {
+        "height": height,
+        "margin": {"l": 8, "r": 12, "t": 8, "b": 36},
+        "showlegend": False,
+        "hovermode": "closest",
+        "dragmode": False,
+        "xaxis": {"fixedrange": True, "zeroline": False, "automargin": True},
+        "yaxis": {"fixedrange": True, "zeroline": False, "automargin": True},
+    }
+
+
+def _step(most: int) -> int:
+    """Columns are whole: ticks are too."""
+    return max(1, round(most / 5))

@@ -1,0 +1,188 @@
+"""File groups of a table: partitions, their file groups with sizes and slices, one of them in
+detail. Everything comes from the mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from controlplane.mirror.selectors import pending_markers
+from controlplane.mirror.views_file_stats import size_bins, write_heat
+from controlplane.mirror.views_files import (
+    SMALL_FILE_BYTES,
+    FileGroupRow,
+    PartitionRow,
+    file_groups_page,
+    partitions,
+)
+from controlplane.mirror.views_files import (
+    file_group as file_group_detail,
+)
+from controlplane.tables.access import Permission, access_table
+from web import figures
+from web.doors import page, person
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+ROWS_SHOWN = 50
+PARTITIONS_SHOWN = 200
+SEARCH_CHARS_MAX = 200
+SKEW = 4.0
+"""A file group this many times the average of its partition is worth a look."""
+_ORDERS = {"partition": "by partition", "-bytes": "largest first", "-log_files": "most logs first"}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    row: FileGroupRow
+    is_small: bool
+    is_skewed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesQuery:
+    """What the address asks for."""
+
+    partition: str | None
+    search: str
+    order: str
+    cursor: str
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.partition is not None or bool(self.search)
+
+
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
+@require_safe
+@page
+def files(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    found = partitions(table)
+    context = {
+        "page": "files",
+        "table": table,
+        "partitions": found[:PARTITIONS_SHOWN],
+        "partitions_hidden": max(0, len(found) - PARTITIONS_SHOWN),
+        "sums": _sums(found),
+        "orders": _ORDERS,
+        "claims": pending_markers(table),
+        **_charts(table, found),
+        **_rows(table, request.GET, found),
+    }
+    return render(request, "pages/files.html", context)
+
+
+@require_safe
+@page
+def files_rows(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"table": table, **_rows(table, request.GET, partitions(table))}
+    return render(request, "fragments/file_groups.html", context)
+
+
+@require_safe
+@page
+def file_group(request: HttpRequest, slug: str) -> HttpResponse:
+    """Partition and file id are a table's own words, so they come as a query, never as a path."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    partition, file_id = request.GET.get("partition", ""), request.GET.get("id", "")
+    found = file_group_detail(table, partition=partition, file_id=file_id)
+    if found is None:
+        raise Http404(f"there is no file group {file_id[:80]}")
+    claims = [one for one in pending_markers(table) if _claims(one.sample, partition, file_id)]
+    context = {"page": "files", "table": table, "group": found, "claims": claims}
+    return render(request, "pages/file_group.html", context)
+
+
+def _rows(table: Table, asked: Mapping[str, str], known: list[PartitionRow]) -> dict[str, Any]:
+    query = _parsed(asked)
+    found = file_groups_page(
+        table,
+        partition=query.partition,
+        search=query.search,
+        order=query.order,  # type: ignore[arg-type]  # one of the keys of _ORDERS
+        cursor=query.cursor or None,
+        limit=ROWS_SHOWN,
+    )
+    averages = {one.partition: one.bytes / one.file_groups for one in known if one.file_groups}
+    return {
+        "asked": query,
+        "groups": [_line(row, averages) for row in found.rows],
+        "next_cursor": found.next_cursor,
+    }
+
+
+def _parsed(asked: Mapping[str, str]) -> FilesQuery:
+    order = asked.get("order", "")
+    return FilesQuery(
+        partition=asked.get("partition"),
+        search=asked.get("q", "").strip()[:SEARCH_CHARS_MAX],
+        order=order if order in _ORDERS else "partition",
+        cursor=asked.get("after", "")[:2000],
+    )
+
+
+def _line(row: FileGroupRow, averages: Mapping[str, float]) -> GroupLine:
+    average = averages.get(row.partition, 0.0)
+    return GroupLine(
+        row=row,
+        is_small=0 < row.base_bytes < SMALL_FILE_BYTES and not row.is_replaced,
+        is_skewed=average > 0 and row.bytes > SKEW * average,
+    )
+
+
+def _sums(found: list[PartitionRow]) -> dict[str, int]:
+    return {
+        name: sum(getattr(one, name) for one in found)
+        for name in ("file_groups", "bytes", "log_files", "log_bytes", "old_files", "small_files")
+    }
+
+
+def _charts(table: Table, found: list[PartitionRow]) -> dict[str, Any]:
+    if not any(one.bytes for one in found):
+        return {}
+    here = reverse("files", args=[table.slug])
+    bins, heat = size_bins(table), write_heat(table)
+    tiles = [
+        figures.Tile(
+            label=one.partition,
+            bytes=one.bytes,
+            words=f"{one.bytes:,} bytes in {one.file_groups:,} file groups",
+            link=f"{here}?{urlencode({'partition': one.partition})}",
+            tone="busy",
+        )
+        for one in found
+    ]
+    return {
+        "treemap": figures.treemap(tiles, name="Bytes by partition", height=240),
+        "bins": bins,
+        "histogram": figures.histogram(
+            [figures.Bar(one.name, one.file_groups) for one in bins], unit="file groups"
+        ),
+        "heat": heat,
+        "heat_lines": list(zip(heat.partitions, heat.counts, strict=True)),
+        "heatmap": figures.heat(
+            heat.partitions, heat.instants, heat.counts, unit="file groups written"
+        )
+        if heat.partitions
+        else None,
+    }
+
+
+def _claims(sample: list[str], partition: str, file_id: str) -> bool:
+    """Markers name `partition/file`; only a few of each writer are mirrored."""
+    prefix = f"{partition}/" if partition else ""
+    return any(name.startswith(prefix) and file_id in name.removeprefix(prefix) for name in sample)

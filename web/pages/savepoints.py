@@ -1,0 +1,55 @@
+"""Savepoints: which states of the table are kept, how to keep another one, and the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from controlplane.mirror.selectors import InstantRow, timeline_window
+from controlplane.mirror.views_services import SavepointRow
+from controlplane.mirror.views_services import savepoints as savepoint_rows
+from controlplane.tables.access import Permission, access_table, may
+from web.doors import page, person
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+CHOICES_SHOWN = 25
+_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+@require_safe
+@page
+def savepoints(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"page": "savepoints", "table": table, **_rows(request, table)}
+    return render(request, "pages/savepoints.html", context)
+
+
+@require_safe
+@page
+def savepoints_rows(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    return render(request, "fragments/savepoints.html", {"table": table, **_rows(request, table)})
+
+
+def _rows(request: HttpRequest, table: Table) -> dict[str, Any]:
+    kept = savepoint_rows(table)
+    return {
+        "savepoints": kept,
+        "candidates": _candidates(table, kept),
+        "may_operate": may(person(request), Permission.OPERATE),
+        "may_administer": may(person(request), Permission.ADMINISTER),
+    }
+
+
+def _candidates(table: Table, kept: list[SavepointRow]) -> list[InstantRow]:
+    """The newest completed writes that no savepoint keeps yet."""
+    known = {one.instant for one in kept}
+    rows = timeline_window(
+        table, actions=_WRITES, states=("completed",), limit=CHOICES_SHOWN + len(known)
+    ).rows
+    return [row for row in rows if row.requested_at not in known][:CHOICES_SHOWN]

@@ -1,0 +1,154 @@
+"""The table services of a table as their page shows them: one card each, with backlog, last run and
+what holds it back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+from controlplane.mirror.views_files import Backlog, backlog
+from controlplane.mirror.views_lag import oldest_unmerged
+from controlplane.mirror.views_services import (
+    PendingPlanRow,
+    ServiceRunRow,
+    pending_plans,
+    service_history,
+)
+from controlplane.operations.selectors import OperationRow, recent_operations
+from controlplane.operations.services import ServiceKind, service_kinds
+from web import figures
+from web.charts import Figure
+from web.service_forms import ServiceText, text_of
+from web.templatetags.lake import age, count, instant_age_s, size
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+HISTORY_SHOWN = 100
+OPERATIONS_READ = 60
+CARDS = ("compaction", "clustering", "clean", "archive")
+"""The services that keep a table in shape; the others start from what they act on."""
+_PLAN_OLD_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    label: str
+    value: str
+    note: str = ""
+    is_late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCard:
+    kind: ServiceKind
+    words: ServiceText
+    figures: Sequence[Figures]
+    last: ServiceRunRow | None
+    running: OperationRow | None
+    blocked: str = ""
+    """Why it would not run now, or why it is late; empty when nothing speaks against it."""
+    plans: Sequence[PendingPlanRow] = field(default_factory=tuple)
+
+
+def service_board(table: Table) -> dict[str, Any]:
+    history = service_history(table, HISTORY_SHOWN)
+    plans = pending_plans(table)
+    operations = [one for one in recent_operations(table, OPERATIONS_READ) if one.service]
+    kinds = {one.name: one for one in service_kinds()}
+    left, oldest = backlog(table), oldest_unmerged(table)
+    cards = [
+        ServiceCard(
+            kind=kinds[name],
+            words=text_of(name),
+            figures=_figures(table, name, left, oldest, plans),
+            last=next((run for run in history if run.service == name), None),
+            running=next(
+                (one for one in operations if one.service == name and not one.is_final), None
+            ),
+            blocked=_blocked(table, name, plans),
+            plans=[plan for plan in plans if plan.action == name],
+        )
+        for name in CARDS
+        if name in kinds
+    ]
+    return {
+        "cards": cards,
+        "plans": plans,
+        "history": history,
+        "others": [
+            (kinds[name], text_of(name)) for name in ("delete", "delete_partition") if name in kinds
+        ],
+        "durations": _durations(history),
+        "service_operations": operations[:20],
+    }
+
+
+def _figures(
+    table: Table, name: str, left: Backlog, oldest: str | None, plans: Sequence[PendingPlanRow]
+) -> list[Figures]:
+    waiting = [plan for plan in plans if plan.action == name]
+    match name:
+        case "compaction":
+            return [
+                Figures(label="Plans waiting", value=count(len(waiting))),
+                Figures(
+                    label="Oldest log",
+                    value=_since(oldest) or "none",
+                ),
+                Figures(
+                    label="Writes behind",
+                    value=count(left.delta_commits),
+                    note=f"{count(left.log_files)} logs, {size(left.log_bytes)}",
+                ),
+            ]
+        case "clustering":
+            return [
+                Figures(label="Plans waiting", value=count(len(waiting))),
+                Figures(label="File groups", value=count(left.file_groups)),
+                Figures(label="Small base files", value=count(left.small_files)),
+            ]
+        case "clean":
+            return [
+                Figures(label="Plans waiting", value=count(len(waiting))),
+                Figures(label="Commits since", value=count(left.commits_since_clean)),
+                Figures(label="Old files", value=count(left.old_files), note=size(left.old_bytes)),
+            ]
+        case _:
+            return [
+                Figures(label="Active instants", value=count(left.active_instants)),
+                Figures(label="Archived", value=count(left.archived_instants)),
+                Figures(label="Plans in the way", value=count(len(plans))),
+            ]
+
+
+def _blocked(table: Table, name: str, plans: Sequence[PendingPlanRow]) -> str:
+    if name == "compaction" and table.table_type == "COPY_ON_WRITE":
+        return "A copy-on-write table has no log files to compact"
+    if name == "archive" and plans:
+        return f"Nothing after the pending {plans[0].action} of {plans[0].instant} is archived"
+    old = [plan for plan in plans if plan.action == name and _age_s(plan.instant) > _PLAN_OLD_S]
+    if old:
+        return f"The plan {old[0].instant} waits since {age(_age_s(old[0].instant))}: carry it out"
+    return ""
+
+
+def _durations(history: Sequence[ServiceRunRow]) -> Figure | None:
+    taken: dict[str, list[float]] = defaultdict(list)
+    for run in history:
+        if run.took_ms is not None:
+            taken[run.service].append(round(run.took_ms / 1000, 3))
+    return figures.boxes(sorted(taken.items()), unit="seconds") if taken else None
+
+
+def _since(instant: str | None) -> str:
+    return age(_age_s(instant)) if instant else ""
+
+
+def _age_s(instant: str) -> float:
+    return instant_age_s(instant, timezone.now())

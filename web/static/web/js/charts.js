@@ -1,0 +1,60 @@
+// Figures of pages other than the timeline: each `data-figure` names the JSON beside it. Colours come from the theme, and
+// links from the figure's `customdata`, so that a chart leads where the row of its table twin leads.
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, scrollZoom: false };
+const charts = [...document.querySelectorAll("[data-figure]")].map((element) => ({
+  element,
+  figure: JSON.parse(document.getElementById(element.dataset.figure).textContent),
+}));
+
+const tone = (name) => css(`--${name || "busy"}-mark`);
+
+function colored(trace) {
+  const name = trace.meta?.tone;
+  if (trace.type === "heatmap") {
+    return { ...trace, colorscale: [[0, css("--busy-soft")], [0.2, css("--busy-mark")], [1, css("--busy")]] };
+  }
+  if (trace.type === "treemap") {
+    const colors = trace.ids.map((id, at) => (trace.meta.tones?.[at] ? css(`--${trace.meta.tones[at]}-soft`) : css("--sunken")));
+    return {
+      ...trace,
+      marker: { ...trace.marker, colors, line: { color: css("--surface"), width: 2 } },
+      textfont: { color: css("--ink") },
+      pathbar: { ...trace.pathbar, textfont: { color: css("--ink") } },
+    };
+  }
+  if (trace.type === "scatter") return { ...trace, line: { ...trace.line, color: tone(name) }, marker: { ...trace.marker, color: tone(name) } };
+  return { ...trace, marker: { ...trace.marker, color: tone(name), line: { color: css("--surface"), width: 1 } } };
+}
+
+function draw({ element, figure }) {
+  const line = css("--line");
+  const axis = { gridcolor: line, linecolor: line, tickcolor: line, zerolinecolor: line };
+  const layout = {
+    ...figure.layout,
+    autosize: true,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: css("--font"), size: 12, color: css("--ink-3") },
+    hoverlabel: { bgcolor: css("--ink"), bordercolor: css("--ink"), font: { family: css("--font"), size: 12, color: css("--surface") }, align: "left" },
+    xaxis: { ...figure.layout.xaxis, ...axis },
+    yaxis: { ...figure.layout.yaxis, ...axis },
+  };
+  element.style.height = `${layout.height}px`;
+  delete layout.height;
+  return Plotly.react(element, figure.data.map(colored), layout, CONFIG);
+}
+
+for (const chart of charts) {
+  await draw(chart);
+  chart.element.querySelector(".chart-wait")?.remove();
+  chart.element.on("plotly_click", ({ points }) => {
+    const address = points[0]?.data.meta?.links?.[points[0].pointNumber] ?? points[0]?.customdata?.at?.(-1);
+    if (typeof address === "string" && address.startsWith("/t/")) location.assign(address);
+  });
+}
+
+const drawAll = () => charts.forEach(draw);
+document.addEventListener("sluice:theme", drawAll);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
