@@ -33,6 +33,7 @@ _SHORT = {
     "retention_minutes": "sluice.reader.retention.minutes",
     "min_commits": "hoodie.keep.min.commits",
     "max_commits": "hoodie.keep.max.commits",
+    "uncompacted_logs": "sluice.archive.uncompacted.logs",
     "beyond_savepoint": "hoodie.archive.beyond.savepoint",
 }
 

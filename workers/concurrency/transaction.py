@@ -34,13 +34,20 @@ from workers.concurrency.outcome import (
     Unknown,
 )
 from workers.config import ConcurrencyMode, WriteOptions
-from workers.errors import InstantRolledBack, LeaseLost, StorageFailed, WriteOutcomeUnknown
+from workers.errors import (
+    InstantRolledBack,
+    LeaseLost,
+    ServiceBusy,
+    StorageFailed,
+    WriteOutcomeUnknown,
+)
 from workers.schema.conflict import SchemaConflict, resolve
 from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import SchemaVersion, read_instant, schema_at
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
+from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import (
@@ -116,6 +123,7 @@ def begin(
     with ExitStack() as undo:
         with table_lock(table, options).held() as lease:
             timeline = settled_timeline(table)
+            _refuse_during_restore(timeline)
             requested_at = next_instant(table.ports.clock, timeline.last_time)
             heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
             # A heart that beats on after a failure would keep anybody from rolling this back.
@@ -130,6 +138,16 @@ def begin(
         undo.pop_all()
     stop_points.reach("after_start", writer=content.writer)
     return started
+
+
+def _refuse_during_restore(timeline: Timeline) -> None:
+    """What a writer would build on is being taken back."""
+    for instant in timeline.pending():
+        if instant.action is Action.RESTORE:
+            raise ServiceBusy(
+                "the table is being restored; when nobody does it any more, run the restore again",
+                instant=instant.requested_at,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +233,7 @@ def _taken_away(table: Table, instant: Instant, timeline: Timeline) -> CommitOut
 def _validated(
     table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Proposal | Conflict:
-    if (lost := _lost_base(started, timeline, proposal)) is not None:
+    if (lost := _lost_base(table, started, timeline, proposal)) is not None:
         return lost
     # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
     # is not.
@@ -309,9 +327,14 @@ def _file_conflict(
     return None
 
 
-def _lost_base(started: Started, timeline: Timeline, proposal: Proposal) -> Conflict | None:
+def _lost_base(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> Conflict | None:
     """A base file that was merged into ours came from a commit that has been taken back since."""
+    history = ArchivedTimeline(table.storage, table.layout)
     for lost in vanished(started.timeline.instants, timeline.instants):
+        if history.completed_at(lost.requested_at) is not None:
+            continue  # Archived meanwhile, not taken back.
         # Of a replacement everything may be built on it: the file groups that it took away are
         # back, and the ids of new ones were chosen after it.
         is_replacement = lost.action is Action.REPLACECOMMIT

@@ -17,6 +17,7 @@ from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import RollbackRefused
 from workers.markers.store import delete_markers, pending_marker_instants
+from workers.recovery.archived import finish_archiving
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
 from workers.table.table import Table
@@ -47,6 +48,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
             continue
         _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
         outcomes.append(outcome)
+    _drop_half_made_savepoints(table, options)
     _sweep(table)
     return outcomes
 
@@ -59,6 +61,15 @@ def _finish_decided(table: Table, options: WriteOptions) -> None:
             with table_lock(table, options).held():
                 settled_timeline(table)
             return
+
+
+def _drop_half_made_savepoints(table: Table, options: WriteOptions) -> None:
+    """Whoever makes a savepoint holds the lock: a pending one that we see under it has nobody."""
+    if any(one.action is Action.SAVEPOINT for one in table.timeline().pending()):
+        with table_lock(table, options).held():
+            for instant in table.timeline().pending():
+                if instant.action is Action.SAVEPOINT:
+                    transitions.delete_savepoint(table.storage, instant)
 
 
 def _dead(table: Table) -> list[tuple[Instant, str]]:
@@ -102,6 +113,7 @@ def _sweep(table: Table) -> None:
     timeline = table.timeline()
     pending = {instant.requested_at for instant in timeline.pending()}
     _unpublish_undone(table, timeline)
+    finish_archiving(table, timeline)
     for instant, beat in beats.items():
         if instant not in pending and beat.is_expired(now_ms):
             storage.delete(heartbeats.path_of(instant))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workers.errors import InvalidInput
+from workers.services.archive import Archive
 from workers.services.clean import Clean
 from workers.services.clustering.service import ClusteringService
 from workers.services.compaction.service import CompactionService
@@ -12,6 +13,7 @@ from workers.services.service import Service
 _ALL: tuple[Service, ...] = (
     # One line each.
     CompactionService(),
+    Archive(),
     Clean(),
     Savepoint(),
     DeleteSavepoint(),

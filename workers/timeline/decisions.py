@@ -4,11 +4,15 @@ The completed file's name holds the completion time, so creating it excludes nob
 does (design 2). `<instant>.undo/<rollback>` beside it decides, put-if-absent again, whether that
 rollback takes a committed instant back: `undo` by its owner, or `void` by whoever took the table
 lock over from a sleeping owner.
+
+Objects of archived instants are removed. So that nobody who slept through all that decides anew,
+`archived_before` says up to when everything is settled; it only ever grows.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +22,7 @@ from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
 
 DIRECTORY = ".hoodie/.sluice/decision"
+ARCHIVED_BEFORE_PATH = ".hoodie/.sluice/archived_before"
 _UNDO = "undo"
 _UNDO_SUFFIX = ".undo"
 _METADATA_DIRECTORY = ".hoodie/.sluice/metadata"
@@ -58,7 +63,42 @@ def read(storage: Storage, instant: InstantTime) -> Decision | None:
 
 def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
     """True when `decision` stands now; False when the opposite, or somebody else's, came first."""
-    return put_if_absent_known(storage, path_of(instant), _encode(decision))
+    if not put_if_absent_known(storage, path_of(instant), _encode(decision)):
+        return False
+    if isinstance(decision, CommitDecision) and instant < archived_before(storage):
+        storage.delete(path_of(instant))  # Settled long ago, and its object removed since.
+        return False
+    return True
+
+
+def archived_before(storage: Storage) -> InstantTime:
+    """Every earlier instant is archived or gone for good; empty when none is."""
+    try:
+        return storage.read(ARCHIVED_BEFORE_PATH).decode("ascii")
+    except NotFound:
+        return ""
+
+
+def raise_archived_before(storage: Storage, start: InstantTime) -> None:
+    """Under the table lock, once everything before `start` is durable in the history."""
+    try:
+        standing = storage.read_tagged(ARCHIVED_BEFORE_PATH)
+    except NotFound:
+        storage.put_if_absent(ARCHIVED_BEFORE_PATH, start.encode())
+        return
+    if standing.content.decode("ascii") < start:
+        storage.replace_if_match(ARCHIVED_BEFORE_PATH, start.encode(), standing.tag)
+
+
+def remove_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
+    """Delete what was decided of instants that are settled for good, `pending` ones excepted."""
+    start = archived_before(storage)
+    for instant in decided_instants(storage):
+        if instant < start and instant not in pending:
+            storage.delete(path_of(instant))
+    for instant in undone_instants(storage):
+        if instant < start and instant not in pending:
+            storage.delete_tree(_undo_directory(instant))
 
 
 def path_of(instant: InstantTime) -> str:
@@ -93,7 +133,13 @@ def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str
     the next holder fenced this undo first.
     """
     verdict = json.dumps({"outcome": _UNDO, "reason": reason}).encode()
-    return put_if_absent_known(storage, f"{_undo_directory(instant)}/{by}", verdict)
+    path = f"{_undo_directory(instant)}/{by}"
+    if not put_if_absent_known(storage, path, verdict):
+        return False
+    if instant < archived_before(storage):
+        storage.delete(path)
+        return False
+    return True
 
 
 def fence_undo(storage: Storage, instant: InstantTime, *, by: InstantTime) -> None:

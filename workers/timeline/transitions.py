@@ -15,6 +15,7 @@ from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, LeaseLost, MalformedTable, NotFound
 from workers.storage.base import Storage
 from workers.timeline import decisions
+from workers.timeline.archive import archived_instants
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.layout import TimelineLayout, pending_action
@@ -110,12 +111,30 @@ def _publish(
     done = Instant(requested_at, Action(decision.action), State.COMPLETED, decision.completed_at)
     if decisions.is_undone(storage, requested_at):  # Taken back while this writer was asleep.
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
+    if _is_archived(storage, requested_at):
+        return done
     storage.put_if_absent(_LAYOUT.path(done), content)
+    if _is_archived(storage, requested_at):  # It must not come back to the active timeline.
+        unpublish(storage, done)
+        return done
     if decisions.is_undone(storage, requested_at):  # Or while it slept between looking and putting.
         unpublish(storage, done)
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
     storage.delete(decisions.metadata_path(requested_at, decision.nonce))
     return done
+
+
+def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
+    """Published by another, and archived since.
+
+    Raises InstantRolledBack when it went without ever being archived.
+    """
+    if requested_at >= decisions.archived_before(storage):
+        return False
+    found = archived_instants(storage, requested_from=requested_at)
+    if not found or found[0].instant.requested_at != requested_at:
+        raise InstantRolledBack("the instant was settled long ago", instant=requested_at)
+    return True
 
 
 def unpublish(storage: Storage, instant: Instant) -> None:
@@ -136,6 +155,19 @@ def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None
         requested = Instant(requested_at, name, State.REQUESTED)
         storage.delete(_LAYOUT.path(requested.inflight()))
         storage.delete(_LAYOUT.path(requested))
+
+
+def remove_archived(storage: Storage, archived: Instant) -> None:
+    """Take what is durable in the history from the active timeline, the completed file last.
+
+    Callers go in ascending order (bug A10): what is left of an instant is never a pending one.
+    """
+    assert archived.is_completed, archived
+    for action in pending_action(archived.action):
+        requested = Instant(archived.requested_at, action, State.REQUESTED)
+        storage.delete(_LAYOUT.path(requested))
+        storage.delete(_LAYOUT.path(requested.inflight()))
+    storage.delete(_LAYOUT.path(archived))
 
 
 def put_savepoint(

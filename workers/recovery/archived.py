@@ -1,0 +1,34 @@
+"""Taking what is durable in the history from the active timeline, in ascending order.
+
+Done by the archiver, finished by whoever comes after it died: the files of an instant in the
+history are nobody's any more, and one that a sleeper published again would move the active start
+back.
+"""
+
+from __future__ import annotations
+
+from workers.table.table import Table
+from workers.timeline import decisions, transitions
+from workers.timeline.archive import archived_instants
+from workers.timeline.instant import Action, Instant
+from workers.timeline.timeline import Timeline
+
+
+def finish_archiving(table: Table, timeline: Timeline) -> list[Instant]:
+    """Remove what is in the history and before its declared end; what was removed, ascending."""
+    start = decisions.archived_before(table.storage)
+    old = [
+        one
+        for one in timeline.completed()
+        if one.requested_at < start and one.action is not Action.SAVEPOINT
+    ]
+    if not old:
+        return []
+    archived = {
+        one.instant.requested_at
+        for one in archived_instants(table.storage, requested_from=old[0].requested_at)
+    }
+    removed = [one for one in old if one.requested_at in archived]
+    for instant in removed:
+        transitions.remove_archived(table.storage, instant)
+    return removed

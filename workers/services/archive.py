@@ -1,0 +1,153 @@
+"""Archiving: move the oldest completed instants from the active timeline into the history.
+
+Order: roll dead writers back -> lock -> delete what failed writes left behind (format gotcha 12)
+-> instants durable in the history (invariant TL11) -> `archived_before` -> remove from the active
+timeline, ascending (bug A10) -> decisions of archived instants. A crash leaves some instants in
+both places, which every reader takes for one; the next writer goes on with the removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.concurrency.lock import Lease
+from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.config import WriteOptions
+from workers.errors import NotFound
+from workers.recovery.archived import finish_archiving
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.services.archive_policy import ArchiveSettings, Start, active_start, archive_settings
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.storage.base import FileInfo
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline import decisions
+from workers.timeline.archive import ArchivedInstant
+from workers.timeline.archive_writer import append
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.layout import pending_action
+from workers.timeline.timeline import Timeline
+
+
+class Archive:
+    name = "archive"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Which instants would be archived, and what keeps the others."""
+        settings = archive_settings(parameters)
+        return _shown(table, _proposal(table, table.timeline(), settings))
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        settings = archive_settings(request.parameters)
+        table.check_writable()
+        roll_back_dead_writers(table, options)
+        with table_lock(table, options).held() as lease:
+            proposal = _proposal(table, settled_timeline(table), settings)
+            _shown(table, proposal).check(request)
+            if not proposal.instants:
+                return ServiceOutcome(self.name, None, "nothing to archive")
+            _carry_out(table, proposal, lease, on_progress)
+        count = len(proposal.instants)
+        return ServiceOutcome(
+            self.name,
+            None,
+            f"archived {count} instants; the active timeline starts at {proposal.start.at}",
+            {"instants": count, "stray_files": len(proposal.strays)},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    start: Start
+    instants: tuple[Instant, ...]
+    """To archive, ascending."""
+    strays: tuple[FileInfo, ...]
+    """Files of failed writes that would begin to count when the start moves."""
+
+
+def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _Proposal:
+    start = active_start(table, timeline, settings)
+    due = tuple(
+        one
+        for one in timeline.completed()
+        if one.requested_at < start.at and one.action is not Action.SAVEPOINT
+    )
+    return _Proposal(start, due, _strays(table, timeline, start.at) if due else ())
+
+
+def _strays(table: Table, timeline: Timeline, start: InstantTime) -> tuple[FileInfo, ...]:
+    """No instant before the start is pending, so these were never completed and never will be."""
+    view = FileSystemView.load(table, timeline=timeline)
+    paths = [path for instant, path in view.uncommitted if instant < start]
+    return tuple(info for path in sorted(paths) if (info := table.storage.info(path)))
+
+
+def _carry_out(
+    table: Table, proposal: _Proposal, lease: Lease, on_progress: Progress | None
+) -> None:
+    storage = table.storage
+    for file in proposal.strays:
+        lease.confirm()
+        storage.delete(file.path)
+    archived = [_content(table, instant) for instant in proposal.instants]
+    append(storage, archived, lease.confirm)
+    lease.confirm()
+    decisions.raise_archived_before(storage, proposal.start.at)
+    finish_archiving(table, table.timeline())
+    pending = {one.requested_at for one in table.timeline().pending()}
+    decisions.remove_archived(storage, pending)
+    if on_progress is not None:
+        on_progress(len(proposal.instants), len(proposal.instants))
+
+
+def _content(table: Table, instant: Instant) -> ArchivedInstant:
+    metadata = table.storage.read(table.layout.path(instant))
+    return ArchivedInstant(instant, metadata, _plan(table, instant))
+
+
+def _plan(table: Table, instant: Instant) -> bytes | None:
+    """The requested file of a planned action; None of a plain write, whose one is empty."""
+    for action in pending_action(instant.action):
+        requested = Instant(instant.requested_at, action, State.REQUESTED)
+        try:
+            return table.storage.read(table.layout.path(requested)) or None
+        except NotFound:
+            continue
+    return None
+
+
+def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
+    items = tuple(
+        PlanItem(one.requested_at, "archive", detail=one.action.value) for one in proposal.instants
+    )
+    items += tuple(
+        PlanItem(file.path, "delete", file.size, "left by a failed write")
+        for file in proposal.strays
+    )
+    count = len(proposal.instants)
+    return ServicePlan(
+        service=Archive.name,
+        summary=f"archive {count} instants" if count else "nothing to archive",
+        items=items,
+        blockers=(table.write_refusal,) if table.write_refusal else (),
+        warnings=proposal.start.held_by,
+        figures={
+            "instants": count,
+            "stray_files": len(proposal.strays),
+            "active_commits": proposal.start.commits,
+        },
+    )

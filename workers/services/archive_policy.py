@@ -1,0 +1,174 @@
+"""Where the active timeline may start: as late as the limits on commits ask, never later than what
+somebody still needs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from workers.clock import InstantTime, format_instant
+from workers.config import boolean, integer
+from workers.errors import InvalidInput, NotFound
+from workers.files.names import parse_base_file, parse_log_file
+from workers.files.partition import list_partitions
+from workers.table.savepoints import read_savepoints
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline.clean_metadata import read_clean_metadata
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import read_commit_metadata
+from workers.timeline.timeline import Timeline
+
+MIN_KEY = "hoodie.keep.min.commits"
+MAX_KEY = "hoodie.keep.max.commits"
+BEYOND_KEY = "hoodie.archive.beyond.savepoint"
+RETENTION_KEY = "sluice.reader.retention.minutes"
+LOGS_KEY = "sluice.archive.uncompacted.logs"
+DEFAULTS = {
+    MIN_KEY: "20",
+    MAX_KEY: "30",
+    BEYOND_KEY: "false",
+    RETENTION_KEY: "0",
+    # hudi-rs 0.5.0 does not see the rows of a log whose commit is archived.
+    LOGS_KEY: "false",
+}
+_COMMITS_MAX = 1_000_000
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    min_commits: int
+    max_commits: int
+    goes_beyond_savepoints: bool
+    retention_minutes: int
+    takes_uncompacted_logs: bool
+
+
+def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
+    """Raises InvalidInput naming the first parameter that is wrong."""
+    for key in parameters:
+        if key not in DEFAULTS:
+            raise InvalidInput("unknown parameter", key=key, known=sorted(DEFAULTS))
+    values = {**DEFAULTS, **parameters}
+    settings = ArchiveSettings(
+        min_commits=integer(values, MIN_KEY, least=1, most=_COMMITS_MAX),
+        max_commits=integer(values, MAX_KEY, least=1, most=_COMMITS_MAX),
+        goes_beyond_savepoints=boolean(values, BEYOND_KEY),
+        retention_minutes=integer(values, RETENTION_KEY, least=0, most=10_000_000),
+        takes_uncompacted_logs=boolean(values, LOGS_KEY),
+    )
+    if settings.max_commits < settings.min_commits:
+        raise InvalidInput(
+            "more commits would be kept at least than at most",
+            **{MIN_KEY: settings.min_commits, MAX_KEY: settings.max_commits},
+        )
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    at: InstantTime
+    """Instants requested earlier are archived; empty when none is."""
+    commits: int
+    """On the active timeline now."""
+    held_by: tuple[str, ...] = ()
+    """What keeps the start from being as late as the limits ask, in sentences."""
+
+
+def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) -> Start:
+    commits = sorted(timeline.completed_writes(), key=lambda one: one.requested_at)
+    if len(commits) <= settings.max_commits:
+        return Start("", len(commits))
+    wanted = commits[-settings.min_commits].requested_at
+    holds = [
+        (limit, why) for limit, why in _limits(table, timeline, commits, settings) if limit < wanted
+    ]
+    at = min((limit for limit, _ in holds), default=wanted)
+    return Start(at, len(commits), tuple(f"{why} keeps {limit} active" for limit, why in holds))
+
+
+def _limits(
+    table: Table, timeline: Timeline, commits: list[Instant], settings: ArchiveSettings
+) -> Iterator[tuple[InstantTime, str]]:
+    """(the latest start that is allowed, why)."""
+    if limit := _pending_limit(timeline, commits):
+        yield limit, "a pending instant"
+    if not settings.goes_beyond_savepoints:
+        for savepoint in read_savepoints(table, timeline):
+            yield savepoint, "a savepoint"
+    if settings.retention_minutes:
+        since = format_instant(table.ports.clock.now_ms() - settings.retention_minutes * _MINUTE_MS)
+        yield _oldest_since(commits, since), "the declared reader retention"
+    if limit := _clean_limit(table, timeline):
+        yield limit, "the newest clean"
+    if limit := _replaced_limit(table, commits):
+        yield limit, "a replacement whose old files still stand"
+    if not settings.takes_uncompacted_logs and (limit := _log_limit(table, timeline)):
+        yield limit, "a log that is not compacted"
+
+
+def _pending_limit(timeline: Timeline, commits: list[Instant]) -> InstantTime | None:
+    """A completed write stays before the oldest pending instant, or its files would be older than
+    every commit, which counts as committed; and so does all that completed beside it, which its
+    validation looks for.
+    """
+    oldest = min((one.requested_at for one in timeline.pending()), default=None)
+    if oldest is None:
+        return None
+    before = [one.requested_at for one in commits if one.requested_at < oldest]
+    beside = [one.requested_at for one in commits if (one.completed_at or "") > oldest]
+    return min([oldest, *before[-1:], *beside])
+
+
+def _oldest_since(commits: list[Instant], since: InstantTime) -> InstantTime:
+    """Nothing that a snapshot or a checkpoint from `since` on goes by is archived."""
+    young = [one.requested_at for one in commits if (one.completed_at or "") > since]
+    before = [one for one in commits if (one.completed_at or "") <= since]
+    shown = max(before, key=lambda one: one.completed_at or "", default=None)
+    return min([*young, *([shown.requested_at] if shown else [])])
+
+
+def _clean_limit(table: Table, timeline: Timeline) -> InstantTime | None:
+    """Foreign cleaners go on from the earliest commit that the last clean retained."""
+    cleans = [one for one in timeline.completed() if one.action is Action.CLEAN]
+    for clean in reversed(cleans):
+        content = table.storage.read(table.layout.path(clean))
+        if earliest := read_clean_metadata(content).earliest_to_retain:
+            return earliest
+    return None
+
+
+def _log_limit(table: Table, timeline: Timeline) -> InstantTime | None:
+    """The oldest commit of a log that snapshots still merge."""
+    if not table.config.is_merge_on_read:
+        return None
+    logs = [
+        name.instant
+        for one in FileSystemView.load(table, timeline=timeline).slices
+        for path in one.log_files
+        if (name := parse_log_file(path.rpartition("/")[2]))
+    ]
+    return min(logs, default=None)
+
+
+def _replaced_limit(table: Table, commits: list[Instant]) -> InstantTime | None:
+    """Without the replacecommit the files that it replaced would be rows again (bug G3)."""
+    replacing = [one for one in commits if one.action is Action.REPLACECOMMIT]
+    if not replacing:
+        return None
+    standing = {
+        (partition, name.file_id)
+        for partition in list_partitions(table.storage)
+        for file in table.storage.list_files(partition)
+        if (name := parse_base_file(file.name) or parse_log_file(file.name))
+    }
+    for instant in replacing:
+        try:
+            metadata = read_commit_metadata(table.storage.read(table.layout.path(instant)))
+        except NotFound:  # Removed since the timeline was listed; under the lock it is there.
+            continue
+        if metadata.replaced_groups & standing:
+            return instant.requested_at
+    return None
