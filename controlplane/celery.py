@@ -18,6 +18,7 @@ SYNC_EVERY_S = 2.0
 RECONCILE_EVERY_S = 5.0
 SUPERVISE_EVERY_S = 2.0
 MEASURE_EVERY_S = 5.0
+SERVICES_EVERY_S = 10.0
 HOUR_S = 3600.0
 
 app = Celery("sluice")
@@ -49,6 +50,7 @@ app.conf.update(
             ("mirror table storage", "controlplane.mirror.sync_tables", SYNC_EVERY_S),
             ("measure joins", "controlplane.mirror.measure_streams", MEASURE_EVERY_S),
             ("settle operations", "controlplane.operations.reconcile", RECONCILE_EVERY_S),
+            ("run due services", "controlplane.operations.run_due_services", SERVICES_EVERY_S),
             ("watch the marker server", "controlplane.operations.supervise", SUPERVISE_EVERY_S),
             ("forget old samples", "controlplane.operations.forget", HOUR_S),
         )

@@ -1,4 +1,4 @@
-"""The person behind a request."""
+"""The person behind a request, and the key that makes it one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from rest_framework.request import Request
 
+from controlplane.errors import InvalidRequest
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+KEY_CHARS_MAX = 100
+
 
 def actor(request: Request) -> User:
     """The signed-in user. Raises PermissionDenied for workers and for nobody."""
     if not isinstance(request.user, User):
         raise PermissionDenied("this needs a user")
     return request.user
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Raises InvalidRequest for one that is too long or not printable."""
+    key = request.headers.get(IDEMPOTENCY_KEY)
+    if key is not None and not (0 < len(key) <= KEY_CHARS_MAX and key.isprintable()):
+        raise InvalidRequest("the idempotency key is too long or not printable")
+    return key

@@ -5,11 +5,12 @@ from __future__ import annotations
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
 from django.urls import path, re_path, register_converter
+from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane.api import openapi  # noqa: F401 - imported for what it registers
 from controlplane.api.reports.operations import OperationReportApi
-from controlplane.api.v1 import operations, tables, timeline, tokens, writers
+from controlplane.api.v1 import files, operations, services, tables, timeline, tokens, writers
 
 
 class InstantTimeConverter:
@@ -22,7 +23,17 @@ class InstantTimeConverter:
         return value
 
 
+class ServiceConverter(StringConverter):
+    regex = r"[a-z][a-z_]{0,31}"
+
+
+class FileIdConverter(StringConverter):
+    regex = r"[A-Za-z0-9-]{1,128}"
+
+
 register_converter(InstantTimeConverter, "instant")
+register_converter(ServiceConverter, "service")
+register_converter(FileIdConverter, "file_id")
 
 # The page's own script is a file of its own; the packaged page still has styles inside.
 docs = csp_update({"style-src": [UNSAFE_INLINE]})(
@@ -42,6 +53,26 @@ urlpatterns = [
         f"{_TABLE}instants/<instant:requested_at>/", timeline.InstantApi.as_view(), name="instant"
     ),
     path(f"{_TABLE}schemas/", timeline.SchemaListApi.as_view(), name="schemas"),
+    path(f"{_TABLE}schemas/diff/", timeline.SchemaDiffApi.as_view(), name="schema_diff"),
+    path(f"{_TABLE}partitions/", files.PartitionListApi.as_view(), name="partitions"),
+    path(f"{_TABLE}file-groups/", files.FileGroupListApi.as_view(), name="file_groups"),
+    path(
+        f"{_TABLE}file-groups/<file_id:file_id>/", files.FileGroupApi.as_view(), name="file_group"
+    ),
+    path(f"{_TABLE}services/", services.ServiceListApi.as_view(), name="services"),
+    path(f"{_TABLE}services/history/", services.ServiceHistoryApi.as_view(), name="service_runs"),
+    path(f"{_TABLE}services/<service:service>/", services.ServiceRunApi.as_view(), name="service"),
+    path(
+        f"{_TABLE}services/<service:service>/plan/",
+        services.ServicePlanApi.as_view(),
+        name="service_plan",
+    ),
+    path(
+        f"{_TABLE}services/<service:service>/schedule/",
+        services.ServiceSettingApi.as_view(),
+        name="service_schedule",
+    ),
+    path(f"{_TABLE}savepoints/", services.SavepointListApi.as_view(), name="savepoints"),
     path(f"{_TABLE}markers/", timeline.MarkerListApi.as_view(), name="markers"),
     path(f"{_TABLE}streams/", timeline.StreamsApi.as_view(), name="streams"),
     path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),

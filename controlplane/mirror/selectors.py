@@ -44,6 +44,7 @@ class InstantRow:
     rows: int | None
     files: int | None
     bytes: int | None
+    is_archived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +124,12 @@ def timeline_window(
     until: InstantTime | None = None,
     actions: Iterable[str] | None = None,
     states: Iterable[str] | None = None,
+    archived: bool | None = None,
     limit: int = WINDOW_ROWS_MAX,
     cursor: str | None = None,
 ) -> TimelineWindow:
-    """Instants whose bar touches [since, until], newest request first, `limit` at a time.
+    """Instants whose bar touches [since, until], newest request first, `limit` at a time; those of
+    the history among them unless `archived` says otherwise.
 
     Raises InvalidRequest for a cursor that is none.
     """
@@ -139,6 +142,8 @@ def timeline_window(
         window = window.filter(action__in=list(actions))
     if states is not None:
         window = window.filter(state__in=list(states))
+    if archived is not None:
+        window = window.filter(is_archived=archived)
     limit = max(1, min(limit, WINDOW_ROWS_MAX))
     found = list(
         _after(window, cursor).order_by("-requested_at", "-action").defer("metadata")[: limit + 1]
@@ -242,6 +247,7 @@ def instant_row(record: InstantRecord) -> InstantRow:
         rows=record.rows,
         files=record.files,
         bytes=record.bytes,
+        is_archived=record.is_archived,
     )
 
 

@@ -126,7 +126,9 @@ def request_service(
     idempotency_key: str | None = None,
 ) -> Operation:
     """Queue the run that was shown as `plan_hash`. The same key by the same person has one effect.
-    `typed_name` and `reason` may be empty for what takes nothing away.
+
+    `typed_name`, `reason` and even `plan_hash` may be empty for what takes nothing away: on a table
+    that is written to all the time no plan of a compaction stays the newest.
 
     Raises what `plan_service` raises, InvalidRequest (name, reason), NotAllowedNow (blockers,
     nothing to do, one already runs), PlanVoid (the table moved on).
@@ -136,14 +138,17 @@ def request_service(
         return _same_request(known, table, service, plan_hash)
     check_words(table, reason, typed_name, are_needed=is_destructive(service))
     view = plan_service(table, service, parameters, by)
-    if view.plan_hash != plan_hash:
+    is_bound = bool(plan_hash) or is_destructive(service)
+    if is_bound and view.plan_hash != plan_hash:
         raise PlanVoid("the table changed since the plan was shown", service=service)
     if view.blockers:
         raise NotAllowedNow("this service is blocked", service=service, blockers=view.blockers)
     if view.is_empty:
         raise NotAllowedNow("there is nothing to do", service=service)
     try:
-        return _queue(table, view, parameters, reason.strip(), by, idempotency_key)
+        return _create(
+            table, service, parameters, view.plan, plan_hash, reason.strip(), by, idempotency_key
+        )
     except IntegrityError as error:
         if known := known_request(by, idempotency_key):  # The same request, twice at once.
             return _same_request(known, table, service, plan_hash)
@@ -158,22 +163,9 @@ def schedule_service(table: Table, service: str, parameters: Mapping[str, str]) 
         return None
     assert not is_destructive(service), service
     try:
-        return _create(table, service, parameters, {}, None, "scheduled", None, None)
+        return _create(table, service, parameters, {}, "", "scheduled", None, None)
     except IntegrityError:
         return None
-
-
-def _queue(
-    table: Table,
-    view: ServicePlanView,
-    parameters: Mapping[str, str],
-    reason: str,
-    by: User,
-    idempotency_key: str | None,
-) -> Operation:
-    return _create(
-        table, view.service, parameters, view.plan, view.plan_hash, reason, by, idempotency_key
-    )
 
 
 def _create(
@@ -181,7 +173,7 @@ def _create(
     service: str,
     parameters: Mapping[str, str],
     plan: Mapping[str, Any],
-    plan_hash: str | None,
+    plan_hash: str,
     reason: str,
     by: User | None,
     idempotency_key: str | None,
@@ -193,7 +185,7 @@ def _create(
         table=table.location,
         service=service,
         parameters=dict(parameters),
-        plan_hash=plan_hash,
+        plan_hash=plan_hash or None,
         reason=reason,
         by=who,
         report_url=settings.SLUICE_REPORT_URL,
@@ -208,7 +200,7 @@ def _create(
             reason=reason,
             instant=plan.get("instant") or "",
             plan=dict(plan),
-            plan_hash=plan_hash or "",
+            plan_hash=plan_hash,
             progress_total=plan.get("item_count", 0),
             progress_unit="items",
             parameters={"job": job.to_message(), "service": service},
@@ -220,7 +212,7 @@ def _create(
             subject=table.slug,
             result="requested",
             reason=reason,
-            plan_hash=plan_hash or "",
+            plan_hash=plan_hash,
             details={"operation": str(operation.pk), "parameters": dict(parameters)},
         )
         send(operation)

@@ -8,7 +8,14 @@ from django.utils import timezone
 
 from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
-from controlplane.operations import demo, marker_server, recovery, settling
+from controlplane.operations import (
+    demo,
+    marker_server,
+    recovery,
+    retention,
+    schedules,
+    settling,
+)
 from controlplane.tables.models import Table
 from controlplane.writers.services import forget_hints
 
@@ -27,11 +34,17 @@ def supervise() -> None:
     marker_server.supervise()
 
 
+@app.task(name="controlplane.operations.run_due_services")
+def run_due_services() -> None:
+    schedules.run_due_services()
+
+
 @app.task(name="controlplane.operations.forget")
 def forget() -> None:
     now = timezone.now()
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
     forget_hints(before=now - REPORTS_KEPT_FOR)
+    retention.forget_run_dirs(now=now)
 
 
 @app.task(name=demo.KILL_TASK)

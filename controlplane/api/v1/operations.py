@@ -15,8 +15,7 @@ from rest_framework.views import APIView
 from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated, validated_query
-from controlplane.api.requests import actor
-from controlplane.errors import InvalidRequest
+from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.rollbacks import PlanView
 from controlplane.operations.selectors import (
@@ -35,9 +34,6 @@ from controlplane.operations.services import (
 from controlplane.operations.states import OperationKind, OperationState
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
-
-IDEMPOTENCY_KEY = "Idempotency-Key"
-KEY_CHARS_MAX = 100
 
 
 class OperationQuery(Strict):
@@ -160,17 +156,10 @@ class RollbackCreateApi(APIView):
             asked["reason"],
             asked["table_name"],
             actor(request),
-            idempotency_key=_idempotency_key(request),
+            idempotency_key=idempotency_key(request),
         )
         return Response(_shown_operation(operation.pk), status=202)
 
 
 def _shown_operation(operation_id: UUID) -> Any:
     return shown(operation_detail(operation_id))
-
-
-def _idempotency_key(request: Request) -> str | None:
-    key = request.headers.get(IDEMPOTENCY_KEY)
-    if key is not None and not (0 < len(key) <= KEY_CHARS_MAX and key.isprintable()):
-        raise InvalidRequest("the idempotency key is too long or not printable")
-    return key

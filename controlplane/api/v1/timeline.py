@@ -15,11 +15,13 @@ from controlplane.fields import InstantTimeSerializerField
 from controlplane.mirror.selectors import (
     ACTIONS,
     STATES,
+    FieldChange,
     InstantDetail,
     InstantRow,
     JoinStatus,
     MarkerRow,
     SchemaRow,
+    field_changes,
     instant_detail,
     join_status,
     pending_markers,
@@ -37,6 +39,9 @@ class InstantListApi(APIView):
         until = InstantTimeSerializerField(required=False, default=None)
         actions = CommaList(choices=list(ACTIONS), required=False, default=None)
         states = CommaList(choices=list(STATES), required=False, default=None)
+        archived = serializers.BooleanField(
+            required=False, default=None, allow_null=True, help_text="Only these, or only active."
+        )
         limit = serializers.IntegerField(
             min_value=1, max_value=3000, required=False, default=PAGE_ROWS
         )
@@ -65,6 +70,26 @@ class SchemaListApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(schema_history(table)))
+
+
+class SchemaDiffApi(APIView):
+    class Query(Strict):
+        before = InstantTimeSerializerField()
+        after = InstantTimeSerializerField()
+
+    @extend_schema(
+        operation_id="schemas_diff",
+        parameters=[Query],
+        responses=output(FieldChange)(many=True),
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(self.Query, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        known = {row.instant: row.avro for row in schema_history(table)}
+        for instant in asked.values():
+            if instant not in known:
+                raise Http404(instant)
+        return Response(shown_list(field_changes(known[asked["before"]], known[asked["after"]])))
 
 
 class MarkerListApi(APIView):

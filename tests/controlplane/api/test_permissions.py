@@ -28,6 +28,16 @@ table                  GET     401 403 200 200 200 401
 instants               GET     401 403 200 200 200 401
 instant                GET     401 403 200 200 200 401
 schemas                GET     401 403 200 200 200 401
+schema_diff            GET     401 403 400 400 400 401
+partitions             GET     401 403 200 200 200 401
+file_groups            GET     401 403 200 200 200 401
+file_group             GET     401 403 200 200 200 401
+services               GET     401 403 200 200 200 401
+service_runs           GET     401 403 200 200 200 401
+service                POST    401 403 403 409 409 401
+service_plan           POST    401 403 200 200 200 401
+service_schedule       PUT     401 403 403 403 400 401
+savepoints             GET     401 403 200 200 200 401
 markers                GET     401 403 200 200 200 401
 streams                GET     401 403 200 200 200 401
 writers                GET     401 403 200 200 200 401
@@ -62,11 +72,15 @@ def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[s
     settings.SLUICE_MARKER_SECRET = ""  # So that no marker server is started here.
     instant = synced.instants.order_by("requested_at").last()
     assert instant is not None
+    file_group = synced.file_groups.first()
+    assert file_group is not None
     values = {
         "slug": synced.slug,
         "requested_at": instant.requested_at,
         "operation_id": operation.pk,
         "token_key": "0" * 15,
+        "service": "compaction",
+        "file_id": file_group.file_id,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 

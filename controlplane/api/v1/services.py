@@ -1,0 +1,177 @@
+"""Table services: what there is, plan, run, schedule; savepoints and what was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsAdmin, IsOperator
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.mirror.views_files import Backlog, backlog
+from controlplane.mirror.views_services import (
+    PendingPlanRow,
+    SavepointRow,
+    ServiceRunRow,
+    pending_plans,
+    savepoints,
+    service_history,
+)
+from controlplane.operations.schedules import (
+    EVERY_S_DEFAULT,
+    EVERY_S_MAX,
+    EVERY_S_MIN,
+    TRIGGER_COMMITS_MAX,
+    ServiceSettingRow,
+    service_settings,
+    update_service_setting,
+)
+from controlplane.operations.selectors import OperationDetail, operation_detail
+from controlplane.operations.services import (
+    ServiceKind,
+    ServicePlanView,
+    permission_of,
+    plan_service,
+    request_service,
+    service_kinds,
+)
+from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from controlplane.tables.access import Permission, access_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceBoard:
+    kinds: list[ServiceKind]
+    backlog: Backlog
+    pending: list[PendingPlanRow]
+    settings: list[ServiceSettingRow]
+
+
+class Parameters(serializers.DictField):
+    """A service's own settings, all as text."""
+
+    child = serializers.CharField(max_length=4000, allow_blank=True)
+
+
+class ServiceListApi(APIView):
+    @extend_schema(operation_id="services_read", responses=output(ServiceBoard))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        board = ServiceBoard(
+            kinds=service_kinds(),
+            backlog=backlog(table),
+            pending=pending_plans(table),
+            settings=service_settings(table),
+        )
+        return Response(shown(board))
+
+
+class ServicePlanApi(APIView):
+    class ServicePlanRequest(Strict):
+        parameters = Parameters(required=False, default=dict)
+
+    @extend_schema(
+        operation_id="services_plan",
+        request=ServicePlanRequest,
+        responses=output(ServicePlanView),
+    )
+    def post(self, request: Request, slug: str, service: str) -> Response:
+        asked = validated(self.ServicePlanRequest, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(plan_service(table, service, asked["parameters"], None)))
+
+
+class ServiceRunApi(APIView):
+    permission_classes = [IsOperator]
+    throttle_scope = "service"
+
+    class ServiceRequest(Strict):
+        parameters = Parameters(required=False, default=dict)
+        plan_hash = serializers.CharField(
+            max_length=64,
+            required=False,
+            default="",
+            help_text="Of the plan that was shown. What takes nothing away runs without one, too.",
+        )
+        reason = serializers.CharField(max_length=500, required=False, default="")
+        table_name = serializers.CharField(
+            max_length=200, required=False, default="", help_text="The table's name, typed."
+        )
+
+    @extend_schema(
+        operation_id="services_request",
+        request=ServiceRequest,
+        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str, service: str) -> Response:
+        asked = validated(self.ServiceRequest, request)
+        table = access_table(request.user, slug, permission_of(service))
+        operation = request_service(
+            table,
+            service,
+            asked["parameters"],
+            asked["plan_hash"],
+            asked["reason"],
+            asked["table_name"],
+            actor(request),
+            idempotency_key=idempotency_key(request),
+        )
+        detail: Any = operation_detail(operation.pk)
+        return Response(shown(detail), status=202)
+
+
+class ServiceSettingApi(APIView):
+    permission_classes = [IsAdmin]
+
+    class ServiceSettingRequest(Strict):
+        enabled = serializers.BooleanField()
+        every_s = serializers.IntegerField(
+            min_value=EVERY_S_MIN, max_value=EVERY_S_MAX, required=False, default=EVERY_S_DEFAULT
+        )
+        trigger_commits = serializers.IntegerField(
+            min_value=0, max_value=TRIGGER_COMMITS_MAX, required=False, default=0
+        )
+        parameters = Parameters(required=False, default=dict)
+
+    @extend_schema(
+        operation_id="services_schedule",
+        request=ServiceSettingRequest,
+        responses=output(ServiceSettingRow),
+    )
+    def put(self, request: Request, slug: str, service: str) -> Response:
+        asked = validated(self.ServiceSettingRequest, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        row = update_service_setting(table=table, service=service, by=actor(request), **asked)
+        return Response(shown(row))
+
+
+class ServiceHistoryApi(APIView):
+    class Query(Strict):
+        limit = serializers.IntegerField(
+            min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
+        )
+
+    @extend_schema(
+        operation_id="services_history",
+        parameters=[Query],
+        responses=output(ServiceRunRow)(many=True),
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(self.Query, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(service_history(table, asked["limit"])))
+
+
+class SavepointListApi(APIView):
+    @extend_schema(operation_id="savepoints_list", responses=output(SavepointRow)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(savepoints(table)))
