@@ -227,6 +227,11 @@ def test_conflicts_and_writers_are_read_with_both_names(
         "/api/v1/tables/trips/markers/",
         "/api/v1/tables/trips/streams/",
         "/api/v1/tables/trips/schemas/",
+        "/api/v1/tables/trips/file-groups/",
+        "/api/v1/tables/trips/partitions/",
+        "/api/v1/tables/trips/services/",
+        "/api/v1/tables/trips/services/history/",
+        "/api/v1/tables/trips/savepoints/",
         "/api/v1/tables/trips/operations/",
         "/api/v1/operations/",
     ],
@@ -251,6 +256,58 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
         response = client.get(address)
 
     assert response.status_code == 200
+
+
+def test_a_service_goes_from_plan_to_job(
+    client: Client, operator: User, synced: Table, lake: Lake
+) -> None:
+    lake.commit(BERGEN)
+    client.force_login(operator)
+    there = "/api/v1/tables/trips/services/compaction/"
+
+    plan = post(client, f"{there}plan/", {}).json()
+    void = post(client, there, {"plan_hash": "0" * 16})
+    asked = post(client, there, {"plan_hash": plan["plan_hash"]}, **{"Idempotency-Key": "k"})
+    again = post(client, there, {"plan_hash": plan["plan_hash"]}, **{"Idempotency-Key": "k"})
+
+    assert [item["effect"] for item in plan["items"]] == ["merge"]
+    assert (void.status_code, void.json()["code"]) == (409, "plan_changed")
+    assert asked.status_code == again.status_code == 202
+    assert asked.json()["row"]["id"] == again.json()["row"]["id"]
+    assert asked.json()["row"]["service"] == "compaction"
+    board = client.get("/api/v1/tables/trips/services/").json()
+    assert board["backlog"]["delta_commits"] == 1
+    assert "compaction" in {kind["name"] for kind in board["kinds"]}
+
+
+def test_a_schedule_is_set_by_an_admin_and_an_unknown_service_is_refused(
+    client: Client, admin: User, synced: Table
+) -> None:
+    client.force_login(admin)
+    there = "/api/v1/tables/trips/services/{}/schedule/"
+    body = {"enabled": True, "every_s": 60, "trigger_commits": 3}
+
+    done = client.put(there.format("compaction"), body, "application/json")
+    refused = client.put(there.format("restore"), body, "application/json")
+
+    assert done.status_code == 200
+    assert done.json() | body == done.json()
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+
+
+def test_schemas_are_compared_by_their_instants(client: Client, viewer: User, lake: Lake) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO | {"mayor": "Anne"})
+    sync_table(lake.row)
+    client.force_login(viewer)
+    new, old = client.get("/api/v1/tables/trips/schemas/").json()
+
+    changes = client.get(
+        "/api/v1/tables/trips/schemas/diff/",
+        {"before": old["instant"], "after": new["instant"]},
+    ).json()
+
+    assert [(one["name"], one["kind"]) for one in changes] == [("mayor", "added")]
 
 
 def test_every_answer_carries_a_request_id(client: Client, viewer: User) -> None:

@@ -1,0 +1,257 @@
+"""A table service from plan to proof: asked for by its hash, run by a worker, and mirrored."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+from pytest_django.live_server_helper import LiveServer
+
+from controlplane.audit.models import AuditEvent
+from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid
+from controlplane.mirror.sync import sync_table
+from controlplane.mirror.views_files import backlog
+from controlplane.mirror.views_services import pending_plans, savepoints, service_history
+from controlplane.operations.models import Operation
+from controlplane.operations.services import (
+    permission_of,
+    plan_service,
+    reconcile,
+    record_report,
+    request_service,
+    service_kinds,
+)
+from controlplane.tables.access import Permission
+from tests.controlplane.lake import Lake
+from workers.config import write_options
+from workers.services import registry
+from workers.services.service import ServiceRequest
+from workers.tasks import run_service
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
+
+
+def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
+    parameters = changed.pop("parameters", {})
+    asked = {
+        "plan_hash": plan_service(lake.row, service, parameters, by).plan_hash,
+        "reason": "tidy up",
+        "typed_name": "trips",
+    } | changed
+    return request_service(lake.row, service, parameters, by=by, **asked)
+
+
+@pytest.fixture
+def working(
+    root: Path, live_server: LiveServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a worker has: roots, a token, and the address that it reports to."""
+    settings.SLUICE_REPORT_URL = f"{live_server.url}/api/v1/reports/operations/"
+    monkeypatch.setenv("SLUICE_WORKER_TOKEN", settings.SLUICE_WORKER_TOKEN)
+    monkeypatch.setenv("SLUICE_TABLE_ROOTS", str(root))
+
+
+def work(operation: Operation, **changed: Any) -> Operation:
+    run_service.apply(args=[operation.parameters["job"] | changed]).get()
+    operation.refresh_from_db()
+    return operation
+
+
+@pytest.mark.usefixtures("working")
+def test_a_compaction_runs_as_planned_and_the_backlog_is_gone(lake: Lake, operator: User) -> None:
+    for _ in range(4):
+        lake.commit(OSLO)
+    sync_table(lake.row)
+    waiting = backlog(lake.row)
+
+    operation = work(ask(lake, "compaction", operator))
+    sync_table(lake.row)
+
+    assert operation.state == "succeeded", operation.message
+    assert (operation.kind, operation.service) == ("service", "compaction")
+    assert (waiting.delta_commits, waiting.log_files > 0) == (4, True)
+    left = backlog(lake.row)
+    assert (left.delta_commits, left.log_files) == (0, 0)
+    assert left.old_files > 0
+    done = service_history(lake.row)[0]
+    assert (done.service, done.instant) == ("compaction", operation.instant)
+    results = AuditEvent.objects.filter(what="service.compaction").values_list("result", "who")
+    assert sorted(results) == [("requested", "olaf"), ("succeeded", "olaf")]
+
+
+@pytest.mark.usefixtures("working")
+def test_a_job_that_comes_again_after_it_was_done_succeeds_with_nothing_left(
+    lake: Lake, operator: User
+) -> None:
+    for _ in range(3):
+        lake.commit(OSLO)
+    operation = work(ask(lake, "compaction", operator))
+    Operation.objects.filter(pk=operation.pk).update(state="running")
+
+    again = work(operation, attempt=1)
+
+    assert (again.state, again.message) == ("succeeded", "nothing is left to do")
+
+
+@pytest.mark.usefixtures("working")
+def test_a_job_that_comes_again_carries_its_own_pending_plan_out(
+    lake: Lake, operator: User
+) -> None:
+    for _ in range(3):
+        lake.commit(OSLO)
+    operation = ask(lake, "compaction", operator)
+    # As far as a worker came that was killed right after its plan was durable.
+    registry.service("compaction").run(
+        lake.table,
+        ServiceRequest(by="olaf", parameters={"schedule_only": "true"}),
+        write_options({}),
+    )
+    sync_table(lake.row)
+    planned = pending_plans(lake.row)
+
+    ended = work(operation, attempt=1)
+
+    assert ended.state == "succeeded", ended.message
+    assert [one.action for one in planned] == ["compaction"]
+    assert planned[0].file_groups == 1
+    assert ended.instant == planned[0].instant
+
+
+@pytest.mark.usefixtures("working")
+def test_a_plan_that_changed_before_it_ran_fails_and_says_so(lake: Lake, operator: User) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+    operation = ask(lake, "compaction", operator)
+    lake.commit(OSLO)
+
+    ended = work(operation)
+
+    assert ended.state == "failed"
+    assert ended.message.startswith("plan_changed")
+
+
+def test_a_plan_that_is_not_the_one_shown_is_void(lake: Lake, operator: User) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+    shown = plan_service(lake.row, "compaction", {}, operator).plan_hash
+    lake.commit(BERGEN)
+
+    with pytest.raises(PlanVoid):
+        ask(lake, "compaction", operator, plan_hash=shown)
+    assert ask(lake, "compaction", operator, plan_hash="").parameters["job"]["plan_hash"] is None
+
+
+def test_what_takes_data_away_needs_an_admin_a_hash_the_name_and_a_reason(
+    lake: Lake, operator: User, admin: User
+) -> None:
+    lake.commit(OSLO)
+    registry.service("savepoint").run(lake.table, ServiceRequest(by="x"), write_options({}))
+    instant = lake.table.timeline().instants[-1].requested_at
+    given = {"parameters": {"instant": instant}}
+
+    with pytest.raises(PermissionDenied):
+        ask(lake, "delete_savepoint", operator, **given)
+    for wrong in ({"typed_name": "other"}, {"typed_name": ""}, {"reason": " "}):
+        with pytest.raises(InvalidRequest):
+            ask(lake, "delete_savepoint", admin, **given, **wrong)
+    with pytest.raises(PlanVoid):
+        ask(lake, "delete_savepoint", admin, **given, plan_hash="")
+    assert not Operation.objects.exists()
+
+
+@pytest.mark.usefixtures("working")
+def test_a_savepoint_is_made_and_shown_with_who_and_what_came_after(
+    lake: Lake, operator: User
+) -> None:
+    kept = lake.commit(OSLO)
+    asked = {"instant": kept, "comment": "before the <big> move"}
+
+    ended = work(ask(lake, "savepoint", operator, parameters=asked))
+    lake.commit(BERGEN)
+    sync_table(lake.row)
+
+    assert ended.state == "succeeded", ended.message
+    (found,) = savepoints(lake.row)
+    assert (found.instant, found.by, found.comment) == (kept, "olaf", asked["comment"])
+    assert (found.commits_after, found.files) == (1, 1)
+
+
+def test_only_one_of_a_kind_runs_on_a_table(lake: Lake, operator: User) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+    ask(lake, "compaction", operator)
+
+    with pytest.raises(NotAllowedNow, match="under way"):
+        ask(lake, "compaction", operator)
+
+
+def test_the_same_key_has_one_effect_and_another_request_with_it_is_refused(
+    lake: Lake, operator: User
+) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+
+    first = ask(lake, "compaction", operator, idempotency_key="k")
+    again = ask(lake, "compaction", operator, idempotency_key="k")
+
+    assert first.pk == again.pk
+    with pytest.raises(InvalidRequest):
+        ask(lake, "savepoint", operator, idempotency_key="k")
+
+
+@pytest.mark.parametrize(
+    ("service", "parameters"),
+    [("polish", {}), ("compaction", {"unknown": "1"}), ("savepoint", {"instant": "../x"})],
+)
+def test_what_the_service_does_not_know_is_refused_before_anything_is_stored(
+    lake: Lake, admin: User, service: str, parameters: dict[str, str]
+) -> None:
+    lake.commit(OSLO)
+
+    with pytest.raises((InvalidRequest, NotAllowedNow)):
+        ask(lake, service, admin, parameters=parameters)
+    assert not Operation.objects.exists()
+
+
+def test_nothing_to_do_is_said_instead_of_queued(lake: Lake, operator: User) -> None:
+    lake.commit(OSLO)
+
+    with pytest.raises(NotAllowedNow, match="nothing to do"):
+        ask(lake, "compaction", operator)
+
+
+def test_a_silent_worker_is_replaced_and_one_that_lives_is_not(
+    lake: Lake,
+    operator: User,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+    operation = ask(lake, "compaction", operator)
+    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
+
+    reconcile(now=timezone.now() + timedelta(seconds=30))
+    operation.refresh_from_db()
+    assert operation.attempts == 0
+    with django_capture_on_commit_callbacks() as callbacks:
+        reconcile(now=timezone.now() + timedelta(seconds=90))
+
+    operation.refresh_from_db()
+    assert operation.attempts == 1
+    assert len(callbacks) == 2  # the job, and the event for the pages
+
+
+def test_every_service_has_a_role_and_an_unknown_one_needs_an_admin() -> None:
+    roles = {kind.name: kind.role for kind in service_kinds()}
+
+    assert set(roles) == set(registry.service_names())
+    assert roles["compaction"] == roles["clean"] == roles["savepoint"] == "operator"
+    assert roles["delete_savepoint"] == "admin"
+    assert permission_of("anything else") is Permission.ADMINISTER
