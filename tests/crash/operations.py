@@ -99,5 +99,20 @@ OPERATIONS = [
     Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING),
     Operation("overwrite-table", _write(OVER, "insert_overwrite_table"), kinds=BLOCKING),
     Operation("delete-partition", _delete_partition, kinds=BLOCKING),
+    Operation(
+        "compaction",
+        _serve("compaction"),
+        kinds=("mor", "nbcc"),
+        needs=(UPSERT,),
+        keeps_rows=True,
+        again=False,
+    ),
+    Operation(
+        "clustering",
+        _serve("clustering", **{"hoodie.clustering.plan.strategy.sort.columns": "city,id"}),
+        needs=(UPSERT,),
+        keeps_rows=True,
+        again=False,
+    ),
     Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False),
 ]

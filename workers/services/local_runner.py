@@ -15,6 +15,7 @@ from workers.storage.base import Storage
 from workers.timeline.metadata import WriteStat
 
 _THREADS_MAX = 8
+_BYTES_WORTH_THREADS = 4_000_000
 _BYTES_AT_ONCE_MAX = 160_000_000
 """Of files as they stand on storage; in memory they are some three times that."""
 
@@ -37,7 +38,8 @@ class LocalRunner:
         """`sizes`: the bytes of each group's slice."""
         self._storage = storage
         fitting = _BYTES_AT_ONCE_MAX // max([*sizes, 1])
-        asked = threads or min(os.cpu_count() or 1, _THREADS_MAX)
+        is_small = sum(sizes) < _BYTES_WORTH_THREADS
+        asked = threads or (1 if is_small else min(os.cpu_count() or 1, _THREADS_MAX))
         self._threads = max(1, min(asked, fitting, len(sizes)))
 
     def __call__(

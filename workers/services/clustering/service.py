@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.config import WriteOptions
-from workers.errors import InvalidInput
+from workers.errors import InstantRolledBack, InvalidInput
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.services import execution
 from workers.services.clustering.kind import SERVICE, ClusteringKind
@@ -70,12 +70,27 @@ class ClusteringService:
         pending = None if settings.is_schedule_only else _pending(table.timeline(), settings)
         if pending is not None:
             self.plan(table, request.parameters).check(request)
-        else:
-            pending = _scheduled(table, request, options, settings)
+            try:
+                return self._carried_out(table, pending, options, settings, on_progress)
+            except InstantRolledBack:
+                # Its last executor died while it was deciding, and the plan went with it.
+                if settings.instant is not None:
+                    raise
+        pending = _scheduled(table, request, options, settings)
         if pending is None:
             return nothing_to_do(SERVICE)
         if settings.is_schedule_only:
             return ServiceOutcome(SERVICE, pending.requested_at, "scheduled")
+        return self._carried_out(table, pending, options, settings, on_progress)
+
+    def _carried_out(
+        self,
+        table: Table,
+        pending: Instant,
+        options: WriteOptions,
+        settings: ClusteringSettings,
+        on_progress: Progress | None,
+    ) -> ServiceOutcome:
         done = carry_out(
             table,
             options,
