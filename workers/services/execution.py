@@ -146,6 +146,7 @@ class Claim:
             _drop_strays(self.table, requested_at, files)
             delete_markers(storage, requested_at)
             storage.delete(path_of(requested_at))
+            _delete_waiting(storage, requested_at)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("completed, not tidied: instant=%s error=%s", requested_at, error)
 
@@ -229,6 +230,13 @@ def _drop_strays(table: Table, requested_at: InstantTime, kept: Collection[str])
         table.storage.delete(path)
 
 
+def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
+    """Contents that dead attempts had laid down and not decided for."""
+    for file in decisions.waiting_metadata(storage):
+        if file.name.startswith(f"{requested_at}."):
+            storage.delete(file.path)
+
+
 def take_back(
     table: Table, options: WriteOptions, plan: Instant, *, reason: str, by: str = "services"
 ) -> None:
@@ -242,6 +250,7 @@ def take_back(
             plan.requested_at, by=by, reason=reason, is_forced=True, is_only_pending=True
         )
         rollback(table, request, options)
+        _delete_waiting(table.storage, plan.requested_at)
         return
     decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=reason)
     with table_lock(table, options).held() as lease:
@@ -252,3 +261,4 @@ def take_back(
             decisions.decide(table.storage, plan.requested_at, decision)
             transitions.discard(table.storage, plan.requested_at, plan.action)
     table.storage.delete(path_of(plan.requested_at))
+    _delete_waiting(table.storage, plan.requested_at)
