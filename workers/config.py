@@ -41,6 +41,39 @@ class MarkerKind(StrEnum):
     TIMELINE_SERVER_BASED = "timeline_server_based"
 
 
+class Codec(StrEnum):
+    """Hudi's names."""
+
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    BROTLI = "brotli"
+    UNCOMPRESSED = "uncompressed"
+
+
+class LogBlockFormat(StrEnum):
+    PARQUET = "parquet"
+    AVRO = "avro"
+
+
+class SortMode(StrEnum):
+    """How bulk_insert orders rows; a file holds one bucket of one partition, so two agree."""
+
+    NONE = "NONE"
+    PARTITION_SORT = "PARTITION_SORT"
+    GLOBAL_SORT = "GLOBAL_SORT"
+
+
+class DuplicatePolicy(StrEnum):
+    """What an insert does with a key that the table has already."""
+
+    NONE = "none"
+    """It is updated, as by upsert."""
+    DROP = "drop"
+    FAIL = "fail"
+
+
 PARTIAL_IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
 
 TABLE_OPTIONS: dict[str, str] = {
@@ -66,6 +99,14 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.write.lock.wait_time_ms": "60000",
     "hoodie.write.lock.storage.validity.timeout.secs": "30",
     "hoodie.write.lock.storage.renew.interval.secs": "10",
+    "hoodie.write.num.retries.on.conflict.failures": "0",
+    "hoodie.parquet.compression.codec": Codec.ZSTD,
+    "hoodie.logfile.data.block.format": LogBlockFormat.PARQUET,
+    "hoodie.bulkinsert.sort.mode": SortMode.NONE,
+    "hoodie.bulkinsert.user.defined.partitioner.sort.columns": "",  # The record key when empty.
+    "hoodie.datasource.insert.dup.policy": DuplicatePolicy.NONE,
+    # Only with policy `fail`: whether equal keys of one batch count as one row, or fail as well.
+    "hoodie.combine.before.insert": "false",
     "sluice.schema.evolution.enable": "true",
     "sluice.writer.name": "",  # A fresh `writer-…` when empty.
     "sluice.operation.id": "",
@@ -129,6 +170,14 @@ class WriteOptions:
     allows_evolution: bool
     writer: str
     operation_id: str
+    conflict_retries: int
+    codec: Codec
+    log_block_format: LogBlockFormat
+    sort_mode: SortMode
+    sort_columns: tuple[str, ...]
+    """What bulk_insert sorts by; empty for the record key."""
+    duplicate_policy: DuplicatePolicy
+    combines_inserts: bool
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -154,6 +203,15 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         allows_evolution=boolean(values, "sluice.schema.evolution.enable"),
         writer=values["sluice.writer.name"],
         operation_id=values["sluice.operation.id"],
+        conflict_retries=integer(
+            values, "hoodie.write.num.retries.on.conflict.failures", least=0, most=100
+        ),
+        codec=_choice(values, "hoodie.parquet.compression.codec", Codec),
+        log_block_format=_choice(values, "hoodie.logfile.data.block.format", LogBlockFormat),
+        sort_mode=_choice(values, "hoodie.bulkinsert.sort.mode", SortMode),
+        sort_columns=_listed(values["hoodie.bulkinsert.user.defined.partitioner.sort.columns"]),
+        duplicate_policy=_choice(values, "hoodie.datasource.insert.dup.policy", DuplicatePolicy),
+        combines_inserts=boolean(values, "hoodie.combine.before.insert"),
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{renew: options.renew_s})

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.config import SortMode
 from workers.files.base_file import read_base_file, write_base_file
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
-from workers.merge.merge import merge_into
+from workers.merge.merge import merge_into, without_deletes
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
 from workers.timeline.metadata import WriteStat
@@ -39,21 +40,25 @@ class BaseWrite:
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         newer = new_rows(context, self.group, task, self.file_name)
         newer = conform_with_meta(newer, context)
-        updates, merged = 0, newer
+        rows = without_deletes(newer)
+        inserts, updates, deletes, merged = rows.num_rows, 0, 0, rows
         if self.standing is not None:
             base = base_rows(storage, self.standing, context)
-            updates = int(np.count_nonzero(_is_held(newer, base)))
+            updates = int(np.count_nonzero(_is_held(rows, base)))
+            inserts -= updates
             merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
+            deletes = base.num_rows + inserts - merged.num_rows
         ensure_partition(storage, self.group.partition, context.instant)
-        size = _write(context, storage, self.path, merged)
+        size = _write(context, storage, self.path, _sorted(merged, context))
         stat = WriteStat(
             file_id=self.file_id,
             path=self.path,
             partition_path=self.group.partition,
             prev_commit=_base_instant(self.standing),
             num_writes=merged.num_rows,
-            num_inserts=newer.num_rows - updates,
+            num_inserts=inserts,
             num_updates=updates,
+            num_deletes=deletes,
             bytes=size,
             prev_base_file=_base_name(self.standing),
         )
@@ -110,7 +115,17 @@ def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
 
 
 def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -> int:
-    return write_base_file(storage, path, rows, avro_schema=context.schema.with_meta_avro())
+    avro = context.schema.with_meta_avro()
+    return write_base_file(storage, path, rows, avro_schema=avro, **context.compression)
+
+
+def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:
+    """A file holds one bucket of one partition, so every sort mode but NONE comes to this."""
+    options = context.options
+    if context.operation != "bulk_insert" or options.sort_mode is SortMode.NONE:
+        return rows
+    names = options.sort_columns or (RECORD_KEY,)
+    return rows.sort_by([(name, "ascending") for name in names])
 
 
 def _base_instant(standing: FileSlice | None) -> str:

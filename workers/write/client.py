@@ -28,6 +28,7 @@ from workers.files.names import bucket_of
 from workers.markers.base import MarkerSettings
 from workers.markers.store import delete_markers
 from workers.markers.tokens import mint_token
+from workers.merge.merge import MergeRule
 from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.file_group import FileSlice
@@ -36,7 +37,7 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import metadata
 from workers.timeline.instant import Action
-from workers.write.columns import writer_schema, written_columns
+from workers.write.columns import marks_deletes, writer_schema, written_columns
 from workers.write.context import WriteContext
 from workers.write.finalize import drop_strays
 from workers.write.replacing import replacement
@@ -131,6 +132,9 @@ class Transaction:
             markers=self._marker_settings(),
             writer=self._writer,
             appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
+            options=options,
+            rule=MergeRule.of(table.config),
+            marks_deletes=marks_deletes(self._request, batch_schema),
         )
 
     def _marker_settings(self) -> MarkerSettings:

@@ -7,10 +7,12 @@ import pyarrow as pa
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
+from workers.read.log_versions import IS_DELETED
 from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
 from workers.table.table import Table
+from workers.write.deletes import ordering_wrapper
 from workers.write.request import WriteRequest
 
 
@@ -37,6 +39,10 @@ def writer_schema(
         raise InvalidInput("the operation needs rows", operation=request.operation)
     pinned = (*located, *config.ordering)
     _require(batch, pinned)
+    if marks_deletes(request, batch):
+        batch = _without_delete_mark(table, request, batch, known)
+    if unknown := [name for name in options.sort_columns if name not in batch.names]:
+        raise InvalidInput("columns to sort by are not in the batch", missing=unknown)
     schema = reconcile(
         known,
         TableSchema.from_arrow(batch, table_name=config.name),
@@ -62,6 +68,28 @@ def written_columns(
     if config.is_partial_update and batch is not None:
         return tuple(name for name in names if name in batch.names)
     return tuple(names)
+
+
+def marks_deletes(request: WriteRequest, batch: pa.Schema | None) -> bool:
+    """Whether rows of the batch may be deletes."""
+    return request.operation != "delete" and batch is not None and IS_DELETED in batch.names
+
+
+def _without_delete_mark(
+    table: Table, request: WriteRequest, batch: pa.Schema, known: TableSchema | None
+) -> pa.Schema:
+    """The mark is no column of the table unless the table was created with it."""
+    if not pa.types.is_boolean(batch.field(IS_DELETED).type):
+        raise InvalidInput("the delete mark is a boolean column", column=IS_DELETED)
+    if request.stream is not None:
+        raise InvalidInput(
+            "a stream cannot take rows away that other streams wrote too", column=IS_DELETED
+        )
+    if table.config.ordering_field is not None:
+        ordering_wrapper(batch.field(table.config.ordering_field).type)
+    if known is not None and IS_DELETED in known.field_names:
+        return batch
+    return batch.remove(batch.get_field_index(IS_DELETED))
 
 
 def _require(batch: pa.Schema, names: tuple[str, ...]) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from workers.clock import InstantTime
-from workers.config import TableConfig
+from workers.config import Codec, TableConfig, WriteOptions
+from workers.files.base_file import Codec as ParquetCodec
 from workers.files.names import FileId, bucket_file_id
 from workers.markers.base import MarkerSettings
 from workers.merge.merge import MergeRule
@@ -33,6 +34,24 @@ REPLACING: frozenset[Operation] = frozenset(
 """What takes whole file groups away: replacecommits."""
 
 
+_ZSTD_LEVEL = 1
+_PARQUET_CODECS: dict[Codec, ParquetCodec] = {
+    Codec.ZSTD: "zstd",
+    Codec.GZIP: "gzip",
+    Codec.SNAPPY: "snappy",
+    Codec.LZ4: "lz4",
+    Codec.BROTLI: "brotli",
+    Codec.UNCOMPRESSED: "none",
+}
+
+
+class Compression(TypedDict):
+    """Keyword arguments of whoever writes Parquet."""
+
+    codec: ParquetCodec
+    level: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class WriteContext:
     location: str
@@ -53,10 +72,11 @@ class WriteContext:
     writer: str
     appends_only: bool
     """Non-blocking mode: always an own log file, never a base file."""
-
-    @property
-    def rule(self) -> MergeRule:
-        return MergeRule.of(self.config)
+    options: WriteOptions
+    rule: MergeRule
+    """Made on the driver: executors need not have registered the table's merger."""
+    marks_deletes: bool = False
+    """The batch says by `_hoodie_is_deleted` which of its rows are deletes."""
 
     def standing(self, partition: str, bucket: int) -> FileSlice | None:
         """What the rows of this bucket are merged into; nothing when it is being replaced."""
@@ -69,6 +89,12 @@ class WriteContext:
         replacing = self.operation in REPLACING
         after = self.instant if replacing else self.replaced_at.get(partition)
         return bucket_file_id(bucket, after=after)
+
+    @property
+    def compression(self) -> Compression:
+        codec = self.options.codec
+        level = _ZSTD_LEVEL if codec is Codec.ZSTD else None
+        return {"codec": _PARQUET_CODECS[codec], "level": level}
 
     @property
     def is_narrow(self) -> bool:

@@ -12,6 +12,7 @@ from workers.markers.opening import open_markers
 from workers.storage.base import Storage
 from workers.write.base_handle import BaseDelete, BaseWrite
 from workers.write.context import WriteContext
+from workers.write.duplicates import without_known_keys
 from workers.write.groups import RowGroup, row_groups
 from workers.write.log_handle import LogDelete, LogWrite
 from workers.write.status import TaskIds, WriteStatus
@@ -51,6 +52,9 @@ def _planned(
             return LogDelete(group, file_id, log_name)
         delete = BaseDelete(group, file_id, base_name, standing)
         return delete if delete.finds_something(storage) else None
+    group = without_known_keys(context, group, standing, storage)
+    if group.rows.num_rows == 0:
+        return None
     if context.appends_only or (standing and context.config.is_merge_on_read):
         return LogWrite(group, file_id, log_name, is_new=standing is None)
     return BaseWrite(group, file_id, base_name, standing)

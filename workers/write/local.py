@@ -4,12 +4,12 @@ writer's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from workers.concurrency.outcome import CommitOutcome
-from workers.config import write_options
+from workers.concurrency.outcome import CommitOutcome, Conflicted
+from workers.config import WriteOptions, write_options
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.handles import write_file_groups
@@ -30,8 +30,25 @@ def write_arrow(
     """
     rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    typed = write_options(options)
+    return with_retries(typed, lambda: _attempt(table, batch, request, typed))
+
+
+def with_retries(options: WriteOptions, attempt: Callable[[], CommitOutcome]) -> CommitOutcome:
+    """Attempts until one does not conflict, each on the table as it is then."""
+    outcome = attempt()
+    for _ in range(options.conflict_retries):
+        if not isinstance(outcome, Conflicted):
+            break
+        outcome = attempt()
+    return outcome
+
+
+def _attempt(
+    table: Table, batch: pa.Table | None, request: WriteRequest, options: WriteOptions
+) -> CommitOutcome:
     schema = batch.schema if batch is not None else None
-    transaction = WriteClient(table, write_options(options)).begin(schema, request)
+    transaction = WriteClient(table, options).begin(schema, request)
     try:
         statuses: list[WriteStatus] = []
         if batch is not None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from workers.files.delete_record import DELETE_NOW, DeleteRecord
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from workers.files.log_block import encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
+from workers.merge.merge import DELETED, ROW
+from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
+from workers.write.deletes import delete_records
 from workers.write.groups import RowGroup
 from workers.write.rows import conform_with_meta, max_ordering, new_rows
 from workers.write.status import TaskIds, WriteStatus
@@ -30,15 +36,18 @@ class LogWrite:
         return Marker(self.group.partition, self.file_name, IOType.CREATE)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
-        rows = new_rows(context, self.group, task, self.file_id)
-        if context.is_narrow and any(rows.column(name).null_count for name in context.columns):
-            # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
-            rows = conform_with_meta(rows, context)
-        avro = context.schema.select(rows.column_names[len(META_COLUMNS) :]).with_meta_avro()
-        block = encode_parquet_block(rows, instant=context.instant, avro_schema=avro)
-        ensure_partition(storage, self.group.partition, context.instant)
-        path = join(self.group.partition, self.file_name)
-        size = write_log_file(storage, path, [block])
+        versions = new_rows(context, self.group, task, self.file_id)
+        rows, deletes = _split(versions, context)
+        partition = self.group.partition
+        blocks = []
+        if rows.num_rows:
+            blocks.append(_row_block(rows, context))
+        if deletes.num_rows:
+            records = delete_records(deletes, partition, context.config.ordering_field)
+            blocks.append(encode_delete_block(records, instant=context.instant))
+        ensure_partition(storage, partition, context.instant)
+        path = join(partition, self.file_name)
+        size = write_log_file(storage, path, blocks)
         stat = WriteStat(
             file_id=self.file_id,
             path=path,
@@ -47,10 +56,34 @@ class LogWrite:
             num_writes=rows.num_rows,
             num_inserts=rows.num_rows if self.is_new else 0,
             num_updates=0 if self.is_new else rows.num_rows,
+            num_deletes=deletes.num_rows,
             bytes=size,
             is_log=True,
         )
-        return WriteStatus(stat, rows.num_rows, max_ordering(context, rows))
+        return WriteStatus(stat, versions.num_rows, max_ordering(context, versions))
+
+
+def _split(versions: pa.Table, context: WriteContext) -> tuple[pa.Table, pa.Table]:
+    """Rows for a data block and those for a delete block.
+
+    Where the table has a column for the mark, a deleted row is a row like any other.
+    """
+    if DELETED not in versions.column_names:
+        return versions, versions.slice(0, 0)
+    if IS_DELETED in context.columns:
+        return versions.drop_columns([DELETED]), versions.slice(0, 0)
+    is_row: Any = pc.equal(versions.column(DELETED), pa.scalar(ROW, pa.int8()))
+    return versions.filter(is_row).drop_columns([DELETED]), versions.filter(pc.invert(is_row))
+
+
+def _row_block(rows: pa.Table, context: WriteContext) -> bytes:
+    if context.is_narrow and any(rows.column(name).null_count for name in context.columns):
+        # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
+        rows = conform_with_meta(rows, context)
+    avro = context.schema.select(rows.column_names[len(META_COLUMNS) :]).with_meta_avro()
+    return encode_parquet_block(
+        rows, instant=context.instant, avro_schema=avro, **context.compression
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +100,8 @@ class LogDelete:
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         partition = self.group.partition
-        keys = self.group.rows.column(RECORD_KEY).unique().to_pylist()
-        records = [DeleteRecord(str(key), partition, DELETE_NOW) for key in keys]
+        keys = pa.table({RECORD_KEY: self.group.rows.column(RECORD_KEY).unique()})
+        records = delete_records(keys, partition, None)
         path = join(partition, self.file_name)
         block = encode_delete_block(records, instant=context.instant)
         size = write_log_file(storage, path, [block])
@@ -78,8 +111,8 @@ class LogDelete:
             partition_path=partition,
             prev_commit=context.instant,
             # Whether the keys were there is not known without a read: counted is what was asked.
-            num_deletes=len(keys),
+            num_deletes=len(records),
             bytes=size,
             is_log=True,
         )
-        return WriteStatus(stat, len(keys))
+        return WriteStatus(stat, len(records))

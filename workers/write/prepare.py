@@ -21,6 +21,8 @@ from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
 from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys
+from workers.merge.merge import DELETE, DELETE_NOW, DELETED_FIELD, ROW
+from workers.read.log_versions import IS_DELETED
 from workers.schema.reconcile import conform
 from workers.write.context import WriteContext
 
@@ -35,15 +37,19 @@ def prepare(context: WriteContext, batch: pa.Table | pa.RecordBatch) -> pa.Table
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     if context.operation == "delete":
         table = table.select(list(context.columns))
+    kinds = _kinds(context, table) if context.marks_deletes else None
+    if kinds is not None and IS_DELETED not in context.columns:
+        table = table.drop_columns([IS_DELETED])
     rows = conform(table, context.schema, columns=list(context.columns))
     _check_ordering(context, rows)
     keys, buckets = _located(context, rows)
     paths = _partition_paths(context, rows)
-    return (
+    prepared = (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
         .append_column(pa.field(PARTITION_PATH, pa.string()), paths)
         .append_column(pa.field(BUCKET, pa.int32()), pa.array(buckets, pa.int32()))
     )
+    return prepared if kinds is None else prepared.append_column(DELETED_FIELD, kinds)
 
 
 def prepared_schema(context: WriteContext) -> pa.Schema:
@@ -55,8 +61,22 @@ def prepared_schema(context: WriteContext) -> pa.Schema:
             pa.field(RECORD_KEY, pa.string()),
             pa.field(PARTITION_PATH, pa.string()),
             pa.field(BUCKET, pa.int32()),
+            *([DELETED_FIELD] if context.marks_deletes else []),
         ]
     )
+
+
+def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
+    """Which rows are deletes, in the merge's terms; one that competes needs an ordering value."""
+    flags: Any = _combined(table.column(IS_DELETED))
+    is_delete: Any = pc.fill_null(flags, False)
+    ordering = context.config.ordering_field
+    if ordering is not None:
+        is_unordered = pc.is_null(_combined(table.column(ordering)))
+        _refuse_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
+    kind: Any = pa.scalar(DELETE_NOW if ordering is None else DELETE, pa.int8())
+    kinds: pa.Array[Any] = pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8()))
+    return kinds
 
 
 def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buckets]:

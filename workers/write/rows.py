@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
-from workers.merge.merge import merge
+from workers.merge.merge import DELETED, DELETED_FIELD, merge
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -17,10 +17,13 @@ from workers.write.status import OrderingText, TaskIds
 
 
 def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: str) -> pa.Table:
-    """The group's rows, one per key, as rows of this instant."""
+    """The group's rows, one per key, as rows of this instant; `DELETED` last where the batch says
+    so.
+    """
     rows = merge(group.rows, context.rule)
+    marks = [DELETED] if context.marks_deletes else []
     return with_meta_columns(
-        rows.select(list(context.columns)),
+        rows.select([*context.columns, *marks]),
         instant=context.instant,
         keys=rows.column(RECORD_KEY),
         partition=group.partition,
@@ -38,10 +41,12 @@ def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> p
 
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
-    data = conform(rows.drop_columns(list(META_COLUMNS)), context.schema)
+    marks = [name for name in rows.column_names if name == DELETED]
+    data = conform(rows.drop_columns([*META_COLUMNS, *marks]), context.schema)
     fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
     columns = [*(rows.column(name).cast(pa.string()) for name in META_COLUMNS), *data.columns]
-    return pa.table(columns, schema=pa.schema([*fields, *data.schema]))
+    conformed = pa.table(columns, schema=pa.schema([*fields, *data.schema]))
+    return conformed.append_column(DELETED_FIELD, rows.column(DELETED)) if marks else conformed
 
 
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:

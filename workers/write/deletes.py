@@ -1,0 +1,48 @@
+"""Deletes on their way into a delete block (format page 5.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.files.delete_record import DELETE_NOW as DELETES_NOW
+from workers.files.delete_record import DeleteRecord
+from workers.files.meta_columns import RECORD_KEY
+from workers.merge.merge import DELETE_NOW, DELETED
+
+
+def ordering_wrapper(found: pa.DataType) -> str:
+    """Hudi's wrapper of an ordering value of this type. Raises InvalidInput."""
+    types = pa.types
+    known = {
+        "IntWrapper": types.is_int8(found) or types.is_int16(found) or types.is_int32(found),
+        "LongWrapper": types.is_int64(found),
+        "FloatWrapper": types.is_float32(found),
+        "DoubleWrapper": types.is_float64(found),
+        "StringWrapper": types.is_string(found) or types.is_large_string(found),
+        "DateWrapper": types.is_date32(found),
+        "TimestampMicrosWrapper": types.is_timestamp(found) and found.unit == "us",
+    }
+    for wrapper, matches in known.items():
+        if matches:
+            return wrapper
+    raise InvalidInput(
+        "deletes that compete by ordering value need one of another type; delete by key instead",
+        type=found,
+    )
+
+
+def delete_records(deletes: pa.Table, partition: str, ordering: str | None) -> list[DeleteRecord]:
+    """One record per row of `deletes`: its key, and the ordering value by which it competes."""
+    keys: list[Any] = deletes.column(RECORD_KEY).to_pylist()
+    if ordering is None or ordering not in deletes.column_names:
+        return [DeleteRecord(key, partition, DELETES_NOW) for key in keys]
+    wrapper = ordering_wrapper(deletes.schema.field(ordering).type)
+    kinds = deletes.column(DELETED).to_pylist()
+    values = deletes.column(ordering).to_pylist()
+    return [
+        DeleteRecord(key, partition, DELETES_NOW if kind == DELETE_NOW else (wrapper, value))
+        for key, kind, value in zip(keys, kinds, values, strict=True)
+    ]

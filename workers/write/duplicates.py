@@ -1,0 +1,57 @@
+"""What an insert does with keys that are there already (`hoodie.datasource.insert.dup.policy`).
+
+Without a policy an insert of a known key updates it: keys are never doubled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.config import DuplicatePolicy
+from workers.errors import InvalidInput
+from workers.files.meta_columns import RECORD_KEY
+from workers.read.file_slice import read_slice
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.write.context import WriteContext
+from workers.write.groups import RowGroup
+
+_INSERTS = ("insert", "bulk_insert")
+_KEYS_NAMED_MAX = 5
+
+
+def without_known_keys(
+    context: WriteContext, group: RowGroup, standing: FileSlice | None, storage: Storage
+) -> RowGroup:
+    """The group's rows that may be inserted. Raises InvalidInput under policy `fail`."""
+    policy = context.options.duplicate_policy
+    if context.operation not in _INSERTS or policy is DuplicatePolicy.NONE:
+        return group
+    is_failing = policy is DuplicatePolicy.FAIL
+    if is_failing and not context.options.combines_inserts:
+        _refuse_doubled(group)
+    if standing is None:
+        return group
+    known = read_slice(storage, context.config, context.schema, standing, columns=[RECORD_KEY])
+    keys = known.column(RECORD_KEY).combine_chunks()
+    is_known: Any = pc.is_in(group.rows.column(RECORD_KEY), value_set=keys)
+    if is_failing and pc.any(is_known).as_py():
+        _refuse("keys to insert are in the table already", group.rows.filter(is_known))
+    return replace(group, rows=group.rows.filter(pc.invert(is_known)))
+
+
+def _refuse_doubled(group: RowGroup) -> None:
+    counts = group.rows.column(RECORD_KEY).value_counts()
+    is_doubled: Any = pc.greater(counts.field("counts"), pa.scalar(1))
+    doubled = counts.field("values").filter(is_doubled)
+    if len(doubled):
+        _refuse("keys to insert are doubled in the batch", pa.table({RECORD_KEY: doubled}))
+
+
+def _refuse(message: str, rows: pa.Table) -> None:
+    named = rows.column(RECORD_KEY).slice(0, _KEYS_NAMED_MAX).to_pylist()
+    raise InvalidInput(message, keys=rows.num_rows, first_keys=named)
