@@ -1,8 +1,8 @@
 """Blocks of a log file: their bytes, and what each kind says (format page 5.2 to 5.7).
 
-Written are Parquet data blocks, delete blocks and rollback commands; Avro data blocks are read as
-well. A kind that the engine cannot merge is refused by name rather than passed over: its rows would
-be missing without a word.
+Written and read are Parquet and Avro data blocks, delete blocks and rollback commands. A kind that
+the engine cannot merge is refused by name rather than passed over: its rows would be missing
+without a word.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from enum import IntEnum
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.avro_container import parsed
+from workers.files.avro_encode import binary, content_of, encode_rows, joined, lengths_of
 from workers.files.avro_schema import arrow_fields, parse_record, record_of_json
 from workers.files.base_file import AVRO_SCHEMA_KEY, UNREADABLE, Codec, read_parquet, write_parquet
-from workers.files.delete_record import DELETE_LIST, DeleteRecord
+from workers.files.delete_record import DELETE_LIST, DeleteRecord, encode_delete_list
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
@@ -139,6 +141,45 @@ def encode_parquet_block(
     if is_partial:
         header[HeaderKey.IS_PARTIAL] = "true"
     return encode_block(BlockType.PARQUET_DATA, header, content.getvalue())
+
+
+def encode_avro_block(
+    table: pa.Table,
+    *,
+    instant: InstantTime,
+    avro_schema: Mapping[str, Any],
+    is_partial: bool = False,
+) -> bytes:
+    """As `encode_parquet_block`, with Avro datums. Raises InvalidInput, UnsupportedTable."""
+    header: Header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.SCHEMA: json.dumps(avro_schema, separators=(",", ":")),
+    }
+    if is_partial:
+        header[HeaderKey.IS_PARTIAL] = "true"
+    datums = encode_rows(table, avro_schema)
+    lengths = lengths_of(datums).astype(">i4")
+    heads = binary(np.full(len(lengths), lengths.itemsize), lengths.view(np.uint8))
+    content = struct.pack(">ii", _CONTENT_VERSION, table.num_rows)
+    content += content_of(joined(heads, datums))
+    return encode_block(BlockType.AVRO_DATA, header, content)
+
+
+def encode_delete_columns(
+    keys: pa.Array[Any] | pa.ChunkedArray[Any],
+    *,
+    partition: str,
+    instant: InstantTime,
+    orderings: pa.Array[Any] | pa.ChunkedArray[Any] | None = None,
+) -> bytes:
+    """A delete block of `keys`. Without `orderings` they are deleted whatever stands there, else as
+    versions with these values.
+
+    Raises InvalidInput for an ordering value that is null, UnsupportedTable for its type.
+    """
+    datum = encode_delete_list(keys, partition, orderings)
+    content = struct.pack(">ii", _CONTENT_VERSION, len(datum)) + datum
+    return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
 
 
 def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime) -> bytes:

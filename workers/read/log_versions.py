@@ -144,11 +144,14 @@ def with_meta(rows: pa.Table, schema: TableSchema, wanted: Collection[str] | Non
 
 
 def _cast(values: list[Any], target: Any) -> pa.Array[Any]:
-    """Dates, times and decimals come from the wrappers as such, others as plain values."""
+    """Wrappers give dates, times and decimals as such, or the numbers that stand for them."""
     found: Any = pa.nulls(len(values), target)
     if pa.types.is_decimal(target):
         found = pa.array(values, pa.decimal128(38, 15)).cast(target)
     elif any(value is not None for value in values):
-        found = pa.array(values).cast(target)
+        found = pa.array(values)
+        is_number = pa.types.is_integer(found.type)
+        found = found.cast(pa.int32() if is_number and target == pa.date32() else found.type)
+        found = found.cast(target)
     assert isinstance(found, pa.Array)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from workers.files.log_block import (
     Rollback,
     encode_block,
     encode_delete_block,
+    encode_delete_columns,
     encode_parquet_block,
     encode_rollback_block,
 )
@@ -296,3 +298,61 @@ def test_a_table_of_version_6_holds_parquet_blocks_and_a_rollback_of_one(
     assert rollback == Rollback("20250126040936578", first.instant)
     assert isinstance(second, ParquetData)
     assert second.table().column("name").to_pylist() == ["Bob"]
+
+
+@pytest.mark.parametrize(
+    ("orderings", "wrappers"),
+    [
+        (None, [DELETE_NOW, DELETE_NOW, DELETE_NOW]),
+        (pa.array([1, -2, 2**31 - 1], pa.int32()), "IntWrapper"),
+        (pa.array([0, -1, 2**62], pa.int64()), "LongWrapper"),
+        (pa.array([0.5, -0.0, 1e300], pa.float64()), "DoubleWrapper"),
+        (pa.array(["", "é" * 200, "x"]), "StringWrapper"),
+        (pa.array([True, False, True]), "BooleanWrapper"),
+        (pa.array([0, 1, 20_000], pa.date32()), "DateWrapper"),
+        (pa.array([0, 1, 10**15], pa.timestamp("us", "UTC")), "TimestampMicrosWrapper"),
+        (
+            pa.array([Decimal("1.10"), Decimal(-5), Decimal(0)], pa.decimal128(9, 2)),
+            "DecimalWrapper",
+        ),
+    ],
+    ids=str,
+)
+def test_deletes_of_a_whole_column_are_those_of_one_record_each(
+    storage: LocalStorage, orderings: pa.Array[Any] | None, wrappers: Any
+) -> None:
+    keys = pa.array(["a", "", "é" * 300])
+
+    [block] = logged(
+        storage, encode_delete_columns(keys, partition="p=1", instant=FIRST, orderings=orderings)
+    )
+
+    assert isinstance(block, Deletes)
+    assert [(one.key, one.partition) for one in block.records] == [
+        (key, "p=1") for key in keys.to_pylist()
+    ]
+    found = [one.ordering for one in block.records]
+    if orderings is None:
+        assert found == wrappers
+    else:
+        assert [one and one[0] for one in found] == [wrappers] * 3
+        assert [one and one[1] for one in found] == orderings.to_pylist()
+
+
+def test_no_deletes_at_all_are_an_empty_list(storage: LocalStorage) -> None:
+    nothing = pa.array([], pa.string())
+
+    assert logged(storage, encode_delete_columns(nothing, partition="", instant=FIRST)) == [
+        Deletes(FIRST, ())
+    ]
+
+
+def test_delete_that_is_ordered_by_null_or_by_a_list_is_refused() -> None:
+    keys = pa.array(["a"])
+
+    with pytest.raises(InvalidInput, match="needs one"):
+        encode_delete_columns(
+            keys, partition="", instant=FIRST, orderings=pa.array([None], pa.int64())
+        )
+    with pytest.raises(UnsupportedTable, match="not ordered by values of this type"):
+        encode_delete_columns(keys, partition="", instant=FIRST, orderings=pa.array([[1]]))
