@@ -1,15 +1,14 @@
-"""What pytest uses: a file of its own for the database, no Redis, tasks that run where they are
-called.
-"""
+"""What pytest uses: a database in memory, no Redis, tasks that run where they are called."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
 from controlplane.settings.base import *  # noqa: F403  (Django settings are composed by star import)
 from controlplane.settings.base import REST_FRAMEWORK
-from controlplane.settings.connections import sqlite
+from controlplane.settings.connections import database
 
 SECRET_KEY = "a key for tests only"
 SLUICE_HOME = Path(tempfile.gettempdir()) / "sluice-test"
@@ -21,7 +20,8 @@ SLUICE_REDIS_URL = ""
 CELERY_BROKER_URL = "memory://"
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
 
-DATABASES = {"default": sqlite(":memory:")}
+# `SLUICE_TEST_DATABASE=postgres://user@host/name` runs the same tests on PostgreSQL.
+DATABASES = {"default": database(os.environ.get("SLUICE_TEST_DATABASE") or ":memory:")}
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {

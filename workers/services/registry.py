@@ -7,6 +7,8 @@ from workers.services.archive import Archive
 from workers.services.clean import Clean
 from workers.services.clustering.service import ClusteringService
 from workers.services.compaction.service import CompactionService
+from workers.services.deletes.partitions import DeletePartition
+from workers.services.deletes.rows import Delete
 from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
 
@@ -17,6 +19,8 @@ _ALL: tuple[Service, ...] = (
     Clean(),
     Savepoint(),
     DeleteSavepoint(),
+    Delete(),
+    DeletePartition(),
     ClusteringService(),
 )
 _SERVICES = {one.name: one for one in _ALL}

@@ -55,7 +55,7 @@ class _Run:
             if plan.is_empty:
                 self._report(ReportState.SUCCEEDED, "nothing is left to do")
                 return
-            expected = None if _is_continued(plan) else expected
+            expected = None if _is_continued(table, plan) else expected
         with self._staying_alive():
             outcome = self._outcome(service, table, expected)
         if outcome is not None:
@@ -126,6 +126,6 @@ class _Run:
         )
 
 
-def _is_continued(plan: ServicePlan) -> bool:
+def _is_continued(table: Table, plan: ServicePlan) -> bool:
     """The first run made its plan durable: the plan has an instant now, so another hash."""
-    return plan.instant is not None
+    return any(one.requested_at == plan.instant for one in table.timeline().pending())

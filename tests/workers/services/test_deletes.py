@@ -1,0 +1,165 @@
+"""Deleting on purpose: the plan says what goes, the run deletes exactly that, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from workers import create_table
+from workers.config import write_options
+from workers.errors import InvalidInput, PlanChanged
+from workers.lakehouse import LakehouseTable
+from workers.services import registry
+from workers.services.deletes.predicate import parse_predicate
+from workers.services.service import ServicePlan, ServiceRequest
+
+_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("id", pa.string()),
+    pa.field("city", pa.string()),
+    pa.field("ts", pa.int64()),
+    pa.field("seen", pa.timestamp("us", "UTC")),
+]
+SCHEMA = pa.schema(_COLUMNS)
+ROWS = [
+    {"id": str(number), "city": city, "ts": number, "seen": None}
+    for number, city in enumerate(["Oslo", "Oslo", "Bergen", "Bergen", "Turku"])
+]
+
+
+@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> LakehouseTable:
+    made = create_table(
+        tmp_path / "trips",
+        name="trips",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["city"],
+        ordering=["ts"],
+        table_type=request.param,
+    )
+    made.write(pa.Table.from_pylist(ROWS, schema=SCHEMA))
+    return made
+
+
+def plan(table: LakehouseTable, service: str, parameters: Mapping[str, str]) -> ServicePlan:
+    return registry.service(service).plan(table.table, parameters)
+
+
+def run(
+    table: LakehouseTable, service: str, parameters: Mapping[str, str], plan_hash: str | None
+) -> str:
+    request = ServiceRequest(by="ada", parameters=parameters, expected_plan_hash=plan_hash)
+    return registry.service(service).run(table.table, request, write_options({})).summary
+
+
+def ids(table: LakehouseTable) -> list[str]:
+    return sorted(table.read().column("id").to_pylist())
+
+
+def test_rows_that_a_condition_names_go_and_no_others(table: LakehouseTable) -> None:
+    parameters = {"predicate": "city = 'Bergen' or ts = 0"}
+    shown = plan(table, "delete", parameters)
+
+    said = run(table, "delete", parameters, shown.plan_hash)
+
+    assert (shown.figures["rows"], shown.figures["partitions"]) == (3, 2)
+    assert said == "deleted 3 rows"
+    assert ids(table) == ["1", "4"]
+    assert plan(table, "delete", parameters).is_empty
+
+
+def test_a_row_that_joined_after_the_plan_voids_it(table: LakehouseTable) -> None:
+    parameters = {"predicate": "city = 'Oslo'"}
+    shown = plan(table, "delete", parameters)
+    table.write(pa.Table.from_pylist([ROWS[0] | {"id": "9"}], schema=SCHEMA))
+
+    with pytest.raises(PlanChanged):
+        run(table, "delete", parameters, shown.plan_hash)
+
+    assert ids(table) == ["0", "1", "2", "3", "4", "9"]
+    assert all(one.is_completed for one in table.timeline())
+
+
+def test_a_partition_is_emptied_as_planned(table: LakehouseTable) -> None:
+    parameters = {"partitions": "Oslo"}
+    shown = plan(table, "delete_partition", parameters)
+
+    run(table, "delete_partition", parameters, shown.plan_hash)
+
+    assert shown.bytes_total > 0
+    assert {item.what.split("/")[0] for item in shown.items} == {"Oslo"}
+    assert ids(table) == ["2", "3", "4"]
+    assert plan(table, "delete_partition", parameters).is_empty
+
+
+def test_a_write_into_the_partition_after_the_plan_voids_it(table: LakehouseTable) -> None:
+    parameters = {"partitions": '["Oslo", "Bergen"]'}
+    shown = plan(table, "delete_partition", parameters)
+    table.write(pa.Table.from_pylist([ROWS[2] | {"ts": 77}], schema=SCHEMA))
+
+    with pytest.raises(PlanChanged):
+        run(table, "delete_partition", parameters, shown.plan_hash)
+
+    assert len(ids(table)) == 5
+    assert all(one.is_completed for one in table.timeline())
+
+
+@pytest.mark.parametrize(
+    ("service", "parameters"),
+    [
+        ("delete", {}),
+        ("delete", {"predicate": "town = 'Oslo'"}),
+        ("delete", {"where": "ts = 1"}),
+        ("delete_partition", {}),
+        ("delete_partition", {"partitions": "Paris"}),
+        ("delete_partition", {"partitions": "../trips2"}),
+        ("delete_partition", {"partitions": "*"}),
+        ("delete_partition", {"partitions": "[1]"}),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_the_plan(
+    table: LakehouseTable, service: str, parameters: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidInput):
+        plan(table, service, parameters)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ts >= 3", "34"),
+        ("ts in (0, 4)", "04"),
+        ("not city = 'Oslo' and ts < 3", "2"),
+        ("city = 'O''Hare'", "4"),
+        ("(ts = 0 or ts = 1) and city != 'Bergen'", "01"),
+        ("ts = 0 or ts = 1 and city = 'Bergen'", "0"),
+        ("seen is null", "01234"),
+        ("seen IS NOT NULL", ""),
+        ("seen < '2026-01-01 00:00:00+00:00'", ""),
+        ("ts <> -1", "01234"),
+    ],
+)
+def test_a_condition_means_what_it_says(text: str, found: str) -> None:
+    quoted = ROWS[4] | {"city": "O'Hare"}
+    rows = pa.Table.from_pylist([*ROWS[:4], quoted], schema=SCHEMA)
+
+    matching = rows.filter(parse_predicate(text, SCHEMA).condition)
+
+    assert "".join(str(one) for one in matching.column("id").to_pylist()) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ", "ts", "ts =", "= 3", "ts = 3 city", "ts = 'three'", "ts = 3;", "__import__('os')",
+        "ts = 3 or", "(ts = 3", "ts in ()", "ts is 3", "and = 3", "(" * 30 + "ts = 3" + ")" * 30,
+        "ts = 1 " + "or ts = 1 " * 300, 'city = "Oslo"', "ts = ts",
+    ],
+)  # fmt: skip
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_predicate(text, SCHEMA)

@@ -1,0 +1,1 @@
+"""Deleting committed rows on purpose: a plan that says what goes, then one ordinary write."""

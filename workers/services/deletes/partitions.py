@@ -1,0 +1,109 @@
+"""The service `delete_partition`: empty whole partitions. Their files stay until a clean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from workers.config import WriteOptions, write_options
+from workers.errors import InvalidInput
+from workers.services.deletes.ending import committed
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.write.client import WriteClient
+from workers.write.request import WriteRequest, check_request
+
+PARTITIONS_KEY = "partitions"
+_NAME: Final = "delete_partition"
+
+
+class DeletePartition:
+    name = _NAME
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameter: `partitions`, paths with commas between them or a JSON list."""
+        paths = _paths(parameters)
+        check_request(table, write_options({}), WriteRequest(_NAME, partitions=paths))
+        return _plan(table, paths, FileSystemView.load(table).slices)
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        """As `Service.run`; PlanChanged as well when another writer was faster."""
+        paths = _paths(request.parameters)
+        asked = WriteRequest(_NAME, partitions=paths)
+        transaction = WriteClient(table, options).begin(None, asked)
+        try:
+            # What the transaction started from is what it deletes, so that is what is compared.
+            plan = _plan(table, paths, transaction.context.slices.values())
+            plan.check(request)
+        except Exception as error:
+            transaction.abort(str(error))
+            raise
+        instant = committed(transaction.commit([]), service=_NAME)
+        return ServiceOutcome(_NAME, instant, f"emptied {', '.join(paths)}", plan.figures)
+
+
+def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> ServicePlan:
+    gone = sorted(
+        (one for one in slices if one.partition in paths),
+        key=lambda one: (one.partition, one.file_id),
+    )
+    items = tuple(
+        PlanItem(path, "delete", _size(table.storage, path), f"file group {one.file_id}")
+        for one in gone
+        for path in one.files
+    )
+    return ServicePlan(
+        service=_NAME,
+        summary=f"empty {len(paths)} partitions: {len(gone)} file groups, {len(items)} files",
+        items=items,
+        blockers=() if table.write_refusal is None else (table.write_refusal,),
+        warnings=("readers of older snapshots keep the files until they are cleaned",),
+        figures={
+            "partitions": len(paths),
+            "file_groups": len(gone),
+            "files": len(items),
+            "bytes": sum(item.bytes for item in items),
+        },
+    )
+
+
+def _size(storage: Storage, path: str) -> int:
+    found = storage.info(path)
+    return found.size if found else 0
+
+
+def _paths(parameters: Mapping[str, str]) -> tuple[str, ...]:
+    if unknown := sorted(set(parameters) - {PARTITIONS_KEY}):
+        raise InvalidInput("unknown parameter", keys=unknown, known=[PARTITIONS_KEY])
+    text = parameters.get(PARTITIONS_KEY, "").strip()
+    given = _from_json(text) if text.startswith("[") else text.split(",")
+    paths = tuple(sorted({path.strip().strip("/") for path in given} - {""}))
+    if not paths:
+        raise InvalidInput("delete_partition needs the partitions to delete", key=PARTITIONS_KEY)
+    return paths
+
+
+def _from_json(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput("partitions are no JSON list", text=text[:80]) from error
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise InvalidInput("partitions are a list of texts", text=text[:80])
+    return found

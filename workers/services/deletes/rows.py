@@ -1,0 +1,142 @@
+"""The service `delete`: delete the rows that a condition names, slice by slice, never the table at
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from workers.config import WriteOptions
+from workers.errors import InvalidInput
+from workers.files.meta_columns import META_COLUMNS
+from workers.read.file_slice import read_slice
+from workers.schema.table_schema import TableSchema
+from workers.services.deletes.ending import committed
+from workers.services.deletes.predicate import Predicate, parse_predicate
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.write.client import WriteClient
+from workers.write.handles import write_file_groups
+from workers.write.prepare import prepare
+from workers.write.request import WriteRequest
+from workers.write.status import TaskIds
+
+PREDICATE_KEY = "predicate"
+_NAME: Final = "delete"
+_Found = list[tuple[FileSlice, pa.Table]]
+
+
+class Delete:
+    name = _NAME
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameter: `predicate`, such as `city = 'Oslo' and ts < 5`."""
+        schema = _schema(table)
+        predicate = _predicate(parameters, schema)
+        view = FileSystemView.load(table)
+        return _plan(table, list(_matching(table, schema, predicate, view.slices)))
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        """As `Service.run`; PlanChanged as well when another writer was faster."""
+        schema = _schema(table)
+        predicate = _predicate(request.parameters, schema)
+        columns = _key_columns(table)
+        batch = pa.schema([schema.arrow.field(name) for name in columns])
+        transaction = WriteClient(table, options).begin(batch, WriteRequest(_NAME))
+        try:
+            # Rows of the snapshot that the transaction started from; later ones are a conflict.
+            slices = transaction.context.slices.values()
+            found = list(_matching(table, schema, predicate, slices, on_progress))
+            plan = _plan(table, found)
+            plan.check(request)
+            rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
+            prepared = prepare(transaction.context, rows)
+            statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+        except Exception as error:
+            transaction.abort(f"{type(error).__name__}: {error}")
+            raise
+        if plan.is_empty:
+            transaction.abort("no row matches")
+            return ServiceOutcome(_NAME, None, "no row matches", plan.figures)
+        instant = committed(transaction.commit(statuses), service=_NAME)
+        return ServiceOutcome(_NAME, instant, f"deleted {rows.num_rows} rows", plan.figures)
+
+
+def _matching(
+    table: Table,
+    schema: TableSchema,
+    predicate: Predicate,
+    slices: Iterable[FileSlice],
+    on_progress: Progress | None = None,
+) -> Iterator[tuple[FileSlice, pa.Table]]:
+    """Key and partition columns of the rows to delete, per file slice that has any."""
+    keys = _key_columns(table)
+    ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
+    for done, one in enumerate(ordered, start=1):
+        wanted = {*keys, *predicate.columns}
+        rows = read_slice(table.storage, table.config, schema, one, columns=wanted)
+        rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
+        matching = rows.filter(predicate.condition).select(list(keys))
+        if matching.num_rows:
+            yield one, matching
+        if on_progress is not None:
+            on_progress(done, len(ordered))
+
+
+def _plan(table: Table, found: _Found) -> ServicePlan:
+    total = sum(rows.num_rows for _, rows in found)
+    items = tuple(
+        # The number stands in what is hashed: other rows are another plan.
+        PlanItem(f"{rows.num_rows} rows of {'/'.join(filter(None, _key(one)))}", "delete")
+        for one, rows in found
+    )
+    return ServicePlan(
+        service=_NAME,
+        summary=f"delete {total} rows in {len(items)} file groups" if items else "no row matches",
+        items=items,
+        blockers=() if table.write_refusal is None else (table.write_refusal,),
+        figures={
+            "rows": total,
+            "file_groups": len(items),
+            "partitions": len({one.partition for one, _ in found}),
+        },
+    )
+
+
+def _key(one: FileSlice) -> tuple[str, str]:
+    return one.partition, one.file_id
+
+
+def _key_columns(table: Table) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*table.config.record_key, *table.config.partition_by)))
+
+
+def _predicate(parameters: Mapping[str, str], schema: TableSchema) -> Predicate:
+    if unknown := sorted(set(parameters) - {PREDICATE_KEY}):
+        raise InvalidInput("unknown parameter", keys=unknown, known=[PREDICATE_KEY])
+    return parse_predicate(parameters.get(PREDICATE_KEY, ""), schema.arrow)
+
+
+def _schema(table: Table) -> TableSchema:
+    schema = current_schema(table)
+    if schema is None:
+        raise InvalidInput("the table has no schema yet, so no rows", table=table.config.name)
+    return schema
