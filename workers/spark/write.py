@@ -1,35 +1,32 @@
 """Write a Spark DataFrame: the driver begins and commits, tasks place rows and write file groups.
 
-Only the delta crosses: a first pass adds to every row the task that owns its file group, Spark
-shuffles the rows there, and each task writes its file groups and answers with statuses. No task
-reads the timeline, and no row returns to the driver.
+A first pass adds to every row the number of its file group, for which only keys and partitions
+cross to Python. Spark brings the rows of one number together, and each task writes its file groups
+and answers with statuses: whole rows cross once. No task reads the timeline, and no row returns to
+the driver.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from workers import errors
 from workers.clock import Clock, InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack, LakehouseError
-from workers.files.meta_columns import PARTITION_PATH
+from workers.spark.placement import FILE_GROUP, with_file_groups
 from workers.spark.process import TASK_KILL_WINDOW_S
-from workers.spark.session import task_count
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
@@ -38,11 +35,8 @@ from workers.timeline.decisions import RollbackDecision
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
-from workers.write.prepare import BUCKET, prepare
+from workers.write.prepare import prepare
 from workers.write.status import TaskIds, WriteStatus
-
-OWNER: Final = "_sluice_task"
-"""The column that says which task writes a row."""
 
 _STATUS_SCHEMA = "status string"
 _OUR_ERROR = re.compile(r"workers\.errors\.(\w+): ([^\n]*)")
@@ -91,13 +85,12 @@ def write_dataframe(
 
 def _run(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
     spark = df.sparkSession
-    tasks = task_count(spark)
-    placed = StructType([*df.schema.fields, StructField(OWNER, IntegerType(), False)])
     spark.addTag(tag)
     try:
+        # No number of tasks is named, so that adaptive execution chooses one by the rows' bytes.
         rows = (
-            df.mapInArrow(partial(assign_owners, context, tasks), placed)
-            .repartitionById(tasks, OWNER)
+            with_file_groups(df, context)
+            .repartition(FILE_GROUP)
             .mapInArrow(partial(write_owned, context), _STATUS_SCHEMA)
             .collect()
         )
@@ -107,28 +100,11 @@ def _run(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
     return [WriteStatus.from_json(row.status) for row in rows]
 
 
-def assign_owners(
-    context: WriteContext, tasks: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Each batch with its rows' owners; on executors. Rows of one file group have one owner.
-
-    Raises InvalidInput for a row that the table cannot hold, before any file is written.
-    """
-    for batch in batches:
-        prepared = prepare(context, batch)
-        paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
-        offsets = [zlib.crc32(str(path).encode()) for path in paths.dictionary.to_pylist()]
-        starts = np.asarray(offsets, dtype=np.int64)[paths.indices.to_numpy()]
-        owners = (starts + prepared.column(BUCKET).to_numpy()) % tasks
-        column = pa.array(owners.astype(np.int32), pa.int32())
-        yield batch.append_column(pa.field(OWNER, pa.int32(), nullable=False), column)
-
-
 def write_owned(
     context: WriteContext, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the file groups of this task and yield their statuses; on executors."""
-    received = [batch.drop_columns([OWNER]) for batch in batches if batch.num_rows]
+    received = [batch.drop_columns([FILE_GROUP]) for batch in batches if batch.num_rows]
     if not received:
         return
     storage = LocalStorage(context.location)

@@ -22,7 +22,7 @@ from workers.config import write_options
 from workers.jobs import CancelJob
 from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.connect_server import ConnectServer
-from workers.spark.write import OWNER, assign_owners
+from workers.spark.placement import FILE_GROUP, with_file_groups
 from workers.tasks import cancel_write
 from workers.timeline.instant import State
 from workers.write.client import WriteClient
@@ -65,10 +65,8 @@ def test_task_that_wrote_and_died_is_retried_and_its_files_are_dropped(
     context = transaction.context
 
     rows = (
-        frame.mapInArrow(
-            partial(assign_owners, context, 4), "id string, ts long, part string, _sluice_task int"
-        )
-        .repartitionById(4, OWNER)
+        with_file_groups(frame, context)
+        .repartition(4, FILE_GROUP)
         .mapInArrow(partial(write_then_fail_once, context), "status string")
         .collect()
     )
