@@ -94,3 +94,7 @@ browser: setup ## The pages in a real Chromium.
 .PHONY: longer
 longer: setup ## What CI runs last: whole nodes, other engines, the browser.
 	@$(RUN) -m pytest -m "$(LONGER)"
+
+.PHONY: bench
+bench: setup ## Against Apache Hudi and delta-rs (half an hour, on a quiet machine): bench/latest.json.
+	@$(RUN) -m bench $(BENCH)

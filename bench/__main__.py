@@ -1,0 +1,107 @@
+"""`python -m bench`: run the workloads, print the table, write `bench/latest.json`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from bench import memory, workloads
+from bench.dataset import Dataset
+from bench.engine import ROOT, JobFailed, engine
+from bench.lines import Line, as_text
+from bench.workloads import Bench
+from tests.support.hudi_environment import HudiMissing, hudi_environment
+
+RESULT: Final = Path(__file__).parent / "latest.json"
+_LOAD_MAX = 0.5
+_LARGE = 10
+
+Workload = Callable[[Bench], Iterator[Line]]
+ALL: Final[dict[str, Workload]] = {
+    "bulk_insert": workloads.bulk_insert,
+    "upsert_cow": workloads.upsert_cow,
+    "read": workloads.read_without_logs,
+    "upsert_mor": workloads.upsert_mor,
+    "upsert_one": workloads.upsert_one,
+    "delete": workloads.delete_bytes,
+    "read_logs": workloads.read_with_logs,
+    "compaction": workloads.compaction,
+    "memory": memory.compaction_memory,
+}
+LARGE: Final = ("read", "read_logs")
+"""What has a goal at ten million rows, and runs there as well unless one scale is asked for."""
+
+
+def main(arguments: list[str]) -> int:
+    asked = _parsed(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log = logging.getLogger("bench")
+    if (load := os.getloadavg()[0]) > _LOAD_MAX:
+        log.warning("load average is %.1f: ratios of a busy machine are no results", load)
+    only = asked.only.split(",") if asked.only else list(ALL)
+    lines = _run(asked, asked.scale or 1, only)
+    if asked.scale is None and (large := [name for name in LARGE if name in only]):
+        lines += _run(asked, _LARGE, large, with_peers=False)
+    sys.stdout.write(as_text(lines) + "\n")
+    result = Path(asked.out)
+    result.write_text(json.dumps([line.to_json() for line in lines], indent=1) + "\n")
+    return 1 if any(line.ratio is None for line in lines) else 0
+
+
+def _run(
+    asked: argparse.Namespace, scale: int, names: list[str], *, with_peers: bool = True
+) -> list[Line]:
+    log = logging.getLogger("bench")
+    folder = Path(asked.folder)
+    tables = folder / f"tables-{scale}x"
+    shutil.rmtree(tables, ignore_errors=True)
+    lines: list[Line] = []
+    with ExitStack() as stack:
+        ours = stack.enter_context(engine("sluice", tables))
+        hudi = delta = None
+        if with_peers and not asked.alone:
+            delta = stack.enter_context(engine("delta", tables))
+            found = hudi_environment()
+            if isinstance(found, HudiMissing):
+                log.warning("without Apache Hudi: %s", found.reason)
+            else:
+                python, jar = str(found.python), str(found.jar)
+                hudi = stack.enter_context(engine("hudi", tables, python=python, arguments=(jar,)))
+        data = Dataset(folder / "data", scale)
+        bench = Bench(data, tables, ours, hudi, delta, asked.repeats)
+        for name in names:
+            log.info("%s at %sx, load average %.1f", name, scale, os.getloadavg()[0])
+            try:
+                for line in ALL[name](bench):
+                    log.info("  %s", json.dumps({**line.to_json(), **line.details}))
+                    lines.append(line)
+            except JobFailed as failed:
+                log.error("  %s", failed)
+                lines.append(Line(name, "", None, None, None))
+    shutil.rmtree(tables, ignore_errors=True)
+    return lines
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--scale", type=int, help="millions of rows, and nothing at another scale")
+    parser.add_argument("--repeats", type=int, default=5, help="counted rounds of each write")
+    parser.add_argument("--only", help=f"some of {','.join(ALL)}; later ones need earlier tables")
+    parser.add_argument("--alone", action="store_true", help="without Apache Hudi and delta-rs")
+    parser.add_argument(
+        "--folder", default=str(ROOT / "var" / "bench"), help="data and tables, some GB"
+    )
+    parser.add_argument("--out", default=str(RESULT), help="where the result goes as JSON")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
