@@ -30,6 +30,7 @@ from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Instant
 from workers.write.local import ArrowData, write_arrow
+from workers.write.matching import delete_matching
 from workers.write.request import WriteRequest, partition_paths
 
 if TYPE_CHECKING:
@@ -71,14 +72,21 @@ class LakehouseTable:
 
     def delete(
         self,
-        keys: ArrowData | DataFrame,
+        keys: ArrowData | DataFrame | None = None,
         *,
+        predicate: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitOutcome:
-        """Delete rows by key: `keys` holds the key and partition columns, others are not looked at.
+        """Delete rows by key, or those that match a predicate.
 
-        A key that is not there is passed over. Raises as `write`.
+        `keys` holds the key and partition columns, others are not looked at; a key that is not
+        there is passed over. `predicate` is text in the spelling of SQL (`city = 'Oslo' AND value <
+        10`) or a `pyarrow.compute` expression. Raises as `write`.
         """
+        if (keys is None) == (predicate is None):
+            raise InvalidInput("delete takes either keys or a predicate")
+        if keys is None:
+            return delete_matching(self.table, predicate, options or {})
         return self.write(keys, operation="delete", options=options)
 
     def delete_partition(

@@ -1,0 +1,71 @@
+"""Delete what matches a predicate: look for keys in the snapshot that the write starts from, then
+delete by key.
+
+A file group that somebody else changed meanwhile is a conflict, so no row is deleted for what it
+held before. Rows that come to match meanwhile in other file groups stay: they were written later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from workers.concurrency.outcome import CommitOutcome
+from workers.config import ConcurrencyMode, WriteOptions, write_options
+from workers.errors import InvalidInput
+from workers.read.file_slice import read_slice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.write.client import WriteClient
+from workers.write.context import WriteContext
+from workers.write.handles import write_file_groups
+from workers.write.local import with_retries
+from workers.write.predicate import Predicate, predicate_of
+from workers.write.prepare import prepare
+from workers.write.request import WriteRequest
+from workers.write.status import TaskIds, WriteStatus
+
+
+def delete_matching(table: Table, predicate: object, options: Mapping[str, str]) -> CommitOutcome:
+    """`predicate`: text in the spelling of SQL, or a `pyarrow.compute` expression.
+
+    Raises InvalidInput before anything is written; otherwise as `write_arrow`.
+    """
+    typed = write_options(options)
+    if typed.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
+        raise InvalidInput(
+            "a non-blocking writer does not see what others change while it looks for rows, so it "
+            "deletes by key only; use OPTIMISTIC_CONCURRENCY_CONTROL for predicates"
+        )
+    return with_retries(typed, lambda: _attempt(table, predicate, typed))
+
+
+def _attempt(table: Table, predicate: object, options: WriteOptions) -> CommitOutcome:
+    known = current_schema(table)
+    if known is None:
+        raise InvalidInput("the table has no schema yet, so there is nothing to delete")
+    predicate_of(predicate, known.arrow)  # Refused before the first effect.
+    transaction = WriteClient(table, options).begin(known.arrow, WriteRequest("delete"))
+    context = transaction.context
+    try:
+        found = predicate_of(predicate, context.schema.arrow)
+        statuses: list[WriteStatus] = []
+        for keys in _matching_keys(table, context, found):
+            prepared = prepare(context, keys)
+            statuses += write_file_groups(context, prepared, TaskIds(), table.storage)
+    except Exception as error:
+        transaction.abort(f"{type(error).__name__}: {error}")
+        raise
+    return transaction.commit(statuses)
+
+
+def _matching_keys(table: Table, context: WriteContext, predicate: Predicate) -> Iterator[pa.Table]:
+    """Key and partition columns of the rows that match, a file group at a time."""
+    looked_at = predicate.columns
+    wanted = None if looked_at is None else {*looked_at, *context.columns}
+    for slice_ in context.slices.values():
+        rows = read_slice(table.storage, table.config, context.schema, slice_, columns=wanted)
+        matching = rows.filter(predicate.expression)
+        if matching.num_rows:
+            yield matching.select(list(context.columns))
