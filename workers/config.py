@@ -107,6 +107,8 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.datasource.insert.dup.policy": DuplicatePolicy.NONE,
     # Only with policy `fail`: whether equal keys of one batch count as one row, or fail as well.
     "hoodie.combine.before.insert": "false",
+    # Where a rollback looks for a failed write's files: markers (true), listing (false), both ("").
+    "hoodie.rollback.using.markers": "",
     "sluice.schema.evolution.enable": "true",
     "sluice.writer.name": "",  # A fresh `writer-…` when empty.
     "sluice.operation.id": "",
@@ -178,6 +180,8 @@ class WriteOptions:
     """What bulk_insert sorts by; empty for the record key."""
     duplicate_policy: DuplicatePolicy
     combines_inserts: bool
+    rolls_back_by_markers: bool | None = None
+    """None: by markers and by listing."""
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -212,6 +216,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         sort_columns=_listed(values["hoodie.bulkinsert.user.defined.partitioner.sort.columns"]),
         duplicate_policy=_choice(values, "hoodie.datasource.insert.dup.policy", DuplicatePolicy),
         combines_inserts=boolean(values, "hoodie.combine.before.insert"),
+        rolls_back_by_markers=(
+            boolean(values, "hoodie.rollback.using.markers")
+            if values["hoodie.rollback.using.markers"]
+            else None
+        ),
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{renew: options.renew_s})

@@ -123,7 +123,7 @@ def begin(
     with ExitStack() as undo:
         with table_lock(table, options).held() as lease:
             timeline = settled_timeline(table)
-            _refuse_during_restore(timeline)
+            refuse_during_restore(timeline)
             requested_at = next_instant(table.ports.clock, timeline.last_time)
             heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
             # A heart that beats on after a failure would keep anybody from rolling this back.
@@ -140,8 +140,8 @@ def begin(
     return started
 
 
-def _refuse_during_restore(timeline: Timeline) -> None:
-    """What a writer would build on is being taken back."""
+def refuse_during_restore(timeline: Timeline) -> None:
+    """What would be built on is being taken back. Raises ServiceBusy."""
     for instant in timeline.pending():
         if instant.action is Action.RESTORE:
             raise ServiceBusy(

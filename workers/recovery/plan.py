@@ -1,8 +1,9 @@
 """What a rollback would do, computed without doing it: files, bytes, what stands in the way.
 
-Files are found by the instant in their names, in the partitions that markers name, else in all
-partitions; a marker whose file was never written adds nothing. So the marker way and the listing
-way agree in every state (invariant RB4).
+Files are found by the instant in their names: by markers, by listing all partitions, or both, the
+default (`hoodie.rollback.using.markers`). A marker comes before its file, so both ways name the
+same files in every state that a crash of ours leaves (invariant RB4); listing also finds what a
+foreign writer wrote without markers.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from workers.files.names import instant_of
 from workers.files.partition import list_partitions
 from workers.markers.store import read_markers
 from workers.storage.base import FileInfo
+from workers.table.cleaned import lost_files
+from workers.table.savepoints import read_savepoints
 from workers.table.schema_history import read_instant
 from workers.table.table import CREATION_OPERATION, Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, Instant
+from workers.timeline.pending_plans import pending_plan_files
 from workers.timeline.timeline import Timeline
+
+_NAMED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +68,23 @@ class RollbackPlan:
         return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
-def plan_rollback(table: Table, requested_at: InstantTime) -> RollbackPlan:
-    """Changes nothing. Raises NotFound never: an instant that is gone is a blocker."""
+def plan_rollback(
+    table: Table,
+    requested_at: InstantTime,
+    *,
+    in_restore: bool = False,
+    by_markers: bool | None = None,
+) -> RollbackPlan:
+    """Changes nothing. Raises NotFound never: an instant that is gone is a blocker.
+
+    `in_restore`: everything newer is taken back too, and what that may lose was weighed before.
+    """
     timeline = table.timeline()
     target = timeline.find(requested_at)
     if target is None:
         gone = (f"instant {requested_at} is not on the active timeline",)
         return RollbackPlan(requested_at, "", "", (), (), gone, ())
-    files = files_of(table, requested_at)
+    files = files_of(table, requested_at, by_markers=None if target.is_completed else by_markers)
     heartbeat = read_heartbeat(table.storage, requested_at)
     now_ms = table.ports.clock.now_ms()
     is_live = not target.is_completed and heartbeat is not None and not heartbeat.is_expired(now_ms)
@@ -79,19 +94,31 @@ def plan_rollback(table: Table, requested_at: InstantTime) -> RollbackPlan:
         state=target.state.value,
         files=tuple(PlannedFile(file.path, file.size) for file in files),
         partitions=tuple(sorted({file.path.rpartition("/")[0] for file in files})),
-        blockers=tuple(_blockers(table, timeline, target)),
+        blockers=tuple(_blockers(table, timeline, target, files, in_restore=in_restore)),
         warnings=tuple(_warnings(table, target, is_live=is_live)),
         is_live=is_live,
     )
 
 
-def files_of(table: Table, requested_at: InstantTime) -> list[FileInfo]:
-    """Every data file that carries the instant in its name."""
+def files_of(
+    table: Table, requested_at: InstantTime, *, by_markers: bool | None = None
+) -> list[FileInfo]:
+    """Every data file that carries the instant in its name.
+
+    `by_markers`: those that its markers name, or those that a listing finds; None for both. A
+    completed instant has no markers any more.
+    """
     found: dict[str, FileInfo] = {}
-    for partition in _touched_partitions(table, requested_at):
-        for file in table.storage.list_files(partition):
-            if instant_of(file.name) == requested_at:
-                found[file.path] = file
+    if by_markers is not False:
+        for marker in read_markers(table.storage, requested_at):
+            info = table.storage.info(marker.data_path)
+            if info is not None and instant_of(info.name) == requested_at:
+                found[info.path] = info
+    if by_markers is not True:
+        for partition in _touched_partitions(table, requested_at):
+            for file in table.storage.list_files(partition):
+                if instant_of(file.name) == requested_at:
+                    found[file.path] = file
     return [found[path] for path in sorted(found)]
 
 
@@ -106,7 +133,14 @@ def _touched_partitions(table: Table, requested_at: InstantTime) -> list[str]:
     return sorted(marked | set(list_partitions(table.storage)))
 
 
-def _blockers(table: Table, timeline: Timeline, target: Instant) -> list[str]:
+def _blockers(
+    table: Table,
+    timeline: Timeline,
+    target: Instant,
+    files: list[FileInfo],
+    *,
+    in_restore: bool,
+) -> list[str]:
     found = []
     if table.write_refusal:
         found.append(table.write_refusal)
@@ -117,21 +151,63 @@ def _blockers(table: Table, timeline: Timeline, target: Instant) -> list[str]:
         if isinstance(decisions.read(table.storage, target.requested_at), CommitDecision):
             found.append("its commit is decided already; the next writer publishes it")
         return found
-    later = [
-        one
-        for one in timeline.completed_writes()
-        if (one.completed_at or "") > (target.completed_at or "")
-    ]
-    if later:
-        order = ", ".join(one.requested_at for one in reversed(later))
-        found.append(f"only the newest completed write is rolled back; first: {order}")
-    if any(one.action is Action.SAVEPOINT for one in timeline.completed()):
-        found.append("the table has savepoints, which this version does not weigh")
-    if target.action is Action.REPLACECOMMIT:
-        found.append("a replacecommit is not rolled back by this version")
     if _is_creation(table, target):
         found.append("this instant created the table; delete the table instead")
+    paths = {file.path for file in files}
+    found += _savepoint_blockers(table, timeline, paths)
+    if not in_restore and target.action.writes_data:
+        found += _order_blockers(table, timeline, target)
+        found += _plan_blockers(table, timeline, paths)
     return found
+
+
+def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:
+    found = []
+    for instant, savepoint in read_savepoints(table, timeline).items():
+        if held := sorted(savepoint.paths & paths):
+            found.append(f"the savepoint of {instant} holds {_named(held)}; delete it first")
+    return found
+
+
+def _order_blockers(table: Table, timeline: Timeline, target: Instant) -> list[str]:
+    """What was built on it goes first, and what it superseded must still be there (bug B11)."""
+    writes = timeline.completed_writes()
+    later = [one for one in writes if (one.completed_at or "") > (target.completed_at or "")]
+    if later:
+        order = ", ".join(_described(one) for one in reversed(later))
+        return [f"only the newest completed write is rolled back; first: {order}"]
+    if _is_compaction(table, target):
+        return ["a completed compaction changes no row; only a restore takes it back"]
+    before = [one.completed_at or "" for one in writes if one != target]
+    if before and (lost := lost_files(table, timeline, before[-1])):
+        return [f"files of the state before it were cleaned away: {_named(lost)}"]
+    return []
+
+
+def _described(instant: Instant) -> str:
+    is_plain = instant.action is not Action.REPLACECOMMIT
+    return instant.requested_at if is_plain else f"{instant.requested_at} (a replacement)"
+
+
+def _plan_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:
+    """A plan that runs beside would put the rows into a base file for good (bug B8)."""
+    return [
+        f"the pending plan {instant} reads {_named(sorted(files & paths))}; run it or take it back"
+        for instant, files in pending_plan_files(table.storage, timeline).items()
+        if files & paths
+    ]
+
+
+def _named(paths: list[str]) -> str:
+    more = f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else ""
+    return f"{len(paths)} files: " + ", ".join(paths[:_NAMED_MAX]) + more
+
+
+def _is_compaction(table: Table, target: Instant) -> bool:
+    try:
+        return read_instant(table, target).compacted
+    except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
+        return False
 
 
 def _is_creation(table: Table, target: Instant) -> bool:

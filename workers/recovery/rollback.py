@@ -50,6 +50,8 @@ class RollbackRequest:
     """Leave a target alone that turns out to be complete (RB6)."""
     conflict: dict[str, Any] | None = None
     writer: str | None = None
+    in_restore: bool = False
+    """One of many that a restore takes back, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,12 @@ def _prepare(
         by = _decided_by(table, request.target)
         if by is not None and (standing := _standing_rollback(table, timeline, request.target)):
             return standing
-        plan = plan_rollback(table, request.target)
+        plan = plan_rollback(
+            table,
+            request.target,
+            in_restore=request.in_restore,
+            by_markers=options.rolls_back_by_markers,
+        )
         if by is None:
             _check(plan, request)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
@@ -227,7 +234,7 @@ def execute(
     started_ms = table.ports.clock.now_ms()
     plan = prepared.plan
     _unpublish_if_completed(table, plan)
-    deleted = _delete_data(table, plan, on_progress)
+    deleted = _delete_data(table, plan, options, on_progress)
     stop_points.reach("rollback_after_delete")
     _complete(table, prepared, deleted, started_ms, options)
     transitions.discard(table.storage, plan.target, Action(plan.target_action))
@@ -246,15 +253,15 @@ def _unpublish_if_completed(table: Table, plan: RollbackPlanFile) -> None:
 
 
 def _delete_data(
-    table: Table, plan: RollbackPlanFile, on_progress: Progress | None
+    table: Table, plan: RollbackPlanFile, options: WriteOptions, on_progress: Progress | None
 ) -> dict[str, list[str]]:
-    """Delete what the plan names, then list once for what late tasks wrote since."""
+    """Delete what the plan names, then look once more for what late tasks wrote since."""
     paths = sorted(path for paths in plan.files_by_partition.values() for path in paths)
     for done, path in enumerate(paths, start=1):
         table.storage.delete(path)
         if on_progress is not None:
             on_progress(done, len(paths))
-    for file in files_of(table, plan.target):
+    for file in files_of(table, plan.target, by_markers=options.rolls_back_by_markers):
         table.storage.delete(file.path)
         paths.append(file.path)
     return _by_partition(paths)

@@ -19,7 +19,11 @@ from contextlib import ExitStack, contextmanager
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import path_of, read_heartbeat
-from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.concurrency.transaction import (
+    refuse_during_restore,
+    settled_timeline,
+    table_lock,
+)
 from workers.config import WriteOptions
 from workers.errors import (
     InstantRolledBack,
@@ -57,10 +61,11 @@ def schedule(
 ) -> Instant | None:
     """A durable plan and nothing else. Its instant is later than all that the plan was made from.
 
-    Raises LockTimeout, LeaseLost, and what `make_plan` raises.
+    Raises LockTimeout, LeaseLost, ServiceBusy during a restore, and what `make_plan` raises.
     """
     with table_lock(table, options).held() as lease:
         timeline = settled_timeline(table)
+        refuse_during_restore(timeline)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
         plan = make_plan(timeline, requested_at)
         if plan is None:

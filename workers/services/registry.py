@@ -9,6 +9,7 @@ from workers.services.clustering.service import ClusteringService
 from workers.services.compaction.service import CompactionService
 from workers.services.deletes.partitions import DeletePartition
 from workers.services.deletes.rows import Delete
+from workers.services.restore import Restore
 from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
 
@@ -21,6 +22,7 @@ _ALL: tuple[Service, ...] = (
     DeleteSavepoint(),
     Delete(),
     DeletePartition(),
+    Restore(),
     ClusteringService(),
 )
 _SERVICES = {one.name: one for one in _ALL}

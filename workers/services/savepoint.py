@@ -11,7 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.concurrency.transaction import (
+    refuse_during_restore,
+    settled_timeline,
+    table_lock,
+)
 from workers.config import WriteOptions
 from workers.errors import InvalidInput, LeaseLost
 from workers.services.service import (
@@ -61,6 +65,7 @@ class Savepoint:
         table.check_writable()
         with table_lock(table, options).held() as lease:
             timeline = settled_timeline(table)
+            refuse_during_restore(timeline)
             proposal = _proposal(table, timeline, parameters)
             proposal.plan.check(request)
             assert proposal.commit is not None, "a plan without a commit has a blocker"

@@ -275,3 +275,9 @@ def encode_rollback_metadata(
 def read_rollback_targets(content: bytes) -> list[InstantTime]:
     """The instants that a completed rollback undid."""
     return [str(one) for one in decode_record(content).get("commitsRollback") or []]
+
+
+def read_rolled_back(content: bytes) -> dict[InstantTime, str]:
+    """The instants that a completed rollback undid, each with its action."""
+    listed = decode_record(content).get("instantsRollback") or []
+    return {str(one["commitTime"]): str(one["action"]) for one in listed}

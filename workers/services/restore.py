@@ -1,0 +1,269 @@
+"""Restore: take back everything that became visible after a commit, so that the table is as it was.
+
+Order: plan durable -> pending writers and plans, which fences them (bug B14) -> completed writes,
+newest first, compactions and clusterings included (bug B13) -> completed restore. Each is a
+rollback of its own, so a reader in between sees some earlier state of the table, and whoever comes
+after a crash goes on with what is left. While a restore is pending nobody begins to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.config import WriteOptions
+from workers.errors import InvalidInput, LakehouseError, ServiceBusy, ServiceRefused
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.recovery.plan import files_of
+from workers.recovery.rollback import RollbackRequest, resume, rollback
+from workers.services.clean import finish_pending_cleans
+from workers.services.execution import Claim, claimed, schedule, take_back
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.storage.base import FileInfo
+from workers.table.cleaned import lost_files
+from workers.table.savepoints import read_savepoints
+from workers.table.table import Table
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import read_rolled_back
+from workers.timeline.pending_plans import plan_content
+from workers.timeline.savepoint_metadata import (
+    RestorePlanFile,
+    encode_restore_metadata,
+    read_restore_plan,
+)
+from workers.timeline.timeline import Timeline
+
+INSTANT_KEY = "instant"
+_ROUNDS_MAX = 20
+_SHOWN_MAX = 5
+
+
+class _MoreToUndo(LakehouseError):
+    """Something completed between the last look and the lock."""
+
+
+class Restore:
+    name = "restore"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameter: `instant`, a savepoint's or a completed commit's. A pending restore's plan
+        when there is one.
+        """
+        asked = _asked(parameters)
+        timeline = table.timeline()
+        for instant, stored in _pending(table, timeline):
+            return _shown(table, timeline, stored.target, pending=instant.requested_at)
+        return _shown(table, timeline, asked)
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        asked = _asked(request.parameters)
+        table.check_writable()
+        if request.expected_plan_hash is not None:
+            self.plan(table, request.parameters).check(request)
+        _drop_empty_plans(table, options)
+        for instant, stored in _pending(table, table.timeline()):
+            outcome = _carry_out(table, request, options, instant, on_progress)
+            if stored.target == asked or request.expected_plan_hash is not None:
+                return outcome
+        finish_pending_cleans(table, options)
+        roll_back_dead_writers(table, options)
+
+        def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
+            plan = _shown(table, timeline, asked)
+            plan.check(request)
+            undone = tuple((one.requested_at, one.action.value) for one in _undone(timeline, asked))
+            return RestorePlanFile(asked, undone).encode() if undone else None
+
+        planned = schedule(table, options, Action.RESTORE, make_plan)
+        if planned is None:
+            return ServiceOutcome(self.name, None, f"the table is at {asked} already")
+        return _carry_out(table, request, options, planned, on_progress)
+
+
+def _asked(parameters: Mapping[str, str]) -> InstantTime:
+    if unknown := set(parameters) - {INSTANT_KEY}:
+        raise InvalidInput("unknown parameter", key=min(unknown), known=[INSTANT_KEY])
+    if not parameters.get(INSTANT_KEY):
+        raise InvalidInput("a restore needs the instant to go back to", key=INSTANT_KEY)
+    return parameters[INSTANT_KEY]
+
+
+def _pending(table: Table, timeline: Timeline) -> Iterator[tuple[Instant, RestorePlanFile]]:
+    for instant in timeline.pending():
+        if instant.action is Action.RESTORE:
+            stored = read_restore_plan(plan_content(table.storage, instant))
+            if stored is not None:
+                yield instant, stored
+
+
+def _drop_empty_plans(table: Table, options: WriteOptions) -> None:
+    """A restore without a readable plan never began (bug A8)."""
+    for instant in list(table.timeline().pending()):
+        is_restore = instant.action is Action.RESTORE
+        if is_restore and read_restore_plan(plan_content(table.storage, instant)) is None:
+            take_back(table, options, instant, reason="its plan is empty or torn")
+
+
+def _undone(timeline: Timeline, target: InstantTime) -> list[Instant]:
+    """Pending writers and plans first, then what became visible later, newest first."""
+    goal = timeline.find(target)
+    if goal is None or goal.completed_at is None:
+        return []
+    pending = [one for one in timeline.pending() if one.action.writes_data or one.action.is_rewrite]
+    later = [
+        one for one in timeline.completed_writes() if (one.completed_at or "") > goal.completed_at
+    ]
+    return [*reversed(pending), *reversed(later)]
+
+
+def _carry_out(
+    table: Table,
+    request: ServiceRequest,
+    options: WriteOptions,
+    planned: Instant,
+    on_progress: Progress | None,
+) -> ServiceOutcome:
+    requested_at, started_ms = planned.requested_at, table.ports.clock.now_ms()
+    with claimed(table, options, requested_at, Action.RESTORE, service=Restore.name) as claim:
+        plan = read_restore_plan(claim.plan)
+        if plan is None:
+            raise ServiceBusy("another process took the plan back", instant=requested_at)
+
+        def content(timeline: Timeline) -> bytes:
+            if _undone(timeline, plan.target):
+                raise _MoreToUndo("more was written meanwhile", instant=requested_at)
+            took_ms = max(0, table.ports.clock.now_ms() - started_ms)
+            done = list(_rollbacks(table, timeline, since=requested_at))
+            return encode_restore_metadata(
+                plan, started_at=requested_at, took_ms=took_ms, rollbacks=done
+            )
+
+        undo = _Undo(table, request, options, claim, plan.target, on_progress)
+        for _ in range(_ROUNDS_MAX):
+            undo.everything()
+            try:
+                claim.finish(content)
+            except _MoreToUndo:
+                continue
+            count = undo.count
+            summary = f"restored to {plan.target}: {count} instants taken back"
+            return ServiceOutcome(Restore.name, requested_at, summary, {"instants": count})
+    raise ServiceRefused("others go on writing; stop them first", instant=requested_at)
+
+
+@dataclass(slots=True)
+class _Undo:
+    table: Table
+    request: ServiceRequest
+    options: WriteOptions
+    claim: Claim
+    target: InstantTime
+    on_progress: Progress | None
+    count: int = 0
+
+    def everything(self) -> None:
+        """Until nothing newer than the target is left; every step may be repeated."""
+        for instant in list(self.table.timeline().pending()):
+            if instant.action is Action.ROLLBACK:
+                self.claim.confirm()
+                resume(self.table, instant.requested_at, self.options)
+        while todo := _undone(self.table.timeline(), self.target):
+            self.claim.confirm()
+            self._undo(todo[0])
+            self.count += 1
+            if self.on_progress is not None:
+                self.on_progress(self.count, self.count + len(todo) - 1)
+
+    def _undo(self, instant: Instant) -> None:
+        asked = RollbackRequest(
+            instant.requested_at,
+            by=self.request.by,
+            reason=self.request.reason or f"restore to {self.target}",
+            is_forced=True,
+            in_restore=True,
+        )
+        rollback(self.table, asked, self.options)
+
+
+def _rollbacks(
+    table: Table, timeline: Timeline, *, since: InstantTime
+) -> Iterator[tuple[InstantTime, str, bytes]]:
+    """(undone instant, its action, content of the completed rollback) of this restore."""
+    for instant in timeline.completed():
+        if instant.action is Action.ROLLBACK and instant.requested_at > since:
+            content = table.storage.read(table.layout.path(instant))
+            for target, action in read_rolled_back(content).items():
+                yield target, action, content
+
+
+def _shown(
+    table: Table, timeline: Timeline, target: InstantTime, *, pending: InstantTime | None = None
+) -> ServicePlan:
+    undone = _undone(timeline, target)
+    files: list[FileInfo] = [file for one in undone for file in files_of(table, one.requested_at)]
+    items = tuple(PlanItem(one.requested_at, "undo", detail=_what(one)) for one in undone)
+    items += tuple(PlanItem(file.path, "delete", file.size) for file in files)
+    if pending is not None and not items:
+        items = (PlanItem(pending, "complete"),)
+    live = _live_writers(table, undone)
+    warnings = [f"live writers are stopped and lose their work: {', '.join(live)}"] if live else []
+    if plans := [one.requested_at for one in undone if one.action.is_rewrite]:
+        warnings.append(f"pending plans are taken back: {', '.join(plans)}")
+    return ServicePlan(
+        service=Restore.name,
+        summary=f"take {len(undone)} instants back to {target}, deleting {len(files)} files",
+        items=items,
+        instant=pending,
+        blockers=tuple(_blockers(table, timeline, target) if pending is None else ()),
+        warnings=tuple(warnings),
+        figures={
+            "instants": len(undone),
+            "files": len(files),
+            "bytes": sum(file.size for file in files),
+            "live_writers": len(live),
+        },
+    )
+
+
+def _what(instant: Instant) -> str:
+    return f"{instant.action} ({instant.state})"
+
+
+def _live_writers(table: Table, undone: list[Instant]) -> list[str]:
+    now_ms = table.ports.clock.now_ms()
+    pending = {one.requested_at for one in undone if not one.is_completed}
+    return sorted(
+        beat.writer or beat.instant
+        for beat in read_heartbeats(table.storage)
+        if beat.instant in pending and not beat.is_expired(now_ms)
+    )
+
+
+def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator[str]:
+    if table.write_refusal:
+        yield table.write_refusal
+    goal = timeline.find(target)
+    if goal is None or goal.completed_at is None or not goal.action.writes_data:
+        yield f"{target} is not a completed commit of the active timeline"
+        return
+    completed_at = {one.requested_at: one.completed_at for one in timeline.completed_writes()}
+    for savepoint in read_savepoints(table, timeline):
+        if (completed_at.get(savepoint) or "") > goal.completed_at:
+            yield f"the savepoint of {savepoint} is newer; delete it first"
+    if lost := lost_files(table, timeline, goal.completed_at):
+        named = ", ".join(lost[:_SHOWN_MAX])
+        yield f"{len(lost)} files of that state were cleaned away: {named}"
