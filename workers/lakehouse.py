@@ -21,6 +21,13 @@ from workers.read.snapshot import read_snapshot
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.table_schema import TableSchema
+from workers.services.clustering.service import ClusteringService
+from workers.services.clustering.settings import LAYOUT, SORT_COLUMNS
+from workers.services.compaction.service import CompactionService
+from workers.services.inline import write_with_services
+from workers.services.parameters import INSTANT, SCHEDULE_ONLY
+from workers.services.rewriting import RunnerMaker, local_runner
+from workers.services.service import ServiceOutcome, ServiceRequest
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
 from workers.table import table as tables
@@ -54,20 +61,33 @@ class LakehouseTable:
         stream: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitOutcome:
-        """Write and commit one batch.
+        """Write and commit one batch; then run the table services that `options` ask for inline.
 
         Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with
         everything rolled back.
         """
+        return write_with_services(
+            self.table,
+            options or {},
+            lambda own: self._write(data, operation, stream, own),
+        )
+
+    def _write(
+        self,
+        data: ArrowData | DataFrame,
+        operation: str,
+        stream: str | None,
+        options: Mapping[str, str],
+    ) -> CommitOutcome:
         request = WriteRequest(operation, stream)  # type: ignore[arg-type]
         if isinstance(data, ArrowData):
-            return write_arrow(self.table, data, request, options or {})
+            return write_arrow(self.table, data, request, options)
         if not hasattr(data, "mapInArrow"):
             raise InvalidInput("data is neither Arrow nor a Spark DataFrame", type=type(data))
         from workers.spark.write import write_dataframe
 
         return write_dataframe(
-            self.table, data, operation=operation, stream=stream, options=options or {}
+            self.table, data, operation=operation, stream=stream, options=options
         )
 
     def delete(
@@ -127,6 +147,48 @@ class LakehouseTable:
     def file_groups(self) -> tuple[FileSlice, ...]:
         return FileSystemView.load(self.table).slices
 
+    def compact(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        schedule: bool = False,
+        instant: InstantTime | None = None,
+        parameters: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        by: str = "python",
+    ) -> ServiceOutcome:
+        """Merge logs into base files: the pending plan, else a new one; on the session's executors
+        or here. With `schedule` only make the plan.
+
+        Raises PlanOvertaken, ServiceBusy, ServiceRefused, InvalidInput, LockTimeout.
+        """
+        asked = _parameters(parameters, schedule, instant)
+        request = ServiceRequest(by, parameters=asked)
+        compaction = CompactionService(_runner_maker(spark))
+        return compaction.run(self.table, request, write_options(options or {}))
+
+    def cluster(
+        self,
+        sort_by: Sequence[str] = (),
+        spark: SparkSession | None = None,
+        *,
+        layout: str = "linear",
+        schedule: bool = False,
+        instant: InstantTime | None = None,
+        parameters: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        by: str = "python",
+    ) -> ServiceOutcome:
+        """Rewrite each file group sorted by these columns, or along a z-curve over them.
+
+        Raises as `compact`.
+        """
+        order = {SORT_COLUMNS: ",".join(_names(sort_by, "sort_by")), LAYOUT: layout}
+        asked = order | _parameters(parameters, schedule, instant)
+        request = ServiceRequest(by, parameters=asked)
+        clustering = ClusteringService(_runner_maker(spark))
+        return clustering.run(self.table, request, write_options(options or {}))
+
     def rollback(
         self,
         instant: InstantTime,
@@ -180,6 +242,24 @@ def open_table(
 ) -> LakehouseTable:
     """Raises TableNotFound, UnsupportedTable, MalformedTable."""
     return LakehouseTable(tables.open_(storage or LocalStorage(location), ports or system_ports()))
+
+
+def _parameters(
+    given: Mapping[str, str] | None, schedule: bool, instant: InstantTime | None
+) -> dict[str, str]:
+    return {
+        **(given or {}),
+        SCHEDULE_ONLY: str(schedule).lower(),
+        INSTANT: instant or "",
+    }
+
+
+def _runner_maker(spark: SparkSession | None) -> RunnerMaker:
+    if spark is None:
+        return local_runner
+    from workers.spark.services import spark_runner
+
+    return spark_runner(spark)
 
 
 def _table_type(text: str) -> TableType:

@@ -27,6 +27,7 @@ from workers.concurrency.transaction import (
 from workers.config import WriteOptions
 from workers.errors import (
     InstantRolledBack,
+    LakehouseError,
     LeaseLost,
     ServiceBusy,
     ServiceRefused,
@@ -93,7 +94,7 @@ class Claim:
         """The requested file."""
         self._options = options
         self._heartbeat = heartbeat
-        self._is_finished = False
+        self._may_be_decided = False
 
     @property
     def attempt(self) -> str:
@@ -112,7 +113,6 @@ class Claim:
         self.confirm()
         _drop_strays(self.table, self.instant.requested_at, files)
         done = self._decided(content)
-        self._is_finished = True
         self._heartbeat.stop()
         self._tidy(files)
         return done
@@ -140,6 +140,7 @@ class Claim:
             done = standing.completed(next_instant(self.table.ports.clock, timeline.last_time))
             nonce = self.table.ports.ids.token()
             completion = transitions.Completion(done, body, nonce, writer)
+            self._may_be_decided = True
             published = transitions.complete(self.table.storage, completion)
             stop_points.reach("after_publish", writer=writer)
             return published
@@ -156,9 +157,19 @@ class Claim:
             _log.warning("completed, not tidied: instant=%s error=%s", requested_at, error)
 
     def release(self) -> None:
-        """Let the next one have it; nothing happens once it is finished."""
-        if not self._is_finished:
-            self._heartbeat.give_up()
+        """Tidy up after a failure and let the next one have it. Where the outcome may be decided
+        already nothing is deleted: whoever comes next reads the decision.
+        """
+        if self._may_be_decided:
+            self._heartbeat.stop()
+            return
+        try:
+            self.confirm()
+            _drop_strays(self.table, self.instant.requested_at, kept=())
+        except (LakehouseError, OSError) as error:  # The next claim does it.
+            requested_at = self.instant.requested_at
+            _log.warning("left to the next attempt: instant=%s error=%s", requested_at, error)
+        self._heartbeat.give_up()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ through its own replacement takes its file back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +17,13 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime
 from workers.config import TableConfig
 from workers.errors import InstantRolledBack, ServiceBusy
-from workers.files.base_file import write_base_file
+from workers.files.base_file import write_base_parts
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
-from workers.read.file_slice import read_slice
+from workers.read.file_slice import merge_slice_batches, read_slice, slice_schema
 from workers.schema.table_schema import TableSchema
 from workers.services.attempt import attempt_token
 from workers.services.execution import confirm_attempt
@@ -62,24 +63,29 @@ class GroupRewrite:
         return self.file_id != self.slice.file_id
 
 
-def rewrite_group(context: RewriteContext, work: GroupRewrite, storage: Storage) -> WriteStat:
+def rewrite_group(
+    context: RewriteContext, work: GroupRewrite, storage: Storage, *, task_attempt: int = 0
+) -> WriteStat:
     """Merge the slice and write it as one new base file behind a marker.
+
+    `task_attempt` tells retries and speculative copies of one task apart.
 
     Raises ServiceBusy and InstantRolledBack with nothing left behind, NotFound when a file of the
     slice is gone, MalformedTable, StorageFailed.
     """
-    token = attempt_token(context.attempt, partition=work.number)
+    token = attempt_token(context.attempt, partition=work.number, stage=task_attempt)
     name = BaseFileName(work.file_id, token, context.instant).text
     old = work.slice
     path = join(old.partition, name)
-    rows = _merged(context, old, storage)
     confirm_attempt(storage, context.instant, context.attempt)
     is_merge = old.base_file is not None and not work.is_new_group
     io_type = IOType.MERGE if is_merge else IOType.CREATE
     DirectMarkers(storage, context.instant).create(Marker(old.partition, name, io_type))
     ensure_partition(storage, old.partition, context.instant)
+    count = _LogRows(old)
+    parts = (count.seen(with_file_name(part, name)) for part in _parts(context, old, storage))
     avro = context.schema.with_meta_avro()
-    size = write_base_file(storage, path, with_file_name(rows, name), avro_schema=avro)
+    written = write_base_parts(storage, path, parts, avro_schema=avro)
     _take_back_if_replaced(context, path, storage)
     is_first = work.is_new_group or old.base_file is None
     return WriteStat(
@@ -87,18 +93,39 @@ def rewrite_group(context: RewriteContext, work: GroupRewrite, storage: Storage)
         path=path,
         partition_path=old.partition,
         prev_commit=_NEW_FILE_GROUP if is_first else old.base_instant,
-        num_writes=rows.num_rows,
-        num_inserts=rows.num_rows if work.is_new_group else 0,
-        num_updates=0 if work.is_new_group else _rows_of_logs(rows, old),
-        bytes=size,
+        num_writes=written.rows,
+        num_inserts=written.rows if work.is_new_group else 0,
+        num_updates=0 if work.is_new_group else count.rows,
+        bytes=written.bytes,
         prev_base_file=None if is_first else (old.base_file or "").rpartition("/")[2],
     )
 
 
-def _merged(context: RewriteContext, old: PlannedSlice, storage: Storage) -> pa.Table:
+def _parts(context: RewriteContext, old: PlannedSlice, storage: Storage) -> Iterator[pa.Table]:
+    """The merged rows, in pieces; sorting needs them all at once. At least one, even empty."""
     standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
-    rows = read_slice(storage, context.config, context.schema, standing)
-    return in_order(rows, context.order) if context.order else rows
+    if context.order is not None:
+        rows = read_slice(storage, context.config, context.schema, standing)
+        yield in_order(rows, context.order)
+        return
+    yield slice_schema(context.schema).empty_table()
+    for batch in merge_slice_batches(storage, context.config, context.schema, standing):
+        yield pa.Table.from_batches([batch])
+
+
+@dataclass(slots=True)
+class _LogRows:
+    """Counts the rows of the new file that came from the slice's logs."""
+
+    old: PlannedSlice
+    rows: int = 0
+
+    def seen(self, part: pa.Table) -> pa.Table:
+        found = {instant_of(path.rpartition("/")[2]) for path in self.old.log_files}
+        instants = pa.array(sorted(one for one in found if one), pa.string())
+        written = pc.is_in(part.column(COMMIT_TIME), value_set=instants)
+        self.rows += int(np.count_nonzero(written.to_numpy()))
+        return part
 
 
 def _take_back_if_replaced(context: RewriteContext, path: str, storage: Storage) -> None:
@@ -108,12 +135,3 @@ def _take_back_if_replaced(context: RewriteContext, path: str, storage: Storage)
     except (ServiceBusy, InstantRolledBack):
         storage.delete(path)
         raise
-
-
-def _rows_of_logs(rows: pa.Table, old: PlannedSlice) -> int:
-    """How many rows of the new file came from the logs."""
-    instants = {instant_of(path.rpartition("/")[2]) for path in old.log_files}
-    if not instants or rows.num_rows == 0:
-        return 0
-    written = pc.is_in(rows.column(COMMIT_TIME), value_set=pa.array(sorted(filter(None, instants))))
-    return int(np.count_nonzero(written.to_numpy()))

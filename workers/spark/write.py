@@ -8,25 +8,21 @@ the driver.
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from workers import errors
-from workers.clock import Clock, InstantTime
+from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
-from workers.errors import InstantRolledBack, LakehouseError
+from workers.errors import InstantRolledBack
+from workers.spark.failures import ours_of, stop_tasks
 from workers.spark.placement import FILE_GROUP, with_file_groups
-from workers.spark.process import TASK_KILL_WINDOW_S
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
@@ -39,8 +35,6 @@ from workers.write.prepare import prepare
 from workers.write.status import TaskIds, WriteStatus
 
 _STATUS_SCHEMA = "status string"
-_OUR_ERROR = re.compile(r"workers\.errors\.(\w+): ([^\n]*)")
-_log = logging.getLogger(__name__)
 
 
 def write_dataframe(
@@ -74,8 +68,8 @@ def write_dataframe(
         if before_commit is not None:
             before_commit(transaction.instant)
     except BaseException as error:
-        ours = _ours(error) if isinstance(error, PySparkException) else None
-        _stop_tasks(spark, tag, table.ports.clock)
+        ours = ours_of(error) if isinstance(error, PySparkException) else None
+        stop_tasks(spark, tag, table.ports.clock)
         transaction.abort(str(ours) if ours else _in_one_line(error))
         if ours is not None:
             raise ours from error
@@ -130,29 +124,6 @@ def _take_back_if_fenced(
         raise InstantRolledBack("instant was rolled back under its task", instant=context.instant)
 
 
-def _stop_tasks(spark: SparkSession, tag: str, clock: Clock) -> None:
-    """End what the failed job still runs, so that the rollback's listing sees everything."""
-    try:
-        spark.interruptTag(tag)
-    except PySparkException as error:
-        _log.warning("could not interrupt the failed write: tag=%s error=%s", tag, error)
-    clock.sleep(TASK_KILL_WINDOW_S)
-
-
 def _in_one_line(error: BaseException) -> str:
     first, *_ = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {first}"
-
-
-def _ours(error: PySparkException) -> LakehouseError | None:
-    """The engine's own exception behind a failed task, of which Spark kept only the text."""
-    found = _OUR_ERROR.findall(str(error))
-    if not found:
-        return None
-    name, message = found[-1]
-    kind: Any = getattr(errors, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, LakehouseError)):
-        return None
-    ours = kind(message)
-    assert isinstance(ours, LakehouseError)
-    return ours

@@ -1,0 +1,105 @@
+"""Table services that run by themselves after a write's commit (`hoodie.compact.inline` and so on).
+
+A write that committed stays committed: what a service runs into is logged, and the next write tries
+again. Wrong settings are refused before the write begins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from workers.concurrency.outcome import CommitOutcome, Committed
+from workers.config import WriteOptions, boolean, write_options
+from workers.errors import LakehouseError
+from workers.services.clustering import settings as clustering
+from workers.services.compaction import settings as compaction
+from workers.services.parameters import INSTANT, SCHEDULE_ONLY
+from workers.services.registry import service
+from workers.services.service import ServiceRequest
+from workers.table.table import Table
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inline:
+    """One service, and what a write says of it."""
+
+    name: str
+    run_key: str
+    schedule_key: str
+    """Only make the plan; somebody else carries it out."""
+    parameters: Mapping[str, str]
+    due: Mapping[str, str]
+    """Defaults that differ from those of a person who asks."""
+    check: Callable[[Mapping[str, str]], object]
+    """Raises InvalidInput."""
+    only_merge_on_read: bool = False
+
+    @property
+    def keys(self) -> set[str]:
+        return {self.run_key, self.schedule_key, *self.parameters} - {SCHEDULE_ONLY, INSTANT}
+
+
+_INLINE = (
+    _Inline(
+        "compaction",
+        "hoodie.compact.inline",
+        "hoodie.compact.schedule.inline",
+        compaction.PARAMETERS,
+        {compaction.MAX_DELTA_COMMITS: "5"},
+        compaction.compaction_settings,
+        only_merge_on_read=True,
+    ),
+    _Inline(
+        "clustering",
+        "hoodie.clustering.inline",
+        "hoodie.clustering.schedule.inline",
+        clustering.PARAMETERS,
+        {clustering.MAX_COMMITS: "4"},
+        clustering.clustering_settings,
+    ),
+)
+
+
+def write_with_services(
+    table: Table,
+    options: Mapping[str, str],
+    write: Callable[[Mapping[str, str]], CommitOutcome],
+) -> CommitOutcome:
+    """Call `write` with the options that are the write's own, then run what is due.
+
+    Raises InvalidInput for a service's setting, and whatever `write` raises.
+    """
+    service_keys = {key for one in _INLINE for key in one.keys}
+    own = {key: value for key, value in options.items() if key not in service_keys}
+    asked = [(one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))]
+    outcome = write(own)
+    if isinstance(outcome, Committed):
+        for one, parameters in asked:
+            _run(table, one.name, parameters, write_options(own))
+    return outcome
+
+
+def _asked(table: Table, one: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
+    """The service's parameters; None when it is not to run. Raises InvalidInput."""
+    values = {one.run_key: "false", one.schedule_key: "false", **options}
+    runs, only_schedules = boolean(values, one.run_key), boolean(values, one.schedule_key)
+    given = {key: options[key] for key in one.keys & set(one.parameters) if key in options}
+    parameters = {**one.due, **given, SCHEDULE_ONLY: "false" if runs else "true"}
+    one.check(parameters)
+    is_possible = table.config.is_merge_on_read or not one.only_merge_on_read
+    return parameters if is_possible and (runs or only_schedules) else None
+
+
+def _run(table: Table, name: str, parameters: dict[str, str], options: WriteOptions) -> None:
+    request = ServiceRequest(options.writer or "inline", "inline", parameters)
+    try:
+        outcome = service(name).run(table, request, options)
+    except LakehouseError as error:
+        _log.warning("inline service did not run: service=%s error=%s", name, error)
+        return
+    if outcome.instant is not None:
+        _log.info("inline service ran: service=%s outcome=%s", name, outcome.summary)

@@ -1,0 +1,81 @@
+"""Rewrites file groups on Spark's executors: one task each, nothing but statuses comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from workers.services.local_runner import Runner
+from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
+from workers.services.rewriting import RunnerMaker
+from workers.spark.failures import ours_of, stop_tasks
+from workers.storage.local import LocalStorage
+from workers.table.table import Table
+from workers.timeline.metadata import WriteStat
+
+_STATUS_SCHEMA = "status string"
+
+
+def spark_runner(spark: SparkSession) -> RunnerMaker:
+    """What `carry_out` takes as its `make_runner`; how many run at once is the session's affair."""
+
+    def make(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
+        return _SparkRunner(spark, table)
+
+    return make
+
+
+class _SparkRunner:
+    def __init__(self, spark: SparkSession, table: Table) -> None:
+        self._spark = spark
+        self._table = table
+
+    def __call__(
+        self,
+        context: RewriteContext,
+        groups: Sequence[GroupRewrite],
+        on_done: Callable[[int], None],
+    ) -> list[WriteStat]:
+        """Raises what a task raised, when nothing of the job runs any more."""
+        tag = f"sluice-{context.instant}"
+        self._spark.addTag(tag)
+        try:
+            numbers = self._spark.range(0, len(groups), 1, len(groups))
+            rewritten = numbers.mapInArrow(
+                partial(rewrite_numbered, context, tuple(groups)), _STATUS_SCHEMA
+            ).collect()
+        except PySparkException as error:
+            stop_tasks(self._spark, tag, self._table.ports.clock)
+            ours = ours_of(error)
+            if ours is not None:
+                raise ours from error
+            raise
+        finally:
+            with suppress(PySparkException):
+                self._spark.removeTag(tag)
+        on_done(len(rewritten))
+        return [WriteStat(**json.loads(row.status)) for row in rewritten]
+
+
+def rewrite_numbered(
+    context: RewriteContext, groups: Sequence[GroupRewrite], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Rewrite the groups whose numbers come in; on executors."""
+    storage = LocalStorage(context.location)
+    task = TaskContext.get()
+    assert task is not None, "this runs on executors"
+    for batch in batches:
+        stats = [
+            rewrite_group(context, groups[int(number)], storage, task_attempt=task.taskAttemptId())
+            for number in batch.column("id").to_numpy()
+        ]
+        texts = pa.array([json.dumps(asdict(stat)) for stat in stats], pa.string())
+        yield pa.RecordBatch.from_arrays([texts], names=["status"])
