@@ -13,9 +13,8 @@ from tests.support.referee import assert_referee_agrees
 from workers.errors import MalformedTable
 from workers.lakehouse import LakehouseTable, create_table
 
-SCHEMA = pa.schema(
-    [pa.field("id", pa.string()), pa.field("ts", pa.int64()), pa.field("value", pa.int64())]
-)
+TYPES: dict[str, pa.DataType] = {"id": pa.string(), "ts": pa.int64(), "value": pa.int64()}
+SCHEMA = pa.schema(TYPES)
 DIRECT = {"hoodie.write.markers.type": "direct"}
 
 
