@@ -20,6 +20,7 @@ from workers.ports import Ports, system_ports
 from workers.read.snapshot import read_snapshot
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
+from workers.schema.alter import SchemaChange
 from workers.schema.table_schema import TableSchema
 from workers.services.clustering.service import ClusteringService
 from workers.services.clustering.settings import LAYOUT, SORT_COLUMNS
@@ -36,6 +37,7 @@ from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Instant
+from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
 from workers.write.matching import delete_matching
 from workers.write.request import WriteRequest, partition_paths
@@ -122,6 +124,15 @@ class LakehouseTable:
         paths = partition_paths(self.table, partitions)
         request = WriteRequest("delete_partition", partitions=paths)
         return write_arrow(self.table, None, request, options or {})
+
+    def alter(
+        self, *changes: SchemaChange, options: Mapping[str, str] | None = None
+    ) -> CommitOutcome:
+        """Change the schema by one commit: see `workers.schema.alter`. A rename rewrites the table.
+
+        Raises InvalidInput before anything is written, LockTimeout.
+        """
+        return alter_schema(self.table, write_options(options or {}), changes)
 
     def read(self, spark: SparkSession | None = None, *, as_of: InstantTime | None = None) -> Any:
         """The snapshot (as of a completion time): an Arrow table, or with a session a Spark

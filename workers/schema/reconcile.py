@@ -35,26 +35,27 @@ def reconcile(
     """
     if not batch.field_names:
         raise InvalidInput("refusing to commit a schema with no columns")
-    _check_case(batch.field_names)
+    check_case(batch.field_names)
     if table is None or not table.field_names:
         return batch
-    _check_case((*table.field_names, *(n for n in batch.field_names if n not in table.field_names)))
+    check_case((*table.field_names, *(n for n in batch.field_names if n not in table.field_names)))
     avro = table.to_avro()
-    parent = f"{avro['namespace']}.{avro['name']}" if avro.get("namespace") else avro["name"]
+    parent = table.record_name
     changed = False
     for at, field in enumerate(table.tree.fields):
         other = batch.tree.field(field.name)
         if other is not None and (wider := _wider(field, other, evolution, pinned)) is not None:
-            avro["fields"][at] = _spelled(avro["fields"][at], wider, parent)
+            avro["fields"][at] = spelled(avro["fields"][at], wider, parent)
             changed = True
     for other in batch.tree.fields:
         if table.tree.field(other.name) is None:
-            avro["fields"].append(_added(other, parent, evolution))
+            avro["fields"].append(_added(other, parent, evolution, table.dropped))
             changed = True
     return TableSchema.from_avro(avro) if changed else table
 
 
-def _check_case(names: Iterable[str]) -> None:
+def check_case(names: Iterable[str]) -> None:
+    """Raises InvalidInput for two names that differ only by case."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -81,10 +82,16 @@ def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str])
     return Field(table.name, place, table.default, table.order)
 
 
-def _added(field: Field, parent: str, evolution: bool) -> dict[str, Any]:
+def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str]) -> dict[str, Any]:
     if not evolution:
         raise InvalidInput(
             "column is not in the table and schema evolution is off", column=field.name
+        )
+    if field.name.lower() in dropped:
+        raise InvalidInput(
+            "a column of this name was dropped, and data files may still hold its values; "
+            "choose another name, or add it by an alter once they do not",
+            column=field.name,
         )
     if not may_be_added(field):
         raise InvalidInput("new column is required but has no default", column=field.name)
@@ -93,7 +100,7 @@ def _added(field: Field, parent: str, evolution: bool) -> dict[str, Any]:
     return avro_field(pa.field(field.name, arrow_type(field.place.type)), parent=parent)
 
 
-def _spelled(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
+def spelled(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
     """The old field with its new type, its doc and custom properties kept."""
     fresh = avro_field(pa.field(wider.name, arrow_type(wider.place.type)), parent=parent)
     avro = fresh["type"][1]

@@ -20,6 +20,9 @@ from workers.files.avro_schema import Struct, arrow_fields, parse_record, record
 from workers.files.meta_columns import META_COLUMNS
 from workers.schema.from_arrow import avro_field
 
+DROPPED_KEY = "sluice.dropped"
+"""A property of the record; other engines pass over it."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
@@ -60,6 +63,23 @@ class TableSchema:
     @property
     def field_names(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.tree.fields)
+
+    @property
+    def record_name(self) -> str:
+        """Full name of the record, which the names of nested types begin with."""
+        avro = self.to_avro()
+        return f"{avro['namespace']}.{avro['name']}" if avro.get("namespace") else avro["name"]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Names, in lower case, of columns that were dropped while data files may hold them."""
+        return tuple(map(str, self.to_avro().get(DROPPED_KEY, ())))
+
+    def without_dropped(self, names: Collection[str]) -> TableSchema:
+        """Without the memory of these dropped columns, once no data file holds them."""
+        kept = [name for name in self.dropped if name not in names]
+        avro = {key: value for key, value in self.to_avro().items() if key != DROPPED_KEY}
+        return TableSchema.from_avro({**avro, DROPPED_KEY: kept} if kept else avro)
 
     def to_avro(self) -> dict[str, Any]:
         """A fresh dict, the caller's to change."""

@@ -37,7 +37,9 @@ def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> p
     """The rows of the standing base file under the writer schema, meta columns first."""
     assert standing.base_file is not None, standing
     assert not standing.log_files, standing
-    return conform_with_meta(read_base_file(storage, standing.base_file), context)
+    # By name: the file may hold columns that the table has dropped since.
+    names = [*META_COLUMNS, *context.schema.field_names]
+    return conform_with_meta(read_base_file(storage, standing.base_file, names), context)
 
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:

@@ -1,0 +1,177 @@
+"""What an explicit alter makes of a table's schema: a pure function over a list of changes.
+
+A dropped column stays in the data files, and every reader projects by name. So its name is
+remembered in the schema, as a property that travels with every commit, and is not given away again
+while files may hold it: old values would come back as the new column's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.files.names import check_column_name
+from workers.schema.from_arrow import avro_field
+from workers.schema.reconcile import check_case, spelled
+from workers.schema.table_schema import DROPPED_KEY, TableSchema
+from workers.schema.widening import holds
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A nullable column at the end: the rows that are there have no value for it."""
+
+    name: str
+    type: pa.DataType
+    is_nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """A type that holds every old value; inside structs, lists and maps also with new fields."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxColumn:
+    """What was required may be null."""
+
+    name: str
+
+
+SchemaChange: TypeAlias = AddColumn | DropColumn | RenameColumn | WidenColumn | RelaxColumn
+
+
+def altered(
+    schema: TableSchema, changes: Sequence[SchemaChange], *, pinned: Collection[str]
+) -> TableSchema:
+    """`schema` after all `changes`, in their order.
+
+    `pinned` columns (key, partition, ordering) stay as they are: rows would move or sort
+    differently. Raises InvalidInput naming the column.
+    """
+    if not changes:
+        raise InvalidInput("an alter needs at least one change")
+    for change in changes:
+        if change.name in pinned:
+            raise InvalidInput(
+                "key, partition and ordering columns stay as they are", column=change.name
+            )
+        schema = _changed(schema, change)
+    if not schema.field_names:
+        raise InvalidInput("a table needs at least one column")
+    return schema
+
+
+def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
+    """Old name -> new name over all of `changes`."""
+    names: dict[str, str] = {}
+    for change in changes:
+        if isinstance(change, RenameColumn):
+            first = next((old for old, new in names.items() if new == change.name), change.name)
+            names[first] = change.to
+    return names
+
+
+def _changed(schema: TableSchema, change: SchemaChange) -> TableSchema:
+    match change:
+        case AddColumn():
+            return _added(schema, change)
+        case DropColumn(name):
+            at = _position(schema, name)
+            avro = schema.to_avro()
+            del avro["fields"][at]
+            avro[DROPPED_KEY] = sorted({*schema.dropped, name.lower()})
+            return TableSchema.from_avro(avro)
+        case RenameColumn(name, to):
+            at = _position(schema, name)
+            check_column_name(to)
+            _check_free(schema, to, besides=name)
+            avro = schema.to_avro()
+            avro["fields"][at] = {**avro["fields"][at], "name": to}
+            return TableSchema.from_avro(avro)
+        case WidenColumn(name, kind):
+            return _widened(schema, name, kind)
+        case RelaxColumn(name):
+            return _relaxed(schema, name)
+
+
+def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
+    if not change.is_nullable:
+        raise InvalidInput(
+            "a new column must be nullable: the rows that are there have no value for it",
+            column=change.name,
+        )
+    _check_free(schema, change.name)
+    if change.name.lower() in schema.dropped:
+        raise InvalidInput(
+            "a column of this name was dropped, and data files may still hold its values; "
+            "rewrite the table or choose another name",
+            column=change.name,
+        )
+    avro = schema.to_avro()
+    field = pa.field(change.name, change.type)
+    avro["fields"].append(avro_field(field, parent=schema.record_name))
+    return TableSchema.from_avro(avro)
+
+
+def _widened(schema: TableSchema, name: str, kind: pa.DataType) -> TableSchema:
+    at = _position(schema, name)
+    old = schema.tree.fields[at]
+    wanted = TableSchema.from_arrow(pa.schema([(name, kind)]), table_name="t").tree.fields[0]
+    if not holds(wanted.place.type, old.place.type):
+        raise InvalidInput(
+            "the new type does not hold every value of the old one",
+            column=name,
+            table=old.place.type,
+            wanted=wanted.place.type,
+        )
+    if wanted.place.type == old.place.type:
+        raise InvalidInput("column has this type already", column=name, type=old.place.type)
+    avro = schema.to_avro()
+    wider = type(old)(name, type(old.place)(wanted.place.type, old.place.is_nullable), old.default)
+    avro["fields"][at] = spelled(avro["fields"][at], wider, schema.record_name)
+    return TableSchema.from_avro(avro)
+
+
+def _relaxed(schema: TableSchema, name: str) -> TableSchema:
+    at = _position(schema, name)
+    if schema.tree.fields[at].place.is_nullable:
+        raise InvalidInput("column may be null already", column=name)
+    avro = schema.to_avro()
+    field: dict[str, Any] = avro["fields"][at]
+    if "default" in field:  # Avro wants the default's type first.
+        avro["fields"][at] = {**field, "type": [field["type"], "null"]}
+    else:
+        avro["fields"][at] = {**field, "type": ["null", field["type"]], "default": None}
+    return TableSchema.from_avro(avro)
+
+
+def _position(schema: TableSchema, name: str) -> int:
+    if name not in schema.field_names:
+        raise InvalidInput("table has no such column", column=name, columns=schema.field_names)
+    return schema.field_names.index(name)
+
+
+def _check_free(schema: TableSchema, name: str, *, besides: str = "") -> None:
+    others = [one for one in schema.field_names if one != besides]
+    if name in others:
+        raise InvalidInput("table has this column already", column=name)
+    check_case([*others, name])

@@ -1,0 +1,152 @@
+"""Alter a table's schema: one commit, under the same transaction and validation as every write.
+
+Adding, dropping, widening and relaxing touch no data file. A rename does: every reader projects by
+name, so the table is rewritten under the new name as one replacecommit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+
+from workers.concurrency import transaction
+from workers.concurrency.heartbeat import HeartbeatContent
+from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.transaction import Proposal, Started
+from workers.config import WriteOptions
+from workers.errors import InvalidInput
+from workers.files.log_block import AvroData, ParquetData
+from workers.files.log_file import read_log_file
+from workers.files.meta_columns import META_COLUMNS
+from workers.read.file_slice import read_slice
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.schema.alter import AddColumn, SchemaChange, altered, renamed
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.table.schema_history import current_schema
+from workers.table.table import CREATION_OPERATION, Table
+from workers.table.view import FileSystemView
+from workers.timeline import metadata
+from workers.timeline.timeline import Timeline
+from workers.write.client import Transaction, WriteClient
+from workers.write.handles import write_file_groups
+from workers.write.prepare import prepare
+from workers.write.request import WriteRequest
+from workers.write.status import TaskIds, WriteStatus
+
+
+def alter_schema(
+    table: Table, options: WriteOptions, changes: Sequence[SchemaChange]
+) -> CommitOutcome:
+    """Commit the table's schema with `changes`, all of them or none.
+
+    Raises InvalidInput before anything is written, LockTimeout.
+    """
+    table.check_writable()
+    timeline = table.timeline()
+    _altered_now(table, timeline, current_schema(table, timeline), changes)
+    if renamed(changes):
+        return _rewrite(table, options, changes)
+    roll_back_dead_writers(table, options)
+    writer = options.writer or f"writer-{table.ports.ids.token()[:8]}"
+    content = HeartbeatContent(options, writer, "alter_schema", None)
+    started = transaction.begin(table, options, content)
+    attempt = _Alteration(table, options, writer, WriteRequest(), started)
+    try:
+        attempt.decide_on(changes)
+    except Exception as error:
+        attempt.abort(str(error))
+        raise
+    return attempt.commit([])
+
+
+class _Alteration(Transaction):
+    """Commits a schema and no files."""
+
+    _schema: TableSchema
+
+    def decide_on(self, changes: Sequence[SchemaChange]) -> None:
+        """The schema to commit, from the one that this started from. Raises InvalidInput."""
+        table, started = self._table, self._started
+        self._schema = _altered_now(table, started.timeline, _known(table, started), changes)
+
+    def _proposal(self, written: list[WriteStatus]) -> Proposal:
+        assert not written, written
+        extra = {metadata.WRITER_KEY: self._writer, metadata.ROWS_KEY: "0"}
+        if self._options.operation_id:
+            extra[metadata.OPERATION_KEY] = self._options.operation_id
+        content = metadata.commit_metadata([], extra=extra, operation_type=CREATION_OPERATION)
+        return Proposal(content, self._schema, self._writer, 0)
+
+
+def _known(table: Table, started: Started) -> TableSchema | None:
+    return started.schema.schema if started.schema else current_schema(table, started.timeline)
+
+
+def _altered_now(
+    table: Table, timeline: Timeline, known: TableSchema | None, changes: Sequence[SchemaChange]
+) -> TableSchema:
+    """A dropped name is free again once no visible file holds it; only then are files looked at."""
+    if known is None:
+        raise InvalidInput("the table has no schema yet; the first write decides it")
+    added = {change.name.lower() for change in changes if isinstance(change, AddColumn)}
+    if asked := added & set(known.dropped):
+        held = _held_names(table, timeline)
+        known = known.without_dropped(asked - held)
+    return altered(known, changes, pinned=_pinned(table))
+
+
+def _pinned(table: Table) -> tuple[str, ...]:
+    config = table.config
+    return (*config.record_key, *config.partition_by, *config.ordering)
+
+
+def _held_names(table: Table, timeline: Timeline) -> set[str]:
+    """Columns of all visible data files, in lower case."""
+    names: set[str] = set()
+    for slice_ in FileSystemView.load(table, timeline=timeline).slices:
+        if slice_.base_file:
+            names.update(_base_names(table.storage, slice_.base_file))
+        for path in slice_.log_files:
+            for block in read_log_file(table.storage, path):
+                if isinstance(block, ParquetData | AvroData):
+                    names.update(block.field_names)
+    return {name.lower() for name in names}
+
+
+def _base_names(storage: Storage, path: str) -> list[str]:
+    with storage.open_data(path) as stream:
+        return list(pq.read_schema(stream).names)
+
+
+def _rewrite(table: Table, options: WriteOptions, changes: Sequence[SchemaChange]) -> CommitOutcome:
+    """Every file group anew, one at a time, under the altered schema."""
+    known = current_schema(table)
+    assert known is not None
+    request = WriteRequest("insert_overwrite_table")
+    attempt = WriteClient(table, options).begin(known.arrow, request)
+    try:
+        old = attempt.context.schema
+        # No file that a reader sees holds dropped columns any more.
+        new = altered(old.without_dropped(old.dropped), changes, pinned=_pinned(table))
+        new = new.without_dropped(new.dropped)
+        attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
+        statuses = list(_rewritten(table, attempt, old, renamed(changes)))
+    except Exception as error:
+        attempt.abort(f"{type(error).__name__}: {error}")
+        raise
+    return attempt.commit(statuses)
+
+
+def _rewritten(
+    table: Table, attempt: Transaction, old: TableSchema, names: dict[str, str]
+) -> Iterable[WriteStatus]:
+    context = attempt.context
+    for number, slice_ in enumerate(context.slices.values()):
+        rows = read_slice(table.storage, table.config, old, slice_).drop_columns(list(META_COLUMNS))
+        rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
+        kept = [name for name in context.schema.field_names if name in rows.column_names]
+        prepared = prepare(context, rows.select(kept))
+        yield from write_file_groups(context, prepared, TaskIds(partition=number), table.storage)
