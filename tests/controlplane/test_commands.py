@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from controlplane.audit.models import AuditEvent
 from controlplane.mirror.models import InstantRecord
 from tests.controlplane.lake import Lake
+from workers.lakehouse import LakehouseTable
 
 
 def run(*words: str) -> str:
@@ -39,3 +41,110 @@ def test_sync_says_what_changed_and_rebuild_brings_all_of_it_back(lake: Lake) ->
 def test_an_unknown_table_is_named(db: None) -> None:
     with pytest.raises(CommandError, match="nowhere"):
         run("sync", "nowhere")
+
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+BERGEN = {"id": "2", "ts": 1, "city": "Bergen"}
+
+
+def cities(lake: Lake) -> list[str]:
+    return sorted(LakehouseTable(lake.table).read().column("city").to_pylist())
+
+
+def test_what_takes_nothing_away_runs_at_once_and_dry_when_asked(lake: Lake) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+
+    dry = run("table", "compact", "trips", "--dry-run")
+    done = run("table", "compact", "trips", "--reason", "tidy up")
+
+    assert "nothing was changed" in dry
+    assert "merge 1 logs into 1 file groups" in done
+    assert "merged 1 logs" in done
+    assert "nothing to do" in run("table", "compact", "trips")
+    results = AuditEvent.objects.filter(what="service.compaction").values_list("result", "reason")
+    assert list(results.order_by("id")) == [("requested", "tidy up"), ("succeeded", "tidy up")]
+
+
+def test_a_deletion_is_shown_first_and_carried_out_by_its_hash_only(lake: Lake) -> None:
+    lake.commit(OSLO, BERGEN)
+    shown = run("table", "delete", "trips", "city = 'Oslo'")
+    plan_hash = shown.partition("--plan-hash ")[2].split()[0]
+    assert "1 rows of" in shown
+    assert cities(lake) == ["Bergen", "Oslo"]
+
+    with pytest.raises(CommandError, match="changed since"):
+        run("table", "delete", "trips", "city = 'Oslo'", "--plan-hash", "0" * 16)
+    done = run("table", "delete", "trips", "city = 'Oslo'", "--plan-hash", plan_hash)
+
+    assert "deleted 1 rows" in done
+    assert cities(lake) == ["Bergen"]
+
+
+def test_a_rollback_is_shown_first_and_done_on_a_word(lake: Lake) -> None:
+    lake.commit(OSLO)
+    newest = lake.commit(BERGEN)
+
+    shown = run("rollback", "trips", newest)
+    kept = cities(lake)
+    done = run("table", "rollback", "trips", newest, "--yes", "--reason", "wrong file")
+
+    assert "nothing was changed" in shown
+    assert kept == ["Bergen", "Oslo"]
+    assert "rolled back by" in done
+    assert cities(lake) == ["Oslo"]
+
+
+def test_savepoints_are_made_seen_and_deleted(lake: Lake) -> None:
+    kept = lake.commit(OSLO)
+
+    run("table", "savepoint", "trips", "--comment", "before the move")
+    seen = run("table", "services", "trips")
+    shown = run("table", "delete-savepoint", "trips", kept)
+    gone = run("table", "delete-savepoint", "trips", kept, "--yes")
+
+    assert f"savepoint {kept}" in seen
+    assert "before the move" in seen
+    assert "nothing was changed" in shown
+    assert "deleted the savepoint" in gone
+    assert f"savepoint {kept}" not in run("table", "services", "trips")
+
+
+def test_a_table_is_looked_at_without_a_node(lake: Lake) -> None:
+    lake.commit(OSLO)
+
+    groups = run("table", "file-groups", "trips")
+    schema = run("table", "schema", "trips")
+
+    assert "00000" in groups
+    assert "added    city" in schema
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "compact", "nowhere"),
+        ("table", "compact", "trips", "--set", "novalue"),
+        ("table", "compact", "trips", "--set", "hoodie.unknown=1"),
+        ("table", "delete", "trips", "town = 'Oslo'", "--yes"),
+        ("table", "rollback", "trips", "yesterday"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(lake: Lake, words: tuple[str, ...]) -> None:
+    lake.commit(OSLO)
+
+    with pytest.raises(CommandError):
+        run(*words)
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["compact", "cluster", "clean", "archive", "savepoint", "delete-savepoint", "restore",
+     "rollback", "delete", "delete-partition", "file-groups", "schema", "services"],
+)  # fmt: skip
+def test_every_action_explains_itself(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        call_command("table", action, "--help")
+
+    assert ended.value.code == 0
+    assert "usage" in capsys.readouterr().out

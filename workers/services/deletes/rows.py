@@ -15,7 +15,6 @@ from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice
 from workers.schema.table_schema import TableSchema
 from workers.services.deletes.ending import committed
-from workers.services.deletes.predicate import Predicate, parse_predicate
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -29,6 +28,7 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.handles import write_file_groups
+from workers.write.predicate import Predicate, predicate_of
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.status import TaskIds
@@ -89,12 +89,12 @@ def _matching(
 ) -> Iterator[tuple[FileSlice, pa.Table]]:
     """Key and partition columns of the rows to delete, per file slice that has any."""
     keys = _key_columns(table)
+    wanted = None if predicate.columns is None else {*keys, *predicate.columns}
     ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
     for done, one in enumerate(ordered, start=1):
-        wanted = {*keys, *predicate.columns}
         rows = read_slice(table.storage, table.config, schema, one, columns=wanted)
         rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
-        matching = rows.filter(predicate.condition).select(list(keys))
+        matching = rows.filter(predicate.expression).select(list(keys))
         if matching.num_rows:
             yield one, matching
         if on_progress is not None:
@@ -132,7 +132,7 @@ def _key_columns(table: Table) -> tuple[str, ...]:
 def _predicate(parameters: Mapping[str, str], schema: TableSchema) -> Predicate:
     if unknown := sorted(set(parameters) - {PREDICATE_KEY}):
         raise InvalidInput("unknown parameter", keys=unknown, known=[PREDICATE_KEY])
-    return parse_predicate(parameters.get(PREDICATE_KEY, ""), schema.arrow)
+    return predicate_of(parameters.get(PREDICATE_KEY, ""), schema.arrow)
 
 
 def _schema(table: Table) -> TableSchema:

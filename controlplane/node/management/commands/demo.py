@@ -16,8 +16,9 @@ from django.core.management import BaseCommand, CommandError
 from controlplane.accounts.roles import ADMIN
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.demo import HEARTBEAT, RESTARTS_MAX
-from controlplane.operations.models import Operation
+from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.requests import run_dir
+from controlplane.operations.schedules import update_service_setting
 from controlplane.operations.services import request_cancel, request_write
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table as TableRow
@@ -35,6 +36,8 @@ WRITE_OPTIONS = {
     **HEARTBEAT,
 }
 SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
+SERVICES = {"compaction": (60, 30), "clean": (120, 30)}
+"""Service -> (at most every so many seconds, after so many commits)."""
 CANCEL_WAIT_S = 90.0
 POLL_S = 0.5
 
@@ -71,6 +74,7 @@ class Command(BaseCommand):
         row = TableRow.objects.filter(location=table.location).first() or register_table(
             location=table.location, slug=SLUG, name=NAME, by=by
         )
+        keep_small(row, by)
         waiting = [stream for stream in STREAMS if not is_taken_care_of(row, stream)]
         if not waiting:
             self.stdout.write(f"the demo runs: {settings.SLUICE_PUBLIC_URL}/t/{SLUG}/live")
@@ -134,6 +138,21 @@ class Command(BaseCommand):
             if clock.monotonic_s() > deadline_s:
                 raise CommandError("the demo's writers did not end; is the node up?")
             clock.sleep(POLL_S)
+
+
+def keep_small(row: TableRow, by: User) -> None:
+    """Each run leaves hundreds of small logs. What somebody has set stays as it is."""
+    if ServiceSetting.objects.filter(table=row).exists():
+        return
+    for service, (every_s, trigger_commits) in SERVICES.items():
+        update_service_setting(
+            table=row,
+            service=service,
+            enabled=True,
+            every_s=every_s,
+            trigger_commits=trigger_commits,
+            by=by,
+        )
 
 
 def admin() -> User:

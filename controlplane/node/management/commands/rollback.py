@@ -1,0 +1,26 @@
+"""`manage.py rollback <table> <instant>`: the same as `table rollback`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.errors import ControlPlaneError
+from controlplane.node.management.commands.table import add_confirmation, roll_back
+from workers.errors import LakehouseError
+
+
+class Command(BaseCommand):
+    help = "Undo one instant: shows what goes, and does it with --yes or --plan-hash."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("slug", help="the table")
+        parser.add_argument("instant", help="its requested time, 17 digits")
+        add_confirmation(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            roll_back(self, options)
+        except (ControlPlaneError, LakehouseError) as error:
+            raise CommandError(str(error)) from error

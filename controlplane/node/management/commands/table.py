@@ -1,0 +1,180 @@
+"""`manage.py table ...`: register and list tables, look at one, run its services.
+
+What takes committed data away is shown first and carried out with `--yes` or `--plan-hash`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.sync import sync_table
+from controlplane.node.shell.rollbacks import plan_and_roll_back
+from controlplane.node.shell.services import Asked, plan_and_run
+from controlplane.node.shell.views import show_file_groups, show_schema, show_services
+from controlplane.operations.permissions import is_destructive
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from workers.errors import LakehouseError
+
+_SERVICES = {
+    "compact": ("compaction", "merge log files into base files"),
+    "cluster": ("clustering", "rewrite file groups in another order"),
+    "clean": ("clean", "delete files that no retained snapshot needs"),
+    "archive": ("archive", "move old instants into the history"),
+    "savepoint": ("savepoint", "keep the files of one commit"),
+    "delete-savepoint": ("delete_savepoint", "let the files of a savepoint go"),
+    "restore": ("restore", "take the table back to a savepoint"),
+    "delete": ("delete", "delete the rows that a condition names"),
+    "delete-partition": ("delete_partition", "empty whole partitions"),
+}
+_POSITIONAL = {
+    "savepoint": ("instant", "?", "the commit; the newest when absent"),
+    "delete-savepoint": ("instant", None, "the savepoint's commit"),
+    "restore": ("instant", None, "the savepoint's commit"),
+    "delete": ("predicate", None, "such as \"city = 'Oslo' and ts < 5\""),
+    "delete-partition": ("partitions", None, "paths with commas between them"),
+}
+
+_VIEWS = {
+    "schema": "every schema and what it changed",
+    "services": "backlog, plans, savepoints, schedules, runs",
+}
+
+
+class Command(BaseCommand):
+    help = "Register tables, look at them, and run their services."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        register = actions.add_parser("register", help="show the table at this location")
+        register.add_argument("location", help="absolute path under a configured root")
+        register.add_argument("--slug", required=True, help="short name for addresses")
+        register.add_argument("--name", default="", help="name for people; the slug when absent")
+        actions.add_parser("list", help="slug and location of each")
+        for action, (_, text) in _SERVICES.items():
+            _add_service(actions.add_parser(action, help=text, description=text), action)
+        rollback = actions.add_parser("rollback", help="undo one instant")
+        rollback.add_argument("slug")
+        rollback.add_argument("instant")
+        add_confirmation(rollback)
+        groups = actions.add_parser("file-groups", help="file groups with their sizes")
+        groups.add_argument("slug")
+        groups.add_argument("--partition", help="only this one")
+        groups.add_argument("--limit", type=int, default=50, help="how many (50)")
+        for action, text in _VIEWS.items():
+            actions.add_parser(action, help=text).add_argument("slug")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._act(options)
+        except (ControlPlaneError, LakehouseError) as error:
+            raise CommandError(str(error)) from error
+
+    def _act(self, options: Mapping[str, Any]) -> None:
+        say = self.stdout.write
+        match options["action"]:
+            case "list":
+                for table in Table.objects.all():
+                    say(f"{table.slug}\t{table.location}")
+            case "register":
+                table = register_table(
+                    location=options["location"],
+                    slug=options["slug"],
+                    name=options["name"],
+                    by=None,
+                )
+                say(f"registered {table.slug} at {table.location}")
+            case "rollback":
+                roll_back(self, options)
+            case "file-groups":
+                limit = options["limit"]
+                table = synced(options["slug"])
+                show_file_groups(table, say, partition=options["partition"], limit=limit)
+            case "schema":
+                show_schema(synced(options["slug"]), say)
+            case "services":
+                show_services(synced(options["slug"]), say)
+            case action:
+                plan_and_run(registered(options["slug"]), _asked(action, options), say)
+
+
+def roll_back(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    plan_and_roll_back(
+        registered(options["slug"]),
+        options["instant"],
+        is_confirmed=options["yes"],
+        plan_hash=options["plan_hash"],
+        reason=options["reason"],
+        say=command.stdout.write,
+    )
+
+
+def add_confirmation(parser: ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="carry the plan out")
+    parser.add_argument("--plan-hash", default="", help="carry out this plan, or nothing")
+    parser.add_argument("--reason", default="", help="for the audit")
+
+
+def registered(slug: str) -> Table:
+    """Raises CommandError."""
+    table = Table.objects.filter(slug=slug).first()
+    if table is None:
+        raise CommandError(f"no such table: {slug}; `manage.py table list` names them")
+    return table
+
+
+def synced(slug: str) -> Table:
+    """With its mirror as new as storage, also where no node runs."""
+    table = registered(slug)
+    sync_table(table)
+    table.refresh_from_db()
+    if table.sync_error:
+        raise CommandError(table.sync_error)
+    return table
+
+
+def _add_service(parser: ArgumentParser, action: str) -> None:
+    parser.add_argument("slug")
+    if action in _POSITIONAL:
+        name, count, text = _POSITIONAL[action]
+        parser.add_argument(name, nargs=count, default="", help=text)
+    if action == "savepoint":
+        parser.add_argument("--comment", default="", help="why it is kept")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a parameter of the service, such as hoodie.clean.commits.retained=3",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the plan only")
+    add_confirmation(parser)
+
+
+def _asked(action: str, options: Mapping[str, Any]) -> Asked:
+    service, _ = _SERVICES[action]
+    parameters = dict(_pair(text) for text in options["set"])
+    if action in _POSITIONAL and (value := options[_POSITIONAL[action][0]]):
+        parameters[_POSITIONAL[action][0]] = value
+    if options.get("comment"):
+        parameters["comment"] = options["comment"]
+    return Asked(
+        service=service,
+        parameters=parameters,
+        reason=options["reason"],
+        is_confirmed=options["yes"] or not is_destructive(service),
+        plan_hash=options["plan_hash"],
+        is_dry=options["dry_run"],
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise CommandError(f"--set takes KEY=VALUE, not {text!r}")
+    return key, value

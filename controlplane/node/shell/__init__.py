@@ -1,0 +1,1 @@
+"""What `manage.py table` does and prints, one module per kind of subcommand."""

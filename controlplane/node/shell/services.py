@@ -1,0 +1,108 @@
+"""Table services from the shell: the plan on the screen, then the run in this process.
+
+What takes committed data away is only shown unless `--yes` or the hash of a plan that was shown
+before says otherwise. Whoever has this shell has the database and the files, so no role is asked
+for; the audit says who it was by their name on this machine.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from controlplane.audit.services import record
+from controlplane.errors import NotAllowedNow, PlanVoid
+from controlplane.mirror.storage import engine_table
+from controlplane.mirror.sync import sync_table
+from controlplane.operations.services import ServicePlanView, plan_service
+from controlplane.tables.models import Table
+from workers.config import write_options
+from workers.services import registry
+from workers.services.service import ServiceOutcome, ServiceRequest
+
+ITEMS_SHOWN = 20
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    service: str
+    parameters: Mapping[str, str]
+    reason: str
+    is_confirmed: bool
+    """`--yes`, or nothing that takes data away was asked for."""
+    plan_hash: str
+    is_dry: bool
+
+
+def plan_and_run(table: Table, asked: Asked, say: Say) -> None:
+    """Raises what `plan_service` raises, PlanVoid, NotAllowedNow, LakehouseError."""
+    view = plan_service(table, asked.service, asked.parameters, None)
+    show_plan(view, say)
+    if asked.plan_hash and asked.plan_hash != view.plan_hash:
+        raise PlanVoid("the table changed since that plan was shown", now=view.plan_hash)
+    if view.blockers:
+        raise NotAllowedNow("this service is blocked", blockers="; ".join(view.blockers))
+    if view.is_empty:
+        say("nothing to do")
+        return
+    if asked.is_dry or not (asked.is_confirmed or asked.plan_hash):
+        say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} carries it out")
+        return
+    outcome = _run(table, asked, view, say)
+    say(outcome.summary)
+    sync_table(table)
+
+
+def show_plan(view: ServicePlanView, say: Say) -> None:
+    say(f"{view.service}: {view.summary} (plan {view.plan_hash})")
+    for item in view.items[:ITEMS_SHOWN]:
+        say(f"  {item.effect:<8} {item.bytes:>14,} B  {item.what}  {item.detail}".rstrip())
+    if len(view.items) > ITEMS_SHOWN:
+        say(f"  ... and {len(view.items) - ITEMS_SHOWN} more")
+    for warning in view.warnings:
+        say(f"  warning: {warning}")
+    for blocker in view.blockers:
+        say(f"  blocked: {blocker}")
+
+
+def _run(table: Table, asked: Asked, view: ServicePlanView, say: Say) -> ServiceOutcome:
+    who = f"{getpass.getuser()} (shell)"
+    audited = {
+        "who": who,
+        "what": f"service.{asked.service}",
+        "subject": table.slug,
+        "reason": asked.reason,
+        "plan_hash": view.plan_hash,
+    }
+    record(**audited, result="requested", details={"parameters": dict(asked.parameters)})
+    request = ServiceRequest(
+        by=who,
+        reason=asked.reason,
+        parameters=asked.parameters,
+        expected_plan_hash=view.plan_hash,
+    )
+    options = write_options({"sluice.writer.name": f"{asked.service} by {who}"})
+    try:
+        service = registry.service(asked.service)
+        outcome = service.run(engine_table(table), request, options, _progress(say))
+    except Exception as error:
+        record(**audited, result="failed", details={"error": f"{type(error).__name__}: {error}"})
+        raise
+    record(**audited, result="succeeded", details={"instant": outcome.instant or ""})
+    return outcome
+
+
+def _progress(say: Say) -> Callable[[int, int], None]:
+    """A line per tenth."""
+    shown = 0
+
+    def on_progress(done: int, total: int) -> None:
+        nonlocal shown
+        tenth = 10 * done // total if total else 10
+        if tenth > shown:
+            shown = tenth
+            say(f"  {done} of {total}")
+
+    return on_progress
