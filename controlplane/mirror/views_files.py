@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
@@ -88,6 +88,8 @@ class Backlog:
     file_groups_with_logs: int
     delta_commits: int
     """Since the last compaction."""
+    oldest_log_at: InstantTime | None
+    """When the first of those completed."""
     commits_since_clean: int
     old_files: int
     old_bytes: int
@@ -190,8 +192,10 @@ def backlog(table: Table) -> Backlog:
     )
     since_compaction = Q(action="deltacommit", requested_at__gt=marks["compacted"] or "")
     since_clean = Q(action__in=_WRITES, requested_at__gt=marks["cleaned"] or "")
+    unmerged = since_compaction & Q(state="completed", files__gt=0)
     counts = InstantRecord.objects.filter(table=table).aggregate(
-        delta_commits=Count("pk", filter=since_compaction & Q(state="completed", files__gt=0)),
+        delta_commits=Count("pk", filter=unmerged),
+        oldest_log_at=Min("completed_at", filter=unmerged),
         commits_since_clean=Count("pk", filter=since_clean & Q(state="completed", files__gt=0)),
         active_instants=Count("pk", filter=Q(is_archived=False)),
     )

@@ -95,19 +95,19 @@ def _look(table: Table, now: datetime) -> _Known:
     instants = InstantRecord.objects.filter(table=table)
     newest: dict[str, InstantTime] = {}
     oldest_savepoint = None
-    for action, operation, last, first in (
+    for action, operation, is_archived, last, first in (
         instants.filter(state=State.COMPLETED.value)
         .order_by()
-        .values_list("action", "operation_type")
+        .values_list("action", "operation_type", "is_archived")
         .annotate(last=Max("completed_at"), first=Min("requested_at"))
     ):
         for name in {action, operation if operation in _REWRITES else action}:
             newest[name] = max(newest.get(name, ""), last or "")
-        if action == "savepoint":
+        if action == "savepoint" and not is_archived:
             oldest_savepoint = min(first, oldest_savepoint or first)
     done = Q(state=State.COMPLETED.value, action__in=_WRITES)
     counts = instants.aggregate(
-        active=Count("pk", filter=done),
+        active=Count("pk", filter=done & Q(is_archived=False)),
         deltas=Count(
             "pk", filter=done & Q(action="deltacommit", completed_at__gt=newest.get("COMPACT", ""))
         ),
