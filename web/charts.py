@@ -86,6 +86,8 @@ class Mark(Protocol):
     def stream(self) -> str | None: ...
     @property
     def rows(self) -> int | None: ...
+    @property
+    def is_archived(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Cell:
     pending: int
 
 
-_STATE_ORDER = ("completed", "inflight", "requested", "rolled_back", "failed")
+_STATE_ORDER = ("archived", "completed", "inflight", "requested", "rolled_back", "failed")
 _HATCH = {"inflight": "/", "requested": ".", "failed": "x", "rolled_back": "\\"}
 NO_LANE = {LaneBy.WRITER: "writer not named", LaneBy.STREAM: "no stream", LaneBy.ACTION: "?"}
 
@@ -130,8 +132,8 @@ def gantt(
         y += _LANE_GAP
     traces = [
         _bars(state, of_state, now_ms=now_ms)
-        for state in _STATE_ORDER + tuple(sorted({m.state for m in marks} - set(_STATE_ORDER)))
-        if (of_state := [(mark, at) for mark, at in placed if mark.state == state])
+        for state in _STATE_ORDER + tuple(sorted(set(map(_shown_as, marks)) - set(_STATE_ORDER)))
+        if (of_state := [(mark, at) for mark, at in placed if _shown_as(mark) == state])
     ]
     layout = _layout(since_ms=since_ms, until_ms=until_ms, now_ms=now_ms, ticks=ticks, rows=y)
     layout["shapes"] += [_separator(at) for at in separators[:-1]]
@@ -252,6 +254,11 @@ def _pack(marks: Sequence[Mark], *, now_ms: int, thin_ms: int) -> list[int]:
 
 def _end_ms(mark: Mark, now_ms: int) -> int:
     return mark.completed_ms if mark.completed_ms is not None else max(now_ms, mark.requested_ms)
+
+
+def _shown_as(mark: Mark) -> str:
+    """What is in the history is completed, and told apart from what readers still list."""
+    return "archived" if mark.is_archived else mark.state
 
 
 def _bars(state: str, placed: Sequence[tuple[Mark, float]], *, now_ms: int) -> Figure:

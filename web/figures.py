@@ -34,6 +34,8 @@ class Tile:
     words: str = ""
     link: str = ""
     tone: str = ""
+    parent: str = ""
+    """What it lies in, as a rectangle around it; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +72,35 @@ def treemap(tiles: Iterable[Tile], *, name: str, height: int = 300) -> Figure:
     if rest:
         total = sum(tile.bytes for tile in rest)
         shown.append(Tile(f"{len(rest)} more", total))
+    around = sorted({tile.parent for tile in shown if tile.parent})
+    sums = [sum(tile.bytes for tile in shown if tile.parent == name) for name in around]
     trace: Figure = {
         "type": "treemap",
         "name": name,
-        "ids": [str(at) for at in range(len(shown))],
-        "labels": [escape(shortened(tile.label)) or "(not partitioned)" for tile in shown],
-        "parents": [""] * len(shown),
-        "values": [tile.bytes for tile in shown],
-        "customdata": [[escape(tile.label), escape(tile.words)] for tile in shown],
+        "branchvalues": "total",
+        "ids": [f"in {name}" for name in around] + [str(at) for at in range(len(shown))],
+        "labels": [escape(shortened(name)) for name in around]
+        + [escape(shortened(tile.label)) or "(not partitioned)" for tile in shown],
+        "parents": [""] * len(around)
+        + [f"in {tile.parent}" if tile.parent else "" for tile in shown],
+        "values": sums + [tile.bytes for tile in shown],
+        "customdata": [
+            [escape(name), f"{total:,} bytes"] for name, total in zip(around, sums, strict=True)
+        ]
+        + [[escape(tile.label), escape(tile.words)] for tile in shown],
         "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
         "textinfo": "label",
         "tiling": {"pad": 1},
         "pathbar": {"visible": False},
         "meta": {
-            "links": [tile.link for tile in shown],
-            "tones": [tile.tone for tile in shown],
+            "links": [""] * len(around) + [tile.link for tile in shown],
+            "tones": [""] * len(around) + [tile.tone for tile in shown],
         },
     }
     layout = _layout(height=height)
     layout["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
+    # A label that does not fit is left to the hover text and to the table twin.
+    layout["uniformtext"] = {"minsize": 10, "mode": "hide"}
     return {"data": [trace], "layout": layout}
 
 
@@ -133,7 +145,10 @@ def heat(
         "type": "category",
         "tickmode": "array",
         "tickvals": list(columns[:: max(1, len(columns) // 6)]),
-        "ticktext": [one[8:10] + ":" + one[10:12] for one in columns[:: max(1, len(columns) // 6)]],
+        "ticktext": [
+            f"{one[8:10]}:{one[10:12]}:{one[12:14]}"
+            for one in columns[:: max(1, len(columns) // 6)]
+        ],
     }
     layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
     return {"data": [trace], "layout": layout}
@@ -157,6 +172,7 @@ def boxes(groups: Sequence[tuple[str, Sequence[float]]], *, unit: str) -> Figure
         for name, values in groups
     ]
     layout = _layout(height=max(150, len(groups) * 46 + 70))
+    layout["margin"]["b"] = 52
     layout["xaxis"] |= {"rangemode": "tozero", "title": {"text": unit, "standoff": 4}}
     layout["yaxis"] |= {"autorange": "reversed"}
     return {"data": data, "layout": layout}

@@ -70,7 +70,16 @@ def files_treemap(files: Sequence[tuple[str, int]]) -> Figure | None:
     sized = [(path, size) for path, size in files if size > 0]
     if not sized:
         return None
-    tiles = [figures.Tile(path, size, f"{size:,} bytes", tone="bad") for path, size in sized]
+    tiles = [
+        figures.Tile(
+            path.rpartition("/")[2],
+            size,
+            f"{size:,} bytes",
+            tone="bad",
+            parent=path.rpartition("/")[0],
+        )
+        for path, size in sized
+    ]
     if len(tiles) > figures.TILES_MAX:
         sums: dict[str, int] = defaultdict(int)
         for path, size in sized:

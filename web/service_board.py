@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from controlplane.mirror.views_files import Backlog, backlog
-from controlplane.mirror.views_lag import oldest_unmerged
 from controlplane.mirror.views_services import (
     PendingPlanRow,
     ServiceRunRow,
     pending_plans,
     service_history,
 )
+from controlplane.operations.schedules import ServiceSettingRow, service_settings
 from controlplane.operations.selectors import OperationRow, recent_operations
 from controlplane.operations.services import ServiceKind, service_kinds
 from web import figures
@@ -50,6 +50,9 @@ class ServiceCard:
     words: ServiceText
     figures: Sequence[Figures]
     last: ServiceRunRow | None
+    ended: OperationRow | None
+    """The last run asked for here that ended; archiving leaves no instant of its own."""
+    setting: ServiceSettingRow | None
     running: OperationRow | None
     blocked: str = ""
     """Why it would not run now, or why it is late; empty when nothing speaks against it."""
@@ -59,15 +62,18 @@ class ServiceCard:
 def service_board(table: Table) -> dict[str, Any]:
     history = service_history(table, HISTORY_SHOWN)
     plans = pending_plans(table)
+    settings = {one.service: one for one in service_settings(table)}
     operations = [one for one in recent_operations(table, OPERATIONS_READ) if one.service]
     kinds = {one.name: one for one in service_kinds()}
-    left, oldest = backlog(table), oldest_unmerged(table)
+    left = backlog(table)
     cards = [
         ServiceCard(
             kind=kinds[name],
             words=text_of(name),
-            figures=_figures(table, name, left, oldest, plans),
+            figures=_figures(name, left, plans),
             last=next((run for run in history if run.service == name), None),
+            ended=next((one for one in operations if one.service == name and one.is_final), None),
+            setting=settings.get(name),
             running=next(
                 (one for one in operations if one.service == name and not one.is_final), None
             ),
@@ -89,9 +95,7 @@ def service_board(table: Table) -> dict[str, Any]:
     }
 
 
-def _figures(
-    table: Table, name: str, left: Backlog, oldest: str | None, plans: Sequence[PendingPlanRow]
-) -> list[Figures]:
+def _figures(name: str, left: Backlog, plans: Sequence[PendingPlanRow]) -> list[Figures]:
     waiting = [plan for plan in plans if plan.action == name]
     match name:
         case "compaction":
@@ -99,7 +103,7 @@ def _figures(
                 Figures(label="Plans waiting", value=count(len(waiting))),
                 Figures(
                     label="Oldest log",
-                    value=_since(oldest) or "none",
+                    value=_since(left.oldest_log_at) or "none",
                 ),
                 Figures(
                     label="Writes behind",

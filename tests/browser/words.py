@@ -5,3 +5,4 @@ the tests do not.
 from __future__ import annotations
 
 PASSWORD = "sluice-test"
+WORKER_TOKEN = "worker-token-for-tests"

@@ -25,6 +25,7 @@ class Bar:
     writer: str | None = "ingest"
     stream: str | None = None
     rows: int | None = 5
+    is_archived: bool = False
 
     @property
     def requested_at(self) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -22,6 +24,7 @@ from controlplane.tables.access import Permission, access_table, may
 from controlplane.writers.selectors import writers_board
 from web.doors import page, person, told
 from web.forms import RollbackForm
+from web.plans import files_treemap
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -62,6 +65,8 @@ def choices(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "fragments/choices.html", {"table": table, "choices": _choices(table)})
 
 
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
@@ -128,6 +133,7 @@ def _show_plan(
         context |= {
             "row": detail.row if detail else None,
             "files": [_file(one.path, one.bytes) for one in plan.files[:FILES_SHOWN]],
+            "treemap": files_treemap([(one.path, one.bytes) for one in plan.files]),
             "hidden": max(0, len(plan.files) - FILES_SHOWN),
         }
     if problem is not None:

@@ -132,7 +132,12 @@ def _show(shown: _Shown) -> HttpResponse:
         "may_run": bool(plan and plan.is_executable) and may_ask,
     }
     if plan:
-        context |= {"groups": item_groups(plan), "treemap": deletion_treemap(plan)}
+        groups = item_groups(plan)
+        context |= {
+            "groups": groups,
+            "figure_groups": [] if plan.figures else groups,
+            "treemap": deletion_treemap(plan),
+        }
     status = shown.status
     if shown.problem is not None:
         status, title, text = told(shown.problem)

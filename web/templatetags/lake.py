@@ -235,6 +235,14 @@ def lane(row: Any) -> str:
 
 
 @register.filter
+def operation(row: Any) -> str:
+    """What kind of write it was, where the lane does not say so already."""
+    told = str(row.operation_type).replace("_", " ").lower()
+    is_told = lane_name(row.action, row.operation_type) != row.action or told == row.action
+    return "" if is_told else told
+
+
+@register.filter
 def divided_by(value: float | None, by: float) -> float:
     return (value or 0) / by
 

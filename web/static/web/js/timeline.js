@@ -8,7 +8,7 @@ const filters = document.querySelector("[data-filters]");
 const legend = document.querySelector(".legend");
 const rowsPart = document.querySelector('[data-live="instants"]');
 
-const TONES = { completed: "good", inflight: "busy", requested: "quiet", failed: "bad", rolled_back: "undone" };
+const TONES = { completed: "good", inflight: "busy", requested: "quiet", archived: "quiet", failed: "bad", rolled_back: "undone" };
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const params = () => new URLSearchParams(location.search);
 

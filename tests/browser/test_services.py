@@ -1,0 +1,63 @@
+"""The wizard of a table service and of a restore, from the plan to the proof. The worker's part is
+its own task: it reads the job that was queued and reports over the API of the served site.
+"""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Seen, Site
+
+pytestmark = pytest.mark.browser
+
+
+def asked_for(page: Page) -> str:
+    """The operation that the confirmed plan became."""
+    page.wait_for_url("**/operations/*")
+    return page.url.rsplit("/", 1)[1]
+
+
+def test_pending_compaction_is_carried_out_and_proved(page: Page, site: Site, seen: Seen) -> None:
+    page.goto(f"{site.url}/t/fares/services")
+    page.get_by_role("link", name="See the plan that waits").click()
+    expect(page.locator("h1")).to_contain_text("pending")
+    page.fill("#id_reason", "reads are slow")
+    page.get_by_role("button", name="Compact").click()
+
+    operation = asked_for(page)
+    expect(page.locator(".checks")).to_contain_text("waiting")
+    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+
+    expect(page.locator(".checks .tone-good")).to_have_count(1)
+    expect(page.locator(".checks")).to_contain_text("is completed")
+    page.goto(f"{site.url}/t/fares/services")
+    expect(page.get_by_text("No plan waits")).to_be_visible()
+    assert seen.console == []
+
+
+def test_clean_names_its_files_and_they_are_gone_afterwards(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    page.goto(f"{site.url}/t/fares/services/run/clean")
+    page.get_by_label("Commits kept").fill("1")
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.locator("#group-delete")).to_be_visible()
+    page.locator("button[type=submit].primary").last.click()
+
+    operation = asked_for(page)
+    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+
+    expect(page.locator(".checks .tone-good")).to_have_count(2)
+    expect(page.locator(".checks")).to_contain_text("planned files is left in storage")
+    assert seen.console == []
+
+
+def test_schedule_is_kept_and_shown(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/t/fares/services/settings/compaction")
+    page.get_by_label("Run it by itself").check()
+    page.get_by_label("At most every").fill("30")
+    page.get_by_label("Only after this many").fill("5")
+    page.get_by_role("button", name="Save the schedule").click()
+
+    expect(page.locator("[data-key=compaction]")).to_contain_text("every 30 min after 5 commits")

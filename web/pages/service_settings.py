@@ -1,0 +1,65 @@
+"""When a service runs by itself: one small form per service, for operators."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from controlplane.errors import ControlPlaneError
+from controlplane.operations.schedules import service_settings, update_service_setting
+from controlplane.tables.access import Permission, access_table, may
+from web.doors import page, person, told
+from web.service_forms import SettingForm, chosen, text_of
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
+    asked = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
+    table = access_table(person(request), slug, asked)
+    known = next((one for one in service_settings(table) if one.service == service), None)
+    if known is None:
+        raise Http404(f"there is no schedule of {service}")
+    form = SettingForm(
+        request.POST if request.method == "POST" else None,
+        initial={
+            "enabled": known.enabled,
+            "every_minutes": max(1, known.every_s // 60),
+            "trigger_commits": known.trigger_commits,
+        },
+    )
+    status, problem = 200, ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            update_service_setting(
+                table=table,
+                service=service,
+                enabled=form.cleaned_data["enabled"],
+                every_s=form.cleaned_data["every_minutes"] * 60,
+                trigger_commits=form.cleaned_data["trigger_commits"],
+                parameters=chosen(service, request.POST),
+                by=person(request),
+            )
+        except ControlPlaneError as error:
+            status, title, text = told(error)
+            problem = f"{title}. {text}"
+        else:
+            messages.success(request, f"The schedule of {text_of(service).title.lower()} is saved.")
+            return redirect("services", table.slug)
+    elif request.method == "POST":
+        status = 422
+    parameters = chosen(service, request.POST) if request.method == "POST" else known.parameters
+    context = {
+        "page": "services",
+        "table": table,
+        "service": service,
+        "words": text_of(service),
+        "setting": known,
+        "choices": [(one, parameters.get(one.name, "")) for one in text_of(service).choices],
+        "form": form,
+        "problem": problem,
+        "may_change": may(person(request), Permission.ADMINISTER),
+    }
+    return render(request, "pages/service_setting.html", context, status=status)

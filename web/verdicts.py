@@ -1,0 +1,168 @@
+"""What proves that a rollback or a service did its work, check by check: what mirror and storage
+say, not what the worker said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controlplane.operations.selectors import OperationDetail
+from controlplane.operations.service_proof import ServiceProof, service_proof
+from controlplane.operations.verification import RollbackProof, rollback_proof
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+_SERVICE_TITLES = {"timeline": "Done on the timeline"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    title: str
+    state: str
+    word: str
+    words: str
+
+
+def verification(table: Table, found: OperationDetail) -> dict[str, Any]:
+    """Checks of a rollback and of a table service, and the step of the wizard they stand for; a
+    write has none.
+    """
+    if found.row.kind not in ("rollback", "service"):
+        return {}
+    if not found.row.is_final:
+        return {"step": 3, "checks": _waiting(found), "checks_settled": False}
+    if found.row.kind == "rollback":
+        checks = _rollback_checks(found, rollback_proof(table, found))
+    else:
+        checks = _service_checks(found, service_proof(table, found))
+    is_proved = all(check.state == "completed" for check in checks)
+    return {"step": 5 if is_proved else 4, "checks": checks, "checks_settled": True}
+
+
+def _waiting(found: OperationDetail) -> list[Check]:
+    titles = _SERVICE_TITLES
+    if found.row.kind == "rollback":
+        titles = {
+            "timeline": "Instant off the timeline",
+            "files": "Files gone",
+            "rows": "Rows out of the table",
+        }
+    return [Check(name, title, "requested", "waiting", "") for name, title in titles.items()]
+
+
+def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check]:
+    are_files_gone = proof.files_left == ()
+    return [
+        _check(
+            "timeline",
+            "Instant off the timeline",
+            is_proved=proof.is_off_timeline,
+            is_pending=not proof.is_synced,
+            words=_timeline_words(found, proof),
+        ),
+        _check(
+            "files",
+            "Files gone",
+            is_proved=are_files_gone,
+            is_pending=proof.files_left is None,
+            words=_file_words(proof),
+        ),
+        _check(
+            "rows",
+            "Rows out of the table",
+            is_proved=proof.is_off_timeline and are_files_gone,
+            is_pending=not proof.is_synced or proof.files_left is None,
+            words=_row_words(proof),
+        ),
+    ]
+
+
+def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
+    is_done = found.row.state == "succeeded" and (proof.is_completed or not proof.instant)
+    checks = [
+        _check(
+            "timeline",
+            _SERVICE_TITLES["timeline"],
+            is_proved=proof.is_synced and is_done,
+            is_pending=found.row.state == "succeeded" and not proof.is_synced,
+            words=_completed_words(found, proof),
+        )
+    ]
+    if proof.files_planned:
+        checks.append(
+            _check(
+                "files",
+                "Files gone",
+                is_proved=proof.files_left == (),
+                is_pending=proof.files_left is None,
+                words=_left_words(proof.files_left, proof.files_planned),
+            )
+        )
+    if proof.undone_planned:
+        left = len(proof.undone_left)
+        checks.append(
+            _check(
+                "undone",
+                "Later instants undone",
+                is_proved=proof.is_synced and not left,
+                is_pending=not proof.is_synced,
+                words=f"{left:,} of {proof.undone_planned:,} are still on the timeline"
+                if left
+                else f"none of the {proof.undone_planned:,} is left on the timeline",
+            )
+        )
+    return checks
+
+
+def _completed_words(found: OperationDetail, proof: ServiceProof) -> str:
+    if found.row.state != "succeeded":
+        return found.row.message or "it did not succeed"
+    if not proof.is_synced:
+        return "the mirror has not read storage since it ended"
+    if not proof.instant:
+        return "it leaves no instant of its own"
+    state = "is completed" if proof.is_completed else "is not completed on the timeline"
+    return f"{proof.instant} {state}"
+
+
+def _timeline_words(found: OperationDetail, proof: RollbackProof) -> str:
+    if not proof.is_synced:
+        return "the mirror has not read storage since the rollback ended"
+    if not proof.is_off_timeline:
+        return "the timeline still shows it"
+    by = f", undone by rollback {proof.rollback_instant}" if proof.rollback_instant else ""
+    return f"{found.row.instant} is gone{by}"
+
+
+def _file_words(proof: RollbackProof) -> str:
+    return _left_words(proof.files_left, proof.files_planned)
+
+
+def _left_words(left: tuple[str, ...] | None, planned: int) -> str:
+    if left is None:
+        return "storage did not answer; this page asks again"
+    if left:
+        return f"{len(left):,} of {planned:,} are left, such as {left[0]}"
+    return f"none of the {planned:,} planned files is left in storage"
+
+
+def _row_words(proof: RollbackProof) -> str:
+    if not proof.is_off_timeline or proof.files_left != ():
+        return "follows from the two checks above"
+    what = (
+        "what it wrote is" if proof.rows_written is None else f"its {proof.rows_written:,} rows are"
+    )
+    if not proof.newest_instant:
+        return f"{what} no longer read; the table is as it was created"
+    return f"{what} no longer read; the newest write is {proof.newest_instant}"
+
+
+def _check(name: str, title: str, *, is_proved: bool, is_pending: bool, words: str) -> Check:
+    if is_proved:
+        return Check(name, title, "completed", "proved", words)
+    if is_pending:
+        return Check(name, title, "inflight", "checking", words)
+    return Check(name, title, "failed", "not so", words)
