@@ -27,8 +27,9 @@ from workers.services.clustering.settings import LAYOUT, SORT_COLUMNS
 from workers.services.compaction.service import CompactionService
 from workers.services.inline import write_with_services
 from workers.services.parameters import INSTANT, SCHEDULE_ONLY
+from workers.services.registry import service
 from workers.services.rewriting import RunnerMaker, local_runner
-from workers.services.service import ServiceOutcome, ServiceRequest
+from workers.services.service import ServiceOutcome, ServicePlan, ServiceRequest
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
 from workers.table import table as tables
@@ -36,6 +37,7 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
+from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
 from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
@@ -144,8 +146,14 @@ class LakehouseTable:
 
         return read_dataframe(self.table, spark, as_of=as_of)
 
-    def timeline(self) -> tuple[Instant, ...]:
-        return self.table.timeline().instants
+    def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
+        """The active timeline; with `archived` the history before it. Raises UnsupportedTable."""
+        active = self.table.timeline().instants
+        if not archived:
+            return active
+        check_readable(self.table.storage, self.table.layout)
+        old = [one.instant for one in archived_instants(self.table.storage)]
+        return tuple(sorted({*old, *active}))
 
     def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
         timeline = self.table.timeline()
@@ -199,6 +207,32 @@ class LakehouseTable:
         request = ServiceRequest(by, parameters=asked)
         clustering = ClusteringService(_runner_maker(spark))
         return clustering.run(self.table, request, write_options(options or {}))
+
+    def clean(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
+        """Delete files that no retained snapshot needs; parameters as in docs/services.md."""
+        return self._serve("clean", parameters or {})
+
+    def archive(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
+        """Move the oldest completed instants into the history."""
+        return self._serve("archive", parameters or {})
+
+    def savepoint(self, instant: InstantTime | None = None, comment: str = "") -> ServiceOutcome:
+        """Hold the files of a completed commit, by default the newest."""
+        return self._serve("savepoint", {"instant": instant or "", "comment": comment})
+
+    def delete_savepoint(self, instant: InstantTime) -> ServiceOutcome:
+        return self._serve("delete_savepoint", {"instant": instant})
+
+    def restore(self, instant: InstantTime, dry_run: bool = False) -> ServicePlan | ServiceOutcome:
+        """Take back all that came after `instant`; with `dry_run` only the plan of it."""
+        if dry_run:
+            return service("restore").plan(self.table, {"instant": instant})
+        return self._serve("restore", {"instant": instant})
+
+    def _serve(self, name: str, parameters: Mapping[str, str]) -> ServiceOutcome:
+        """Raises InvalidInput, ServiceRefused, ServiceBusy, LockTimeout."""
+        request = ServiceRequest(by="python", parameters=parameters)
+        return service(name).run(self.table, request, write_options({}))
 
     def rollback(
         self,

@@ -13,6 +13,7 @@ from workers.lakehouse import LakehouseTable, write_arrow
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.services.registry import service
 from workers.services.service import ServiceRequest
+from workers.timeline.instant import Action
 from workers.write.client import WriteRequest
 
 TYPES: dict[str, pa.DataType] = {
@@ -43,6 +44,8 @@ class Operation:
     """A table service: whoever reads sees the same rows before, during and after."""
     again: bool = True
     """Running it once more ends in the same rows."""
+    cases_least: int = 50
+    """A savepoint is one file, or none."""
 
     def runs_on(self, kind: str) -> bool:
         return kind in self.kinds
@@ -91,11 +94,38 @@ def _roll_back_newest(table: LakehouseTable, options: Options) -> None:
     )
 
 
+def _save(table: LakehouseTable, options: Options) -> None:
+    newest = table.table.timeline().completed_writes()[-1].requested_at
+    if newest not in _saved(table):
+        _serve("savepoint", instant=newest)(table, options)
+
+
+def _delete_savepoint(table: LakehouseTable, options: Options) -> None:
+    for instant in _saved(table):
+        _serve("delete_savepoint", instant=instant)(table, options)
+
+
+def _saved(table: LakehouseTable) -> list[str]:
+    return [
+        one.requested_at
+        for one in table.timeline()
+        if one.action is Action.SAVEPOINT and one.is_completed
+    ]
+
+
+def _restore(table: LakehouseTable, options: Options) -> None:
+    """Back to before the newest write."""
+    goal = table.table.timeline().completed_writes()[-2].requested_at
+    _serve("restore", instant=goal)(table, options)
+
+
 UPSERT = Operation("upsert", _write(SECOND, "upsert"))
+DELETE = Operation("delete", _delete)
+SAVEPOINT = Operation("savepoint", _save, keeps_rows=True, cases_least=3)
 OPERATIONS = [
     UPSERT,
     Operation("evolve", _write(WIDER, "upsert")),
-    Operation("delete", _delete),
+    DELETE,
     Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING),
     Operation("overwrite-table", _write(OVER, "insert_overwrite_table"), kinds=BLOCKING),
     Operation("delete-partition", _delete_partition, kinds=BLOCKING),
@@ -114,5 +144,30 @@ OPERATIONS = [
         keeps_rows=True,
         again=False,
     ),
+    Operation(
+        "clean",
+        _serve("clean", **{"hoodie.clean.commits.retained": "1"}),
+        kinds=("cow",),
+        needs=(UPSERT, DELETE),
+        keeps_rows=True,
+        again=False,
+    ),
+    Operation(
+        "archive",
+        _serve("archive", **{"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "1"}),
+        kinds=("cow",),
+        needs=(UPSERT, DELETE),
+        keeps_rows=True,
+        again=False,
+    ),
+    SAVEPOINT,
+    Operation(
+        "delete-savepoint",
+        _delete_savepoint,
+        needs=(SAVEPOINT,),
+        keeps_rows=True,
+        cases_least=3,
+    ),
+    Operation("restore", _restore, needs=(UPSERT,), takes_back=True, again=False),
     Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False),
 ]

@@ -17,7 +17,6 @@ TRIALS = [
     for kind in (COW, MOR, NBCC)
     if operation.runs_on(kind.name)
 ]
-CASES_LEAST = 50
 
 
 @pytest.fixture(autouse=True)
@@ -39,4 +38,4 @@ def test_table_is_old_or_new_whatever_call_dies(
     trial.run(crash_recovery=True)
     trial.judge(tmp_path)
     record_property("cases", trial.cases)
-    assert trial.cases >= CASES_LEAST
+    assert trial.cases >= operation.cases_least

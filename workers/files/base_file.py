@@ -177,3 +177,17 @@ def _batch_rows(file: pq.ParquetFile) -> int:
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     row_bytes = sum(one.total_byte_size for one in groups) / max(1, metadata.num_rows)
     return max(1024, min(_BATCH_ROWS, int(_BATCH_BYTES / max(1.0, row_bytes))))
+
+
+def read_avro_schema(storage: Storage, path: str) -> str | None:
+    """The Avro schema in the footer, meta columns included; None when there is none.
+
+    Raises NotFound, MalformedTable.
+    """
+    with storage.open_data(path) as stream:
+        try:
+            keys = pq.ParquetFile(stream).metadata.metadata or {}
+        except UNREADABLE as error:
+            raise MalformedTable("base file is not readable", path=path) from error
+    found = keys.get(AVRO_SCHEMA_KEY.encode())
+    return found.decode() if found else None

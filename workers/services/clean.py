@@ -16,6 +16,7 @@ from workers.config import WriteOptions
 from workers.errors import ServiceBusy
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.services.clean_policy import (
+    INSTANT_KEY,
     CleanSettings,
     Retained,
     Unneeded,
@@ -70,6 +71,8 @@ class Clean:
         finished = finish_pending_cleans(table, options, on_progress)
         if finished and request.expected_plan_hash is not None:
             return finished[-1]  # The plan that was confirmed was that of the pending clean.
+        if request.parameters.get(INSTANT_KEY):
+            return finished[-1] if finished else ServiceOutcome(self.name, None, "nothing pending")
         roll_back_dead_writers(table, options)
 
         def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:

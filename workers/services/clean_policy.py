@@ -23,6 +23,7 @@ from workers.timeline.instant import Instant
 from workers.timeline.timeline import Timeline
 
 RETENTION_KEY = "sluice.reader.retention.minutes"
+INSTANT_KEY = "instant"
 POLICY_KEY = "hoodie.clean.policy"
 COMMITS_KEY = "hoodie.clean.commits.retained"
 HOURS_KEY = "hoodie.clean.hours.retained"
@@ -34,6 +35,7 @@ DEFAULTS = {
     VERSIONS_KEY: "3",
     # Snapshots of this age stay readable whatever the policy says; 0 declares nothing.
     RETENTION_KEY: "0",
+    INSTANT_KEY: "",  # Finish this pending clean and plan none.
 }
 _FORMER_PREFIX = "hoodie.cleaner."
 _MINUTE_MS = 60_000

@@ -54,8 +54,8 @@ class Restore:
     name = "restore"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameter: `instant`, a savepoint's or a completed commit's. A pending restore's plan
-        when there is one.
+        """Parameter: `instant`, a savepoint's or a completed commit's, or a pending restore's own.
+        A pending restore's plan when there is one.
         """
         asked = _asked(parameters)
         timeline = table.timeline()
@@ -77,7 +77,8 @@ class Restore:
         _drop_empty_plans(table, options)
         for instant, stored in _pending(table, table.timeline()):
             outcome = _carry_out(table, request, options, instant, on_progress)
-            if stored.target == asked or request.expected_plan_hash is not None:
+            is_asked = asked in (stored.target, instant.requested_at)
+            if is_asked or request.expected_plan_hash is not None:
                 return outcome
         finish_pending_cleans(table, options)
         roll_back_dead_writers(table, options)
