@@ -18,7 +18,9 @@ def merged(
     is_partial: bool,
     merger: Callable[[Version, Version], Version] | None = None,
 ) -> dict[str, Version]:
-    """Key -> row, deletes among them. `versions` stand in the order of their visibility."""
+    """Key -> row, deletes among them. `versions` stand in the order of their visibility; one that
+    lacks a column says nothing about it.
+    """
     by_key: dict[str, list[Version]] = {}
     for version in versions:
         by_key.setdefault(version[KEY], []).append(version)
@@ -64,15 +66,17 @@ def _row(
     is_partial: bool,
     merger: Callable[[Version, Version], Version] | None,
 ) -> Version:
-    row = dict(versions[-1])
-    if row.get(DELETED):
-        return row
+    last = versions[-1]
+    if last.get(DELETED):
+        return dict(last)
     deletes = [at for at, version in enumerate(versions) if version.get(DELETED)]
     alive = versions[deletes[-1] + 1 :] if deletes else versions
     if merger is not None:
         return reduce(merger, alive)
-    if is_partial:
-        for column in row:
-            present = [one[column] for one in alive if one[column] is not None]
-            row[column] = present[-1] if present else None
+    row = {}
+    for column in dict.fromkeys(name for version in alive for name in version):
+        said = [one[column] for one in alive if column in one]
+        if is_partial:
+            said = [value for value in said if value is not None]
+        row[column] = said[-1] if said else None
     return row

@@ -1,0 +1,432 @@
+"""Slices of many layouts: what is read is what a plain list of versions says, folded or not.
+
+Layouts are drawn by chance from a seed, which a failure names.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.memory_storage import MemoryStorage
+from tests.support.scenario_table import schema_of
+from tests.workers.merge.oracle import KEY, Version, merged_rows
+from workers.clock import SystemClock
+from workers.config import MergeMode, TableConfig, TableType
+from workers.errors import MalformedTable, UnsupportedTable
+from workers.files.base_file import write_base_file, write_base_parts
+from workers.files.delete_record import DeleteRecord
+from workers.files.log_block import (
+    encode_avro_block,
+    encode_delete_block,
+    encode_delete_columns,
+    encode_parquet_block,
+    encode_rollback_block,
+)
+from workers.files.log_file import write_log_file
+from workers.files.meta_columns import META_COLUMNS, with_meta_columns
+from workers.merge.merge import DELETE, DELETE_NOW, DELETED, ROW
+from workers.merge.mergers import register_merger
+from workers.read.file_slice import merge_slice_batches, read_slice
+from workers.schema.table_schema import TableSchema
+from workers.table.file_group import FileSlice
+
+COLUMNS = schema_of(id=pa.string(), ts=pa.int64(), a=pa.int32(), b=pa.string())
+SCHEMA = TableSchema.from_arrow(COLUMNS, table_name="t")
+KEYS = "klmnop"
+BASE_INSTANT = "20260101000000000"
+LAYOUTS = 40
+
+
+def config(**changes: Any) -> TableConfig:
+    whole = TableConfig(
+        name="t",
+        table_type=TableType.MERGE_ON_READ,
+        version=9,
+        record_key=("id",),
+        partition_by=(),
+        ordering=("ts",),
+        merge_mode=MergeMode.EVENT_TIME_ORDERING,
+        buckets=1,
+    )
+    return replace(whole, **changes)
+
+
+CONFIGS = {
+    "event time": config(),
+    "commit time": config(merge_mode=MergeMode.COMMIT_TIME_ORDERING, ordering=()),
+    "partial updates": config(is_partial_update=True),
+}
+
+
+@dataclass
+class Layout:
+    """A slice on storage, and the same as versions in the order of merging."""
+
+    config: TableConfig
+    seed: int
+    orderings: tuple[int | None, ...] = (None, -1, 0, 1, 2, 3)
+    deletes: bool = True
+    storage: MemoryStorage = field(default_factory=lambda: MemoryStorage(SystemClock()))
+    base: list[Version] = field(default_factory=list)
+    logs: list[tuple[str, list[Version]]] = field(default_factory=list)
+    """Path, and the versions of its blocks."""
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+
+    @property
+    def slice(self) -> FileSlice:
+        base = "base.parquet" if self.base else None
+        paths = tuple(path for path, _ in self.logs)
+        return FileSlice("", "f", BASE_INSTANT if base else None, base, paths)
+
+    def write_base(self) -> None:
+        self.base = [self.row(key) for key in KEYS if self.chance.random() < 0.6]
+        if self.base:
+            rows = with_meta(self.base, list(COLUMNS.names))
+            avro = SCHEMA.with_meta_avro()
+            write_base_file(self.storage, "base.parquet", rows, avro_schema=avro)
+
+    def write_log(self, number: int) -> None:
+        versions: list[Version] = []
+        encoded = []
+        for _ in range(self.chance.randint(1, 3)):
+            made, block = self.block(f"{int(BASE_INSTANT) + 1 + number}")
+            versions += made
+            encoded.append(block)
+        path = f".f_{int(BASE_INSTANT) + 1 + number}.log.1_0-0-0"
+        write_log_file(self.storage, path, encoded)
+        self.logs.append((path, versions))
+
+    def block(self, instant: str) -> tuple[list[Version], bytes]:
+        deletes = ["deletes", "ordered deletes"] if self.deletes else []
+        kind = self.chance.choice(["rows", "rows", "narrow", *deletes])
+        keys = self.chance.sample(KEYS, self.chance.randint(1, 4))
+        if kind == "deletes" or (kind == "ordered deletes" and not self.config.ordering_field):
+            block = encode_delete_columns(pa.array(keys), partition="", instant=instant)
+            return [self.delete(key, None) for key in keys], block
+        if kind == "ordered deletes":
+            ordered = [self.delete(key, self.chance.randint(-2, 4)) for key in keys]
+            orderings = pa.array([one["ts"] for one in ordered], pa.int64())
+            block = encode_delete_columns(
+                pa.array(keys), partition="", instant=instant, orderings=orderings
+            )
+            return ordered, block
+        names = list(COLUMNS.names)
+        if kind == "narrow":
+            names.remove(self.chance.choice("ab"))
+        versions = [{name: self.row(key)[name] for name in names} for key in keys]
+        encode: Any = self.chance.choice([encode_avro_block, encode_parquet_block])
+        block = encode(
+            with_meta(versions, names),
+            instant=instant,
+            avro_schema=SCHEMA.select(names).with_meta_avro(),
+            is_partial=kind == "narrow" and not self.config.is_partial_update,
+        )
+        return versions, block
+
+    def row(self, key: str) -> Version:
+        chance = self.chance
+        return {
+            "id": key,
+            "ts": chance.choice(self.orderings),
+            "a": chance.choice([None, *range(5)]),
+            "b": chance.choice([None, "x", "y", "z"]),
+        }
+
+    def delete(self, key: str, ts: int | None) -> Version:
+        kind = DELETE_NOW if ts is None else DELETE
+        return {"id": key, "ts": ts, "a": None, "b": None, DELETED: kind}
+
+    def wanted(self) -> dict[str, Version]:
+        versions = [*self.base, *(one for _, block in self.logs for one in block)]
+        keyed = [{KEY: one["id"], DELETED: ROW, **one} for one in versions]
+        rows = merged_rows(
+            keyed,
+            orders=self.config.ordering_field is not None,
+            is_partial=self.config.is_partial_update,
+        )
+        return {key: {name: row.get(name) for name in COLUMNS.names} for key, row in rows.items()}
+
+
+def layouts(config: TableConfig, **given: Any) -> Iterator[Layout]:
+    for seed in range(LAYOUTS):
+        layout = Layout(config, seed, **given)
+        if seed % 4:
+            layout.write_base()
+        for number in range(layout.chance.randint(1, 4)):
+            layout.write_log(number)
+        yield layout
+
+
+def with_meta(versions: list[Version], names: list[str]) -> pa.Table:
+    schema = schema_of(**{name: COLUMNS.field(name).type for name in names})
+    rows = pa.Table.from_pylist(versions, schema=schema)
+    return with_meta_columns(
+        rows,
+        instant=BASE_INSTANT,
+        keys=rows.column("id"),
+        partition="",
+        file_name="f",
+        task_partition=0,
+    )
+
+
+def keyed(rows: pa.Table) -> dict[str, Version]:
+    found = {row["id"]: row for row in rows.select(COLUMNS.names).to_pylist()}
+    assert len(found) == rows.num_rows, "a key twice"
+    return found
+
+
+configs = pytest.mark.parametrize("config", CONFIGS.values(), ids=list(CONFIGS))
+
+
+@configs
+def test_any_layout_of_logs_reads_as_its_versions_say(config: TableConfig) -> None:
+    """H1 (wrong log selection loses data) and H4 (absent is not null), over many small layouts."""
+    for layout in layouts(config):
+        rows = read_slice(layout.storage, config, SCHEMA, layout.slice)
+
+        assert keyed(rows) == layout.wanted(), f"seed={layout.seed}"
+        assert rows.column_names == [*META_COLUMNS, *COLUMNS.names]
+
+
+@configs
+def test_any_layout_reads_the_same_after_it_was_folded_into_a_base_file(
+    config: TableConfig,
+) -> None:
+    """H1: the merged view is the same before and after compaction."""
+    for layout in layouts(config):
+        before = keyed(read_slice(layout.storage, config, SCHEMA, layout.slice))
+        batches = merge_slice_batches(layout.storage, config, SCHEMA, layout.slice)
+        parts = [pa.Table.from_batches([batch]) for batch in batches]
+        if not parts:
+            assert before == {}, f"seed={layout.seed}"
+            continue
+        avro = SCHEMA.with_meta_avro()
+        write_base_parts(layout.storage, "folded.parquet", parts, avro_schema=avro)
+
+        folded = FileSlice("", "f", BASE_INSTANT, "folded.parquet")
+        after = keyed(read_slice(layout.storage, config, SCHEMA, folded))
+
+        assert after == before, f"seed={layout.seed}"
+
+
+@configs
+def test_reading_few_columns_gives_the_same_values(config: TableConfig) -> None:
+    """H5: what decides is read by name, whatever columns the reader asked for."""
+    for layout in layouts(config):
+        whole = keyed(read_slice(layout.storage, config, SCHEMA, layout.slice))
+        few = read_slice(layout.storage, config, SCHEMA, layout.slice, columns=["id", "b"])
+
+        assert few.column_names == ["id", "b"]
+        wanted = [(row["id"], row["b"]) for row in whole.values()]
+        found = [(row["id"], row["b"]) for row in few.to_pylist()]
+        assert sorted(found, key=repr) == sorted(wanted, key=repr), f"seed={layout.seed}"
+
+
+def test_streams_that_share_their_ordering_value_may_be_folded_at_any_point() -> None:
+    """H3 and MS5: folding some logs and merging the rest later changes nothing."""
+    for layout in layouts(CONFIGS["partial updates"], orderings=(1,), deletes=False):
+        assert_folds_anywhere(layout)
+
+
+def test_whole_rows_may_be_folded_at_any_point() -> None:
+    """MS5. A delete with an ordering value is not remembered by a base file; others need not be."""
+    for layout in layouts(CONFIGS["commit time"]):
+        assert_folds_anywhere(layout)
+
+
+def assert_folds_anywhere(layout: Layout) -> None:
+    whole = layout.slice
+    for cut in range(1, len(whole.log_files)):
+        head = replace(whole, log_files=whole.log_files[:cut])
+        rows = read_slice(layout.storage, layout.config, SCHEMA, head)
+        path = f"cut{cut}.parquet"
+        write_base_file(layout.storage, path, rows, avro_schema=SCHEMA.with_meta_avro())
+        tail = replace(
+            whole, base_file=path, base_instant=BASE_INSTANT, log_files=whole.log_files[cut:]
+        )
+        found = keyed(read_slice(layout.storage, layout.config, SCHEMA, tail))
+        assert found == layout.wanted(), f"seed={layout.seed} cut={cut}"
+
+
+def test_rollback_commands_take_back_every_earlier_block_of_their_target() -> None:
+    """B15: any distance back, through other writers' blocks, and across files of the slice."""
+    writers = [f"{int(BASE_INSTANT) + number}" for number in (1, 2, 3)]
+    for seed in range(LAYOUTS):
+        chance = random.Random(seed)
+        storage = MemoryStorage(SystemClock())
+        completed = {one for one in writers if chance.random() < 0.8}
+        blocks: list[tuple[str, str, int]] = []
+        for number in range(chance.randint(1, 12)):
+            kind = "rollback" if chance.random() < 0.3 else "data"
+            blocks.append((kind, chance.choice(writers), number))
+        paths: list[str] = []
+        size = chance.randint(1, 4)
+        for at in range(0, len(blocks), size):
+            encoded = [encoded_block(*one) for one in blocks[at : at + size]]
+            paths.append(f".f_{BASE_INSTANT}.log.{len(paths) + 1}_0-0-0")
+            write_log_file(storage, paths[-1], encoded)
+
+        slice_ = FileSlice("", "f", None, None, tuple(paths), tuple(completed), BASE_INSTANT)
+        found = set(keyed(read_slice(storage, CONFIGS["event time"], SCHEMA, slice_)))
+
+        assert found == surviving(blocks, completed), f"seed={seed}"
+
+
+def encoded_block(kind: str, writer: str, number: int) -> bytes:
+    if kind == "rollback":
+        return encode_rollback_block(instant="20260102000000000", target=writer)
+    rows = with_meta([{"id": f"row{number}", "ts": 1, "a": 1, "b": "x"}], list(COLUMNS.names))
+    return encode_parquet_block(rows, instant=writer, avro_schema=SCHEMA.with_meta_avro())
+
+
+def surviving(blocks: list[tuple[str, str, int]], completed: set[str]) -> set[str]:
+    found: dict[str, str] = {}
+    for kind, writer, number in blocks:
+        if kind == "data" and writer in completed:
+            found[f"row{number}"] = writer
+        elif kind == "rollback":
+            found = {row: owner for row, owner in found.items() if owner != writer}
+    return set(found)
+
+
+def test_blocks_older_than_the_timeline_count_in_version_6() -> None:
+    storage = MemoryStorage(SystemClock())
+    path = f".f_{BASE_INSTANT}.log.1_0-0-0"
+    old, unknown = "20250101000000000", "20270101000000000"
+    write_log_file(
+        storage, path, [encoded_block("data", old, 1), encoded_block("data", unknown, 2)]
+    )
+
+    slice_ = FileSlice("", "f", None, None, (path,), (), BASE_INSTANT)
+
+    rows = read_slice(storage, CONFIGS["event time"], SCHEMA, slice_)
+    assert set(keyed(rows)) == {"row1"}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.date32(), pa.timestamp("us", "UTC"), pa.float64()]
+)
+def test_ordered_deletes_compare_by_the_type_of_their_column(kind: pa.DataType) -> None:
+    schema = TableSchema.from_arrow(schema_of(id=pa.string(), ts=kind), table_name="t")
+    orderings = pa.array([1, 2, 3], pa.int32())
+    values: Any = (
+        orderings.cast(pa.int64()).cast(kind) if kind != pa.date32() else (orderings.cast(kind))
+    )
+    storage, log = MemoryStorage(SystemClock()), f".f_{BASE_INSTANT}.log.1_0-0-0"
+    rows = pa.table({"id": ["older", "equal", "newer"], "ts": pa.concat_arrays([values])})
+    write_base_file(
+        storage,
+        "base.parquet",
+        with_meta_columns(
+            rows,
+            instant=BASE_INSTANT,
+            keys=rows.column("id"),
+            partition="",
+            file_name="f",
+            task_partition=0,
+        ),
+        avro_schema=schema.with_meta_avro(),
+    )
+    middle = values.take(pa.array([1, 1, 1]))
+    block = encode_delete_columns(
+        rows.column("id"), partition="", instant=BASE_INSTANT, orderings=middle
+    )
+    write_log_file(storage, log, [block])
+
+    found = read_slice(
+        storage,
+        CONFIGS["event time"],
+        schema,
+        FileSlice("", "f", BASE_INSTANT, "base.parquet", (log,)),
+    )
+
+    assert found.column("id").to_pylist() == ["newer"]
+
+
+def test_delete_ordered_by_another_type_than_the_tables_is_an_error_and_not_a_loss() -> None:
+    storage, log = MemoryStorage(SystemClock()), f".f_{BASE_INSTANT}.log.1_0-0-0"
+    block = encode_delete_block(
+        [DeleteRecord("k", "", ("StringWrapper", "soon"))], instant=BASE_INSTANT
+    )
+    write_log_file(storage, log, [block])
+
+    with pytest.raises(MalformedTable, match="another type"):
+        read_slice(storage, CONFIGS["event time"], SCHEMA, FileSlice("", "f", None, None, (log,)))
+
+
+def test_rows_that_say_they_are_deleted_are_no_rows() -> None:
+    schema = TableSchema.from_arrow(
+        schema_of(id=pa.string(), ts=pa.int64(), _hoodie_is_deleted=pa.bool_()), table_name="t"
+    )
+    rows = pa.table(
+        {"id": ["k", "l", "m"], "ts": [1, 1, 1], "_hoodie_is_deleted": [True, False, None]}
+    )
+    storage, log = MemoryStorage(SystemClock()), f".f_{BASE_INSTANT}.log.1_0-0-0"
+    full = with_meta_columns(
+        rows,
+        instant=BASE_INSTANT,
+        keys=rows.column("id"),
+        partition="",
+        file_name="f",
+        task_partition=0,
+    )
+    avro = schema.with_meta_avro()
+    write_log_file(storage, log, [encode_avro_block(full, instant=BASE_INSTANT, avro_schema=avro)])
+    slice_ = FileSlice("", "f", None, None, (log,))
+
+    for one in CONFIGS.values():
+        found = read_slice(storage, one, schema, slice_, columns=["id"])
+        assert found.to_pylist() == [{"id": "l"}, {"id": "m"}]
+
+
+def test_partial_blocks_and_a_registered_merger_are_refused_together() -> None:
+    register_merger("test-newest", newest)
+    layout = Layout(config(merge_mode=MergeMode.CUSTOM, merger="test-newest"), seed=0)
+    rows = with_meta([{"id": "k", "ts": 1}], ["id", "ts"])
+    block = encode_parquet_block(
+        rows,
+        instant=BASE_INSTANT,
+        avro_schema=SCHEMA.select(["id", "ts"]).with_meta_avro(),
+        is_partial=True,
+    )
+    write_log_file(layout.storage, "log", [block])
+
+    with pytest.raises(UnsupportedTable, match="registered merger"):
+        read_slice(layout.storage, layout.config, SCHEMA, FileSlice("", "f", None, None, ("log",)))
+
+
+def newest(older: pa.Table, newer: pa.Table) -> pa.Table:
+    return newer
+
+
+def test_null_that_a_partial_block_says_is_written_and_an_absent_column_is_kept() -> None:
+    """H4."""
+    layout = Layout(CONFIGS["event time"], seed=1)
+    layout.base = [{"id": "k", "ts": 1, "a": 1, "b": "old"}]
+    write_base_file(
+        layout.storage,
+        "base.parquet",
+        with_meta(layout.base, list(COLUMNS.names)),
+        avro_schema=SCHEMA.with_meta_avro(),
+    )
+    block = encode_parquet_block(
+        with_meta([{"id": "k", "ts": 2, "a": None}], ["id", "ts", "a"]),
+        instant=BASE_INSTANT,
+        avro_schema=SCHEMA.select(["id", "ts", "a"]).with_meta_avro(),
+        is_partial=True,
+    )
+    write_log_file(layout.storage, "log", [block])
+    slice_ = replace(layout.slice, log_files=("log",))
+
+    rows = read_slice(layout.storage, layout.config, SCHEMA, slice_)
+
+    assert keyed(rows) == {"k": {"id": "k", "ts": 2, "a": None, "b": "old"}}
