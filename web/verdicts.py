@@ -81,7 +81,7 @@ def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check
 
 
 def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
-    is_done = found.row.state == "succeeded" and (proof.is_completed or not proof.instant)
+    is_done = found.row.state == "succeeded" and proof.is_on_timeline is not False
     checks = [
         _check(
             "timeline",
@@ -91,27 +91,14 @@ def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
             words=_completed_words(found, proof),
         )
     ]
-    if proof.files_planned:
+    if proof.items_checked:
         checks.append(
             _check(
-                "files",
-                "Files gone",
-                is_proved=proof.files_left == (),
-                is_pending=proof.files_left is None,
-                words=_left_words(proof.files_left, proof.files_planned),
-            )
-        )
-    if proof.undone_planned:
-        left = len(proof.undone_left)
-        checks.append(
-            _check(
-                "undone",
-                "Later instants undone",
-                is_proved=proof.is_synced and not left,
-                is_pending=not proof.is_synced,
-                words=f"{left:,} of {proof.undone_planned:,} are still on the timeline"
-                if left
-                else f"none of the {proof.undone_planned:,} is left on the timeline",
+                "items",
+                "Planned items done",
+                is_proved=proof.is_synced and proof.left_count == 0,
+                is_pending=not proof.is_synced or proof.left_count is None,
+                words=_item_words(proof),
             )
         )
     return checks
@@ -122,10 +109,18 @@ def _completed_words(found: OperationDetail, proof: ServiceProof) -> str:
         return found.row.message or "it did not succeed"
     if not proof.is_synced:
         return "the mirror has not read storage since it ended"
-    if not proof.instant:
+    if proof.is_on_timeline is None or not proof.instant:
         return "it leaves no instant of its own"
-    state = "is completed" if proof.is_completed else "is not completed on the timeline"
+    state = "is completed" if proof.is_on_timeline else "is not completed on the timeline"
     return f"{proof.instant} {state}"
+
+
+def _item_words(proof: ServiceProof) -> str:
+    if proof.left_count is None:
+        return "storage did not answer; this page asks again"
+    if proof.left_count:
+        return f"{proof.left_count:,} of {proof.items_checked:,} are left, such as {proof.left[0]}"
+    return f"none of the {proof.items_checked:,} planned items is as it was"
 
 
 def _timeline_words(found: OperationDetail, proof: RollbackProof) -> str:

@@ -1,81 +1,158 @@
-"""Did a table service do what its plan said? Asked of the mirror and of storage, never of the
-worker that ran it.
-"""
+"""Did the service do what its plan said? Asked of the mirror and of storage, not of the worker."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
-from controlplane.mirror.models import InstantRecord
+from controlplane.fields import INSTANT_TIME
+from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.selectors import OperationDetail
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import LakehouseError
+from workers.files.names import parse_base_file, parse_log_file
 
-FILES_CHECKED_MAX = 2000
-_INSTANT = re.compile(r"\A[0-9]{17}\Z")
-_WRITES = ("commit", "deltacommit", "replacecommit")
+ITEMS_CHECKED_MAX = 2000
+LEFT_SHOWN_MAX = 20
+_NO_INSTANT = frozenset({"archive", "delete_savepoint"})
+"""They leave nothing of their own on the timeline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceProof:
     is_synced: bool
     """Whether the mirror has read storage since the service ended."""
-    instant: InstantTime
-    """What the service completed as; empty for one that leaves no instant."""
-    is_completed: bool
-    files_planned: int
-    """Files that had to go."""
-    files_left: tuple[str, ...] | None
-    """None when storage did not answer."""
-    undone_planned: int
-    """Instants that had to go."""
-    undone_left: tuple[InstantTime, ...]
+    instant: InstantTime | None
+    is_on_timeline: bool | None
+    """Whether its instant is completed there; None for a service that leaves none."""
+    items_checked: int
+    left_count: int | None
+    """Planned items that storage or the mirror still shows as they were; None when it did not
+    answer.
+    """
+    left: tuple[str, ...]
+    """The first of them."""
+
+    @property
+    def is_proved(self) -> bool:
+        return self.is_synced and self.is_on_timeline is not False and self.left_count == 0
 
 
 def service_proof(table: Table, operation: OperationDetail) -> ServiceProof:
-    """Two queries, and one look at storage per file that had to go."""
+    """What is left of a service's plan. At most four queries, and one look at storage per planned
+    file.
+    """
+    service, instant = operation.row.service, operation.row.instant
     ended = operation.row.finished_at or timezone.now()
-    items = [item for item in operation.plan.get("items", []) if isinstance(item, dict)]
-    doomed = [str(item.get("what")) for item in items if item.get("effect") == "delete"]
-    undone = [
-        str(item.get("what"))
-        for item in items
-        if item.get("effect") == "undo" and _INSTANT.match(str(item.get("what")))
-    ]
-    instant = operation.row.instant
+    is_synced = table.synced_at is not None and table.synced_at > ended
+    items: list[Mapping[str, Any]] = list(operation.plan.get("items", []))[:ITEMS_CHECKED_MAX]
+    left = _left(table, service, instant, items)
+    is_here = None
+    if service not in _NO_INSTANT:
+        is_here = InstantRecord.objects.filter(
+            table=table, requested_at=instant, state="completed"
+        ).exists()
     return ServiceProof(
-        is_synced=table.synced_at is not None and table.synced_at > ended,
-        instant=instant,
-        is_completed=_is_completed(table, instant),
-        files_planned=len(doomed),
-        files_left=_files_left(table, [one for one in doomed if not _INSTANT.match(one)]),
-        undone_planned=len(undone),
-        undone_left=tuple(
-            InstantRecord.objects.filter(
-                table=table, requested_at__in=undone, action__in=_WRITES
-            ).values_list("requested_at", flat=True)
-        )
-        if undone
-        else (),
+        is_synced=is_synced,
+        instant=instant or None,
+        is_on_timeline=is_here,
+        items_checked=len(items),
+        left_count=None if left is None else len(left),
+        left=tuple((left or [])[:LEFT_SHOWN_MAX]),
     )
 
 
-def _is_completed(table: Table, instant: InstantTime) -> bool:
-    found = InstantRecord.objects.filter(table=table, requested_at=instant, state="completed")
-    return bool(instant) and found.exists()
+def _left(
+    table: Table, service: str, instant: InstantTime, items: list[Mapping[str, Any]]
+) -> list[str] | None:
+    by_effect: dict[str, list[str]] = {}
+    for item in items:
+        by_effect.setdefault(str(item["effect"]), []).append(str(item["what"]))
+    found: list[str] = []
+    for effect, names in by_effect.items():
+        check = _CHECKS.get((service, effect))
+        if check is None:
+            continue
+        left = check(table, instant, names)
+        if left is None:
+            return None
+        found += left
+    return found
 
 
-def _files_left(table: Table, paths: list[str]) -> tuple[str, ...] | None:
-    if not paths:
-        return ()
+def _files_left(table: Table, _: InstantTime, paths: list[str]) -> list[str] | None:
     try:
         storage = storage_of(table)
-        return tuple(path for path in paths[:FILES_CHECKED_MAX] if storage.info(path) is not None)
+        return [path for path in paths if storage.info(path) is not None]
     except (LakehouseError, ControlPlaneError, OSError):
         return None
+
+
+def _instants_left(table: Table, _: InstantTime, instants: list[str]) -> list[str]:
+    return _known(table, instants, is_archived=False)
+
+
+def _savepoints_left(table: Table, _: InstantTime, instants: list[str]) -> list[str]:
+    return _known(table, instants, action="savepoint")
+
+
+def _known(table: Table, instants: Iterable[str], **filters: Any) -> list[str]:
+    asked = [one for one in instants if INSTANT_TIME.match(one)]
+    rows = InstantRecord.objects.filter(table=table, requested_at__in=asked, **filters)
+    if "action" not in filters:
+        rows = rows.exclude(action="savepoint")  # It has its commit's time.
+    return sorted(set(rows.values_list("requested_at", flat=True)))
+
+
+def _groups_not_rewritten(table: Table, instant: InstantTime, names: list[str]) -> list[str]:
+    """Compacted groups have a base file of the compaction, or of a later one."""
+    since = FileGroupRecord.objects.filter(table=table, base_instant__gte=instant)
+    done = {_name(*key) for key in since.values_list("partition", "file_id")}
+    standing = _standing(table) - done
+    return [name for name in names if name in standing]
+
+
+def _groups_not_replaced(table: Table, _: InstantTime, names: list[str]) -> list[str]:
+    standing = _standing(table)
+    return [name for name in names if name in standing]
+
+
+def _files_not_replaced(table: Table, instant: InstantTime, paths: list[str]) -> list[str]:
+    """Emptied partitions keep their files until a clean, in file groups that are replaced."""
+    groups = dict.fromkeys(name for path in paths if (name := _group_of(path)))
+    return _groups_not_replaced(table, instant, list(groups))
+
+
+def _standing(table: Table) -> set[str]:
+    groups = FileGroupRecord.objects.filter(table=table, is_replaced=False)
+    return {_name(*key) for key in groups.values_list("partition", "file_id")}
+
+
+def _group_of(path: str) -> str | None:
+    partition, _, file = path.rpartition("/")
+    parsed = parse_base_file(file) or parse_log_file(file)
+    return _name(partition, parsed.file_id) if parsed else None
+
+
+def _name(partition: str, file_id: str) -> str:
+    return f"{partition}/{file_id}" if partition else file_id
+
+
+_Check = Callable[[Table, InstantTime, list[str]], list[str] | None]
+_CHECKS: Mapping[tuple[str, str], _Check] = {
+    ("clean", "delete"): _files_left,
+    ("restore", "delete"): _files_left,
+    ("restore", "undo"): _instants_left,
+    ("archive", "archive"): _instants_left,
+    ("archive", "delete"): _files_left,
+    ("delete_savepoint", "delete"): _savepoints_left,
+    ("compaction", "merge"): _groups_not_rewritten,
+    ("clustering", "rewrite"): _groups_not_replaced,
+    ("delete_partition", "delete"): _files_not_replaced,
+}

@@ -19,6 +19,8 @@ from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_files import backlog
 from controlplane.mirror.views_services import pending_plans, savepoints, service_history
 from controlplane.operations.models import Operation
+from controlplane.operations.selectors import operation_detail
+from controlplane.operations.service_proof import ServiceProof, service_proof
 from controlplane.operations.services import (
     permission_of,
     plan_service,
@@ -181,6 +183,49 @@ def test_a_savepoint_is_made_and_shown_with_who_and_what_came_after(
     (found,) = savepoints(lake.row)
     assert (found.instant, found.by, found.comment) == (kept, "olaf", asked["comment"])
     assert (found.commits_after, found.files) == (1, 1)
+
+
+@pytest.mark.usefixtures("working")
+def test_every_service_that_ran_is_proved_by_the_mirror_and_one_that_did_not_is_not(
+    lake: Lake, admin: User
+) -> None:
+    kept = lake.commit(OSLO)
+    story: list[tuple[str, dict[str, str]]] = [
+        ("savepoint", {"instant": kept}),
+        ("compaction", {}),
+        ("restore", {"instant": kept}),
+        ("delete_savepoint", {"instant": kept}),
+        ("delete", {"predicate": "city = 'Bergen'"}),
+        ("clean", {"hoodie.clean.commits.retained": "1"}),
+        ("archive", {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}),
+    ]
+    for service, parameters in story:
+        for _ in range(3):
+            lake.commit(BERGEN | {"id": "1"})
+        if service == "clean":
+            work(ask(lake, "compaction", admin))
+            lake.commit(OSLO)
+            work(ask(lake, "compaction", admin))
+            lake.commit(OSLO)
+        asked = ask(lake, service, admin, parameters=parameters)
+        sync_table(lake.row)
+        lake.row.refresh_from_db()
+        before = proof_of(lake, asked)
+
+        ended = work(asked)
+        sync_table(lake.row)
+        lake.row.refresh_from_db()
+        after = proof_of(lake, asked)
+
+        assert ended.state == "succeeded", (service, ended.message)
+        assert after.is_proved, (service, after)
+        assert not before.is_proved, (service, before)
+
+
+def proof_of(lake: Lake, operation: Operation) -> ServiceProof:
+    detail = operation_detail(operation.pk)
+    assert detail is not None
+    return service_proof(lake.row, detail)
 
 
 def test_only_one_of_a_kind_runs_on_a_table(lake: Lake, operator: User) -> None:
