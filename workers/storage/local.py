@@ -1,6 +1,7 @@
 """A table in a directory. Survives SIGKILL at any moment, and power loss for what was acknowledged.
 
-put-if-absent is temporary file, fsync, link, fsync of the directory. replace-if-match holds an
+put-if-absent is temporary file, fsync, link, fsync of the directory. Heartbeats and locks are not
+owed that: they speak of the living. replace-if-match holds an
 advisory lock on a sidecar while it compares and renames. Temporary names start with `.sluice-tmp-`
 and are never listed.
 """
@@ -28,6 +29,12 @@ from workers.storage.base import FileInfo, Tagged, checked_path, join
 
 _TEMPORARY = ".sluice-tmp-"
 _SIDECAR = ".sluice-cas"
+# They say who is alive and who holds the lock; after a power loss nobody is and nobody does, so an
+# older state of them is as good. What a lock file holds is synced all the same: it must be whole.
+_HEARTBEATS = ".hoodie/.heartbeat/"
+_LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
+# Of these nobody minds either when one comes back after it was deleted: the next writer sweeps.
+_SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
 
 
 class LocalStorage:
@@ -84,10 +91,10 @@ class LocalStorage:
     def put(self, path: str, content: bytes) -> None:
         with _reported(path):
             target = self._prepared(path)
-            temporary = _write_temporary(target, content)
-            os.replace(temporary, target)
+            is_durable = not path.startswith(_HEARTBEATS)
+            os.replace(_write_temporary(target, content, is_durable=is_durable), target)
         with _reported(path, WriteOutcomeUnknown):
-            _sync_directory(target.parent)
+            _sync_parent(path, target)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         with _reported(path):
@@ -113,7 +120,7 @@ class LocalStorage:
                     return None
                 os.replace(_write_temporary(target, content), target)
         with _reported(path, WriteOutcomeUnknown):
-            _sync_directory(target.parent)
+            _sync_parent(path, target)
         return _tag(content)
 
     def append(self, path: str, content: bytes) -> None:
@@ -151,7 +158,8 @@ class LocalStorage:
         target = self._path(path)
         with suppress(NotFound), _reported(path):
             target.unlink()
-            _sync_directory(target.parent)
+            if not path.startswith(_SWEPT):
+                _sync_directory(target.parent)
 
     def delete_tree(self, directory: str) -> None:
         if not directory:
@@ -200,12 +208,14 @@ def _tag(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _write_temporary(target: Path, content: bytes) -> Path:
+def _write_temporary(target: Path, content: bytes, *, is_durable: bool = True) -> Path:
     temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         _write_all(descriptor, content)
-        os.fsync(descriptor)
+        # An empty file has nothing but its name, which the directory's sync keeps.
+        if content and is_durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
     return temporary
@@ -215,6 +225,11 @@ def _write_all(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _sync_parent(path: str, target: Path) -> None:
+    if not path.startswith(_LIVENESS):
+        _sync_directory(target.parent)
 
 
 def _sync_directory(directory: Path) -> None:
