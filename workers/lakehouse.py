@@ -17,7 +17,8 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.config import TableType, write_options
 from workers.errors import InvalidInput
 from workers.ports import Ports, system_ports
-from workers.read.snapshot import read_snapshot
+from workers.read.request import Moment, read_request
+from workers.read.rows import read_rows
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.alter import SchemaChange
@@ -136,15 +137,29 @@ class LakehouseTable:
         """
         return alter_schema(self.table, write_options(options or {}), changes)
 
-    def read(self, spark: SparkSession | None = None, *, as_of: InstantTime | None = None) -> Any:
-        """The snapshot (as of a completion time): an Arrow table, or with a session a Spark
-        DataFrame.
+    def read(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        as_of: Moment | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        query: str = "snapshot",
+        columns: Sequence[str] | None = None,
+    ) -> Any:
+        """An Arrow table, or with a session a Spark DataFrame (docs/reading.md).
+
+        `query` is snapshot, read_optimized (both take `as_of`), incremental or cdc (both take
+        `since`, exclusive, and `until`, inclusive). Times are completion times: 17 digits, ISO 8601
+        with a zone, or a datetime with one. Raises InvalidInput, SnapshotExpired when the table
+        does not go back that far, UnsupportedTable.
         """
+        asked = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
         if spark is None:
-            return read_snapshot(self.table, as_of=as_of)
+            return read_rows(self.table, asked)
         from workers.spark.read import read_dataframe
 
-        return read_dataframe(self.table, spark, as_of=as_of)
+        return read_dataframe(self.table, spark, asked)
 
     def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
         """The active timeline; with `archived` the history before it. Raises UnsupportedTable."""

@@ -172,29 +172,41 @@ def _winners(keys: _Keys, standing: _Positions) -> _Positions:
     return winners
 
 
-def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
-    """Whole rows: every base row stays or gives way to one version of `newer`."""
+def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[_Mask, _Positions]:
+    """The verdict of `merge_into` on whole rows, told without them: which rows of `base` give way,
+    and which versions of `newer` stand, deletes among them, one per key.
+
+    Of both only the key, the ordering column and `DELETED` are looked at. Not for rows that are
+    folded from several versions.
+    """
     keys = _Keys.of(newer)
     winners = _winners(keys, _standing(newer, keys, ordering))
-    merged = newer if keys.are_unique else newer.take(winners)
     found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
-    gives_way = np.asarray(found.is_valid().to_numpy())
-    if ordering is not None:
-        matched = np.flatnonzero(gives_way)
-        rivals = found.filter(found.is_valid()).to_numpy()
-        is_greater = _is_greater(base.column(ordering).take(matched), merged, ordering, rivals)
-        is_greater &= ~_erased(newer, keys)[rivals]
-        gives_way[matched[is_greater]] = False
-        loses = np.zeros(len(keys.distinct), dtype=np.bool_)
-        loses[rivals[is_greater]] = True
-        merged = merged.filter(pa.array(~loses)) if loses.any() else merged
+    gives_way = np.array(found.is_valid().to_numpy())
+    if ordering is None:
+        return gives_way, winners
+    matched = np.flatnonzero(gives_way)
+    rivals = found.filter(found.is_valid()).to_numpy()
+    theirs = newer.column(ordering).take(winners[rivals])
+    is_greater = _is_greater(base.column(ordering).take(matched), theirs)
+    is_greater &= ~_erased(newer, keys)[rivals]
+    gives_way[matched[is_greater]] = False
+    loses = np.zeros(len(keys.distinct), dtype=np.bool_)
+    loses[rivals[is_greater]] = True
+    return gives_way, winners[~loses]
+
+
+def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
+    """Whole rows: every base row stays or gives way to one version of `newer`."""
+    gives_way, standing = chosen(base, newer, ordering)
     stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
+    # As many as there are: each is the one version of its key, in order already.
+    merged = newer if len(standing) == newer.num_rows else newer.take(standing)
     return pa.concat_tables([stays, without_deletes(merged).select(base.column_names)])
 
 
-def _is_greater(ours: pa.ChunkedArray[Any], merged: pa.Table, ordering: str, rivals: Any) -> _Mask:
+def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> _Mask:
     """Where a base row's ordering value is above its rival's; null is below everything."""
-    theirs = merged.column(ordering).take(rivals)
     above: Any = pc.greater(ours, theirs)
     only_ours: Any = pc.and_(ours.is_valid(), theirs.is_null())
     either: Any = pc.or_(pc.fill_null(above, False), only_ours)

@@ -44,10 +44,15 @@ class LogReader:
 
         Raises NotFound, MalformedTable, UnsupportedTable for a block that we would merge wrongly.
         """
-        blocks = visible_blocks(
-            [block for path in slice_.log_files for block in read_log_file(self.storage, path)],
-            slice_,
-        )
+        return self.versions_of(self.blocks(slice_))
+
+    def blocks(self, slice_: FileSlice) -> list[ParquetData | AvroData | Deletes]:
+        """Those that count, oldest first. Raises NotFound, MalformedTable, UnsupportedTable."""
+        found = [block for path in slice_.log_files for block in read_log_file(self.storage, path)]
+        return visible_blocks(found, slice_)
+
+    def versions_of(self, blocks: Sequence[ParquetData | AvroData | Deletes]) -> pa.Table | None:
+        """As `versions`."""
         tables = [self._block_versions(block) for block in blocks]
         if not tables:
             return None

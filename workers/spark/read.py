@@ -1,133 +1,125 @@
-"""Read a table's snapshot as a Spark DataFrame.
+"""Read a table as a Spark DataFrame: every kind of query, lazily, on Connect and classic sessions.
 
-Base files without logs are read by Spark's own Parquet scan. Slices with logs are merged in Python
-by tasks that get only their paths, through the same function as every other reader. Base files
-that do not hold the schema as it is now (a widened type) go that way as well.
+Base files that no log touches are read by Spark's own Parquet scan. Slices with logs keep that scan
+for their base files: tasks that get only paths say which rows of base and logs are dead, Spark
+drops those, and the logs' rows are all that crosses from Python (`beside`). What goes through
+Python whole: base files whose types have widened since, slices whose logs outweigh their base file,
+and the rows of windows and changes.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import assert_never
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
-from workers.clock import InstantTime
-from workers.config import TableConfig
-from workers.read.file_slice import read_slice
-from workers.read.snapshot import plan_snapshot
-from workers.schema.table_schema import TableSchema
-from workers.spark.session import task_count
-from workers.spark.types import to_spark, wire_schema
-from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.files.meta_columns import COMMIT_TIME
+from workers.read.changes import changes_schema, plan_changes
+from workers.read.file_slice import slice_schema
+from workers.read.incremental import plan_incremental
+from workers.read.request import Query, ReadRequest
+from workers.read.rows import check_columns
+from workers.read.snapshot import SnapshotPlan, plan_snapshot
+from workers.spark.beside import merged_beside, split_beside
+from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
+from workers.spark.types import to_spark
+from workers.spark.work import ChangeWork, SliceWork, WindowWork
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 
-_GLOB_CHARACTERS = frozenset("{}[]*?\\")
-_FOOTER_THREADS = 8
-_BATCH_ROWS = 16_384
 
+def read_dataframe(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:
+    """The rows asked for; the files are chosen now. Timestamps are UTC.
 
-@dataclass(frozen=True, slots=True)
-class ReadContext:
-    """Everything that a task needs to merge slices."""
-
-    location: str
-    config: TableConfig
-    schema: TableSchema
-
-
-def read_dataframe(
-    table: Table, spark: SparkSession, *, as_of: InstantTime | None = None
-) -> DataFrame:
-    """The snapshot's rows, lazily; the files are chosen now. Timestamps are UTC.
-
-    Raises MalformedTable, UnsupportedTable, and InvalidInput for a type that Spark does not know.
+    Raises MalformedTable, UnsupportedTable, SnapshotExpired, and InvalidInput for a type that Spark
+    does not know or a column that there is not.
     """
-    plan = plan_snapshot(table, as_of=as_of)
-    arrow = plan.schema.arrow
-    native, own = _split(table.storage, arrow, plan.base_only)
-    slices = (*own, *plan.merged)
+    match asked.query:
+        case Query.SNAPSHOT | Query.READ_OPTIMIZED:
+            is_optimized = asked.query is Query.READ_OPTIMIZED
+            plan = plan_snapshot(table, as_of=asked.as_of, is_read_optimized=is_optimized)
+            return _snapshot(table, spark, plan, asked)
+        case Query.INCREMENTAL:
+            return _incremental(table, spark, asked)
+        case Query.CDC:
+            return _changes(table, spark, asked)
+        case _:
+            assert_never(asked.query)
+
+
+def _snapshot(
+    table: Table, spark: SparkSession, plan: SnapshotPlan, asked: ReadRequest
+) -> DataFrame:
+    names = _column_names(asked, slice_schema(plan.schema).names, plan.schema.field_names)
+    wanted = _wanted(slice_schema(plan.schema), names)
+    context = ReadContext(table.storage.location, table.config, plan.schema)
+    plain, own = split_native(table.storage, wanted, plan.base_only)
+    beside, whole = split_beside(table.storage, wanted, plan.merged)
     frames = []
-    if native:
-        frames.append(_native_scan(table, spark, arrow, native))
-    if slices:
-        context = ReadContext(table.storage.location, table.config, plan.schema)
-        frames.append(_merged_scan(spark, context, slices))
+    if plain:
+        paths = [one.base_file for one in plain if one.base_file]
+        frames.append(native_scan(spark, context.location, wanted, paths))
+    if beside:
+        frames.append(merged_beside(spark, context, wanted, beside))
+    if own or whole:
+        work = SliceWork(context, (*own, *whole), names)
+        frames.append(python_scan(spark, work, wanted))
+    return _united(spark, frames, wanted)
+
+
+def _incremental(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:
+    plan = plan_incremental(table, since=asked.since, until=asked.until)
+    full = slice_schema(plan.schema)
+    names = _column_names(asked, full.names, plan.schema.field_names)
+    context = ReadContext(table.storage.location, table.config, plan.schema)
+    ends = [one.after for one in plan.slices]
+    plain: list[FileSlice] = []
+    if not table.config.is_partial_update:
+        alone = [one for one in ends if not one.log_files]
+        plain, _ = split_native(table.storage, full, alone)
+    frames = []
+    if plain:
+        paths = [one.base_file for one in plain if one.base_file]
+        rows = native_scan(spark, context.location, full, paths)
+        frames.append(rows.where(col(COMMIT_TIME).isin(list(plan.instants))).select(*names))
+    own = tuple(one for one in plan.slices if one.after not in plain)
+    if own:
+        work = WindowWork(context, replace(plan, slices=own))
+        frames.append(python_scan(spark, work, _wanted(full, names)))
+    return _united(spark, frames, _wanted(full, names))
+
+
+def _changes(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:
+    plan = plan_changes(table, since=asked.since, until=asked.until)
+    schema = changes_schema(plan.schema)
+    wanted = _wanted(schema, _column_names(asked, schema.names, tuple(schema.names)))
+    if not plan.units:
+        return _united(spark, [], wanted)
+    context = ReadContext(table.storage.location, table.config, plan.schema)
+    return python_scan(spark, ChangeWork(context, plan), wanted)
+
+
+def _column_names(
+    asked: ReadRequest, known: list[str], default: tuple[str, ...]
+) -> tuple[str, ...]:
+    if asked.columns is None:
+        return default
+    check_columns(asked.columns, known)
+    return asked.columns
+
+
+def _wanted(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _united(spark: SparkSession, frames: list[DataFrame], schema: pa.Schema) -> DataFrame:
     if not frames:
-        return spark.createDataFrame([], to_spark(arrow))
+        return spark.createDataFrame([], to_spark(schema))
     first, *others = frames
     for frame in others:
         first = first.unionByName(frame)
     return first
-
-
-def _native_scan(
-    table: Table, spark: SparkSession, arrow: pa.Schema, paths: Iterable[str]
-) -> DataFrame:
-    """`recursiveFileLookup` keeps Spark from reading columns out of directory names."""
-    root = table.storage.location
-    prefix = f"file://{root}" if root.startswith("/") else root
-    located = [f"{prefix}/{path}" for path in paths]
-    reader = spark.read.schema(to_spark(arrow)).option("recursiveFileLookup", "true")
-    return reader.parquet(*located)
-
-
-def _merged_scan(
-    spark: SparkSession, context: ReadContext, slices: tuple[FileSlice, ...]
-) -> DataFrame:
-    tasks = task_count(spark, at_most=len(slices))
-    rows = [(number % tasks, json.dumps(asdict(one))) for number, one in enumerate(slices)]
-    descriptors = spark.createDataFrame(rows, "task int, slice string")
-    return descriptors.repartitionById(tasks, "task").mapInArrow(
-        partial(merge_slices, context), to_spark(context.schema.arrow)
-    )
-
-
-def merge_slices(
-    context: ReadContext, descriptors: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The merged rows of each described slice; on executors."""
-    storage = LocalStorage(context.location)
-    schema = context.schema
-    wire = wire_schema(schema.arrow)
-    for batch in descriptors:
-        for text in map(str, batch.column("slice").to_pylist()):
-            body = json.loads(text)
-            slice_ = FileSlice(**{**body, "log_files": tuple(body["log_files"])})
-            rows = read_slice(storage, context.config, schema, slice_, columns=schema.field_names)
-            yield from rows.select(wire.names).cast(wire).to_batches(max_chunksize=_BATCH_ROWS)
-
-
-def _split(
-    storage: Storage, arrow: pa.Schema, paths: tuple[str, ...]
-) -> tuple[list[str], tuple[FileSlice, ...]]:
-    """Base files for Spark's scan, and those that need our own."""
-
-    def is_native(path: str) -> bool:
-        if _GLOB_CHARACTERS & set(storage.location + path):
-            return False
-        with storage.open_data(path) as stream:
-            return holds_as_is(pq.read_schema(stream), arrow)
-
-    with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        verdicts = list(zip(paths, pool.map(is_native, paths), strict=True))
-    own = tuple(FileSlice("", "", None, path) for path, native in verdicts if not native)
-    return [path for path, native in verdicts if native], own
-
-
-def holds_as_is(file: pa.Schema, wanted: pa.Schema) -> bool:
-    """Every wanted column is in the file with its very type, or absent and nullable."""
-    for field in wanted:
-        if field.name not in file.names:
-            if not field.nullable:
-                return False
-        elif file.field(field.name).type != field.type:
-            return False
-    return True

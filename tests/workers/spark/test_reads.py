@@ -1,0 +1,164 @@
+"""Every kind of read through Spark gives what the same read gives without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from workers.concurrency.outcome import Committed
+from workers.errors import InvalidInput
+from workers.lakehouse import LakehouseTable, create_table
+from workers.spark import beside
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = {"hoodie.write.markers.type": "direct"}
+FIELDS: list[pa.Field[Any]] = [
+    pa.field("id", pa.string()),
+    pa.field("ts", pa.int64()),
+    pa.field("part", pa.string()),
+    pa.field("n", pa.int32()),
+    pa.field("tags", pa.list_(pa.string())),
+]
+SCHEMA = pa.schema(FIELDS)
+
+
+def rows(ids: range, *, ts: int, n: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {"id": f"k{one:03d}", "ts": ts, "part": f"p{one % 2}", "n": n, "tags": [f"{n}"]}
+            for one in ids
+        ],
+        schema=SCHEMA,
+    )
+
+
+def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, list[str]]:
+    """Inserts, updates, a batch that comes late, deletes and new keys; completion times."""
+    table = create_table(
+        where / "table",
+        name="things",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        table_type=table_type,
+        options={"hoodie.bucket.index.num.buckets": "2", **options},
+    )
+    batches: list[Callable[[], Any]] = [
+        lambda: table.write(rows(range(200), ts=5, n=1), options=OPTIONS),
+        lambda: table.write(rows(range(50, 120), ts=7, n=2), options=OPTIONS),
+        lambda: table.write(rows(range(100), ts=6, n=3), options=OPTIONS),
+        lambda: table.delete(rows(range(90, 110), ts=0, n=0), options=OPTIONS),
+        lambda: table.write(rows(range(105, 115), ts=1, n=4), options=OPTIONS),
+        lambda: table.write(rows(range(190, 230), ts=9, n=5), options=OPTIONS),
+    ]
+    times = []
+    for write in batches:
+        outcome = write()
+        assert isinstance(outcome, Committed)
+        times.append(outcome.completed_at)
+    return table, times
+
+
+def counted(found: pa.Table) -> list[str]:
+    return sorted(map(repr, found.to_pylist()))
+
+
+@pytest.fixture
+def beside_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs of so small a table outweigh its base files."""
+    monkeypatch.setattr(beside, "DELTA_SHARE_MAX", 1000.0)
+
+
+@pytest.mark.usefixtures("beside_always")
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_every_query_reads_the_same_with_and_without_spark(
+    tmp_path: Path, spark: SparkSession, table_type: str
+) -> None:
+    table, times = made(tmp_path, table_type)
+    asked: list[dict[str, Any]] = [
+        {},
+        {"as_of": times[1]},
+        {"query": "read_optimized"},
+        {"since": times[0]},
+        {"since": times[1], "until": times[4]},
+        {"query": "cdc", "since": times[0]},
+        {"columns": ["n", "_hoodie_record_key"]},
+        {"since": times[1], "columns": ["_hoodie_commit_time", "id"]},
+        {"query": "cdc", "since": times[4], "columns": ["after", "op"]},
+        {"since": times[-1]},
+    ]
+
+    for one in asked:
+        ours, theirs = table.read(**one), table.read(spark, **one).toArrow()
+        assert theirs.column_names == ours.column_names, one
+        assert counted(theirs) == counted(ours), one
+
+
+@pytest.mark.usefixtures("beside_always")
+def test_slices_with_logs_are_merged_beside_the_scan_of_their_base_files(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table, _ = made(tmp_path, "MERGE_ON_READ")
+
+    frame = table.read(spark).where("n = 3").select("id")
+
+    assert counted(frame.toArrow()) == counted(
+        table.read().filter(pc.field("n") == 3).select(["id"])
+    )
+    scans = [line for line in plan_of(frame).splitlines() if "ReadSchema" in line]
+    assert scans, plan_of(frame)
+    assert all("tags" not in line for line in scans)
+
+
+def test_slices_with_much_in_their_logs_are_merged_whole(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table, _ = made(tmp_path, "MERGE_ON_READ")
+
+    frame = table.read(spark)
+
+    assert counted(frame.toArrow()) == counted(table.read())
+    assert "ReadSchema" not in plan_of(frame)
+
+
+@pytest.mark.usefixtures("beside_always")
+def test_partial_table_is_merged_beside_the_scan_as_well(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = create_table(
+        tmp_path / "table",
+        name="partial",
+        schema=SCHEMA,
+        record_key=["id"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+    )
+    table.write(rows(range(300), ts=1, n=1), options=OPTIONS)
+    narrow = rows(range(20, 40), ts=2, n=2).select(["id", "ts", "n"])
+    table.write(narrow, options=OPTIONS)
+
+    assert counted(table.read(spark).toArrow()) == counted(table.read())
+
+
+def test_column_that_there_is_not_is_refused_before_spark_runs(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table, times = made(tmp_path, "COPY_ON_WRITE")
+
+    with pytest.raises(InvalidInput, match="no such column"):
+        table.read(spark, columns=["id", "nowhere"])
+    with pytest.raises(InvalidInput, match="no such column"):
+        table.read(spark, since=times[0], columns=["nowhere"])
+
+
+def plan_of(frame: Any) -> str:
+    return str(frame._explain_string(extended=True))

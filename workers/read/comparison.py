@@ -1,0 +1,30 @@
+"""Two states of the same keys, compared value by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
+
+
+def is_new_or_different(before: pa.Table, after: pa.Table) -> Any:
+    """Per row of `after`: no row of its key in `before`, or one with other values."""
+    keys = before.column(RECORD_KEY).combine_chunks()
+    positions = pc.index_in(after.column(RECORD_KEY), value_set=keys)
+    older = before.take(positions)
+    different: Any = pc.is_null(positions)
+    for name in after.column_names:
+        if name not in META_COLUMNS:
+            different = pc.or_(different, _differs(older.column(name), after.column(name)))
+    return different
+
+
+def _differs(left: Any, right: Any) -> Any:
+    if pa.types.is_nested(right.type):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return pa.chunked_array([pa.array([one != other for one, other in pairs], pa.bool_())])
+    unequal = pc.fill_null(pc.not_equal(left, right), False)
+    return pc.or_(unequal, pc.xor(pc.is_null(left), pc.is_null(right)))

@@ -1,0 +1,181 @@
+"""The table at any past moment: which file slices stood then, whether or not they still exist.
+
+Files that a clean took away are known from its plan, so a moment whose slices need one of them is
+told apart from a moment at which they did not exist: the first is SnapshotExpired, never a part
+of the answer (TL5, A14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.errors import NotFound, SnapshotExpired
+from workers.files.names import FileId, bucket_of
+from workers.files.partition import list_partitions
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.table.view import GroupFiles, GroupKey, VisibleFiles, latest_slice
+from workers.timeline.archive import archived_instants
+from workers.timeline.clean_metadata import read_clean_plan
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.metadata import CommitMetadata, read_commit_metadata
+from workers.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    table: Table
+    timeline: Timeline
+    _visible: VisibleFiles
+    _groups: dict[GroupKey, GroupFiles]
+    _gone: frozenset[str]
+    _replaced: dict[GroupKey, InstantTime]
+
+    @classmethod
+    def load(cls, table: Table, timeline: Timeline, *, earliest: InstantTime | None) -> History:
+        """Fit to tell of moments from `earliest` on; None: of now alone.
+
+        Raises NotFound when the table changes meanwhile, MalformedTable.
+        """
+        visible = VisibleFiles(table, timeline, None)
+        groups: dict[GroupKey, GroupFiles] = {}
+        present: set[str] = set()
+        for partition in list_partitions(table.storage):
+            for file in table.storage.list_files(partition):
+                visible.collect(groups, partition, file.path, file.name)
+                present.add(file.path)
+        gone = set()
+        for partition, path in _cleaned_files(table, timeline, earliest) if earliest else ():
+            if path not in present:
+                visible.collect(groups, partition, path, path.rpartition("/")[2])
+                gone.add(path)
+        replaced = visible.replaced_groups()
+        if gone:
+            replaced = _replaced_before(table, timeline) | replaced
+        return cls(table, timeline, visible, groups, frozenset(gone), replaced)
+
+    def writes(self, since: InstantTime, until: InstantTime | None) -> list[Instant]:
+        """Completed writes of the window, archived ones too, in the order they became visible."""
+        archived = (one.instant for one in archived_instants(self.table.storage))
+        known = {
+            one.requested_at: one
+            for one in (*archived, *self.timeline.completed())
+            if one.action.writes_data
+        }
+        found = [
+            one
+            for one in known.values()
+            if since < (one.completed_at or "")
+            and (until is None or (one.completed_at or "") <= until)
+        ]
+        return sorted(found, key=lambda one: (one.completed_at or "", one.requested_at))
+
+    def metadata(self, instant: Instant) -> CommitMetadata:
+        """What a completed write says of itself. Raises MalformedTable."""
+        if self.timeline.find(instant.requested_at) is not None:
+            return read_instant(self.table, instant)
+        found = archived_instants(
+            self.table.storage,
+            requested_from=instant.requested_at,
+            completed_until=instant.completed_at,
+            with_content=True,
+        )
+        [content] = [one.metadata for one in found if one.instant == instant]
+        return read_commit_metadata(content or b"")
+
+    def slices(
+        self, at: InstantTime | None, *, groups: Collection[GroupKey] | None = None
+    ) -> tuple[FileSlice, ...]:
+        """What a snapshot taken at this completion time read, of all or some file groups.
+
+        Raises SnapshotExpired when a file of it was cleaned away.
+        """
+        found = tuple(self._slices(at, groups))
+        for one in found:
+            if gone := self._gone.intersection(one.files):
+                raise SnapshotExpired(
+                    "the table was cleaned past this time; read a later one, keep more versions"
+                    " (hoodie.cleaner.commits.retained) or savepoint what must stay",
+                    at=at or "now",
+                    file=min(gone),
+                )
+        return found
+
+    def groups_like(self, slices: Iterable[FileSlice]) -> list[GroupKey]:
+        """The file groups of the same buckets, whose rows they hold or held: clustering and
+        overwriting give a bucket a new file group.
+        """
+        homes = {_home(one.partition, one.file_id) for one in slices}
+        return [key for key in self._groups if _home(*key) in homes]
+
+    def _slices(
+        self, at: InstantTime | None, wanted: Collection[GroupKey] | None
+    ) -> Iterator[FileSlice]:
+        for key in sorted(self._groups if wanted is None else wanted):
+            files = self._groups.get(key)
+            if files is None or self._is_replaced(key, at):
+                continue
+            then = self._files_at(files, at)
+            if then.bases or then.logs:
+                yield latest_slice(*key, then)
+
+    def _is_replaced(self, key: GroupKey, at: InstantTime | None) -> bool:
+        replaced_at = self._replaced.get(key)
+        return replaced_at is not None and (at is None or replaced_at <= at)
+
+    def _files_at(self, files: GroupFiles, at: InstantTime | None) -> GroupFiles:
+        if at is None:
+            return files
+        completed_at = self._visible.completed_at
+        return GroupFiles(
+            {
+                requested_at: path
+                for requested_at, path in files.bases.items()
+                if (completed_at(requested_at) or "") <= at
+            },
+            [log for log in files.logs if log[0] <= at],
+        )
+
+
+def _home(partition: str, file_id: FileId) -> tuple[str, int | FileId]:
+    bucket = bucket_of(file_id)
+    return partition, file_id if bucket is None else bucket
+
+
+def _cleaned_files(
+    table: Table, timeline: Timeline, earliest: InstantTime
+) -> Iterator[tuple[str, str]]:
+    """(partition, path) of what cleans removed or, while one is pending, may have removed.
+
+    A clean that was planned before `earliest` took nothing that was visible then.
+    """
+    for archived in archived_instants(table.storage, requested_from=earliest, with_content=True):
+        if archived.instant.action is Action.CLEAN and archived.plan:
+            yield from _files_of_plan(archived.plan)
+    for instant in timeline.instants:
+        if instant.action is Action.CLEAN and instant.requested_at >= earliest:
+            requested = Instant(instant.requested_at, Action.CLEAN, State.REQUESTED)
+            with suppress(NotFound):  # The plan comes before the first effect.
+                yield from _files_of_plan(table.storage.read(table.layout.path(requested)))
+
+
+def _files_of_plan(content: bytes) -> Iterator[tuple[str, str]]:
+    plan = read_clean_plan(content)
+    for partition, paths in plan.paths_by_partition.items() if plan else ():
+        yield from ((partition, path) for path in paths)
+
+
+def _replaced_before(table: Table, timeline: Timeline) -> dict[GroupKey, InstantTime]:
+    """File groups that archived commits took away."""
+    found: dict[GroupKey, InstantTime] = {}
+    for archived in archived_instants(
+        table.storage, completed_until=timeline.first_time, with_content=True
+    ):
+        if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
+            replaced = read_commit_metadata(archived.metadata).replaced_groups
+            found |= dict.fromkeys(replaced, archived.instant.completed_at or "")
+    return found

@@ -1,0 +1,53 @@
+"""Every kind of read in this process, without Spark, as an Arrow table."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.files.meta_columns import META_COLUMNS
+from workers.read.changes import read_changes
+from workers.read.incremental import read_incremental
+from workers.read.request import Query, ReadRequest
+from workers.read.snapshot import read_snapshot
+from workers.table.table import Table
+
+
+def read_rows(table: Table, asked: ReadRequest) -> pa.Table:
+    """The rows, of all columns but the meta columns or of those asked for.
+
+    Raises InvalidInput for a column that there is not, SnapshotExpired, SnapshotChanged,
+    UnsupportedTable, MalformedTable.
+    """
+    rows = _rows(table, asked)
+    if asked.columns is None:
+        meta = [name for name in META_COLUMNS if name in rows.column_names]
+        return rows.drop_columns(meta) if meta else rows
+    check_columns(asked.columns, rows.column_names)
+    return rows.select(list(asked.columns))
+
+
+def check_columns(asked: tuple[str, ...], known: list[str]) -> None:
+    """Raises InvalidInput naming the first column that there is not."""
+    if unknown := [name for name in asked if name not in known]:
+        raise InvalidInput("table has no such column", column=unknown[0], known=known)
+
+
+def _rows(table: Table, asked: ReadRequest) -> pa.Table:
+    match asked.query:
+        case Query.SNAPSHOT | Query.READ_OPTIMIZED:
+            return read_snapshot(
+                table,
+                as_of=asked.as_of,
+                is_read_optimized=asked.query is Query.READ_OPTIMIZED,
+                with_meta_columns=True,
+                columns=asked.columns,
+            )
+        case Query.INCREMENTAL:
+            return read_incremental(table, since=asked.since, until=asked.until)
+        case Query.CDC:
+            return read_changes(table, since=asked.since, until=asked.until)
+        case _:
+            assert_never(asked.query)

@@ -1,0 +1,140 @@
+"""The two ways in which rows reach Spark: its own Parquet scan, and tasks that run our readers.
+
+Tasks get numbers and look up in the work that they were handed what to read: only paths cross to
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from workers.config import TableConfig
+from workers.errors import NotFound
+from workers.read.undisturbed import expired
+from workers.schema.table_schema import TableSchema
+from workers.spark.session import task_count
+from workers.spark.types import to_spark, wire_schema
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
+from workers.table.file_group import FileSlice
+
+_GLOB_CHARACTERS = frozenset("{}[]*?\\")
+_FOOTER_THREADS = 8
+_FOOTERS_KEPT = 4096
+_BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """What every task needs to read a table's files."""
+
+    location: str
+    config: TableConfig
+    schema: TableSchema
+
+    @property
+    def storage(self) -> Storage:
+        return LocalStorage(self.location)
+
+
+class Work(Protocol):
+    """Independent pieces of reading; picklable."""
+
+    def __len__(self) -> int: ...
+
+    def tables(self, number: int) -> Iterator[pa.Table]:
+        """The rows of one piece, with at least the columns of the scan. Runs on executors."""
+        ...
+
+
+def native_scan(
+    spark: SparkSession, location: str, schema: pa.Schema, paths: Iterable[str]
+) -> DataFrame:
+    """`recursiveFileLookup` keeps Spark from reading columns out of directory names."""
+    reader = spark.read.schema(to_spark(schema)).option("recursiveFileLookup", "true")
+    prefix = "file://" if location.startswith("/") else ""
+    return reader.parquet(*[f"{prefix}{location}/{path}" for path in paths])
+
+
+def python_scan(spark: SparkSession, work: Work, schema: pa.Schema) -> DataFrame:
+    """The rows of all pieces, under `schema`."""
+    tasks = task_count(spark, at_most=len(work))
+    numbers = [(number % tasks, number) for number in range(len(work))]
+    pieces = spark.createDataFrame(numbers, "task int, piece int")
+    return pieces.repartitionById(tasks, "task").mapInArrow(
+        partial(run_work, work, schema), to_spark(schema)
+    )
+
+
+def run_work(
+    work: Work, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On executors. Raises as `piece_batches`."""
+    for batch in pieces:
+        for number in batch.column("piece").to_pylist():
+            assert number is not None
+            yield from piece_batches(work, schema, number)
+
+
+def piece_batches(work: Work, schema: pa.Schema, number: int) -> Iterator[pa.RecordBatch]:
+    """One piece as Spark takes it. Raises SnapshotExpired when a file was cleaned away since it was
+    planned.
+    """
+    wire = wire_schema(schema)
+    try:
+        for rows in work.tables(number):
+            yield from rows.select(wire.names).cast(wire).to_batches(max_chunksize=_BATCH_ROWS)
+    except NotFound as error:
+        raise expired(error) from error
+
+
+def split_native(
+    storage: Storage, schema: pa.Schema, slices: Sequence[FileSlice]
+) -> tuple[list[FileSlice], list[FileSlice]]:
+    """Slices whose base file Spark's scan reads as `schema`, and the others.
+
+    One footer tells of all files of a commit, which have one writer schema.
+    """
+    probes: dict[str | None, str] = {}
+    for one in slices:
+        if one.base_file is not None:
+            probes.setdefault(one.base_instant, one.base_file)
+
+    def is_native(path: str) -> bool:
+        return holds_as_is(_file_schema(storage.location, path), schema)
+
+    with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
+        fits = dict(zip(probes, pool.map(is_native, probes.values()), strict=True))
+    native: list[FileSlice] = []
+    own: list[FileSlice] = []
+    for one in slices:
+        path = one.base_file
+        is_plain = path is not None and not _GLOB_CHARACTERS & set(storage.location + path)
+        (native if is_plain and fits[one.base_instant] else own).append(one)
+    return native, own
+
+
+@lru_cache(maxsize=_FOOTERS_KEPT)
+def _file_schema(location: str, path: str) -> pa.Schema:
+    """Data files never change under their name, so one look is enough."""
+    with LocalStorage(location).open_data(path) as stream:
+        return pq.read_schema(stream)
+
+
+def holds_as_is(file: pa.Schema, wanted: pa.Schema) -> bool:
+    """Every wanted column is in the file with its very type, or absent and nullable."""
+    for field in wanted:
+        if field.name not in file.names:
+            if not field.nullable:
+                return False
+        elif file.field(field.name).type != field.type:
+            return False
+    return True
