@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from controlplane.errors import InvalidRequest
@@ -264,23 +264,21 @@ def _after(window: QuerySet[InstantRecord], cursor: str | None) -> QuerySet[Inst
 
 def _marker_rows(table: Table, counts: QuerySet[MarkerCount]) -> list[MarkerRow]:
     now_ms = timezone.now().timestamp() * 1000
-    writers = dict(
-        HeartbeatRecord.objects.filter(table=table).values_list("instant", "writer_name")
-    )
-    pending = set(
-        InstantRecord.objects.filter(table=table)
-        .exclude(state="completed")
-        .values_list("requested_at", flat=True)
+    beats = HeartbeatRecord.objects.filter(table=table, instant=OuterRef("instant"))
+    pending = InstantRecord.objects.filter(table=table, requested_at=OuterRef("instant"))
+    counts = counts.annotate(
+        writer=Subquery(beats.values("writer_name")[:1]),
+        is_pending=Exists(pending.exclude(state="completed")),
     )
     return [
         MarkerRow(
             instant=record.instant,
             kind=record.kind,
             count=record.count,
-            writer=writers.get(record.instant, ""),
+            writer=record.writer or "",
             age_s=(now_ms - parse_instant(record.instant)) / 1000,
             sample=[str(name) for name in record.sample],
-            is_orphan=record.instant not in pending,
+            is_orphan=not record.is_pending,
         )
         for record in counts.order_by("instant", "kind")
     ]

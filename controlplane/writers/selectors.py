@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q, Sum
+from django.db.models import Exists, OuterRef, Q, Subquery, Sum
 
-from controlplane.mirror.models import HeartbeatRecord, Liveness, MarkerCount
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord, Liveness, MarkerCount
 from controlplane.paging import PAGE_ROWS, Page, newest_first
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
@@ -37,6 +37,10 @@ class WriterRow:
     state: Liveness
     markers: int
     operation_id: str
+    ending: str
+    """Of one that is gone: committed, conflicted, rolled_back, or ended while the timeline still
+    shows its instant pending; empty for the others.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +58,41 @@ class ConflictRow:
 
 
 def writers_board(table: Table, now: datetime) -> list[WriterRow]:
-    """Who writes now, who stopped beating, who just ended; what needs a look first. Two queries."""
-    beats = HeartbeatRecord.objects.filter(table=table).filter(
-        Q(is_gone=False) | Q(last_seen__gte=now - GONE_SHOWN_FOR)
+    """Who writes now, who stopped beating, who just ended; what needs a look first. One query."""
+    of_instant = {"table": table, "requested_at": OuterRef("instant")}
+    instants = InstantRecord.objects.filter(**of_instant).exclude(action="savepoint")
+    markers = MarkerCount.objects.filter(table=table, instant=OuterRef("instant"))
+    beats = (
+        HeartbeatRecord.objects.filter(table=table)
+        .filter(Q(is_gone=False) | Q(last_seen__gte=now - GONE_SHOWN_FOR))
+        .annotate(
+            marked=Subquery(markers.values("instant").annotate(n=Sum("count")).values("n")),
+            instant_state=Subquery(instants.values("state")[:1]),
+            has_lost=Exists(
+                Conflict.objects.filter(table=table, loser_instant=OuterRef("instant"))
+            ),
+        )
     )
-    markers: dict[str, int] = dict(
-        MarkerCount.objects.filter(table=table).values_list("instant").annotate(total=Sum("count"))
-    )
-    rows = [_writer_row(beat, now, markers.get(beat.instant, 0)) for beat in beats]
+    rows = [
+        _writer_row(
+            beat,
+            now,
+            markers=beat.marked or 0,
+            ending=_ending(beat.instant_state, has_lost=beat.has_lost),
+        )
+        for beat in beats
+    ]
     kept = [row for row in rows if row.state != "gone"] + _last_of_each_ended(rows)
     return sorted(kept, key=lambda row: (_ORDER[row.state], row.writer, row.instant))
+
+
+def _ending(instant_state: str | None, *, has_lost: bool) -> str:
+    """An instant that is on the timeline no more was rolled back: by its writer, which lost, or by
+    recovery.
+    """
+    if has_lost:
+        return "conflicted"
+    return {"completed": "committed", None: "rolled_back"}.get(instant_state, "ended")
 
 
 def _last_of_each_ended(rows: list[WriterRow]) -> list[WriterRow]:
@@ -114,8 +143,9 @@ def conflict_row(conflict: Conflict) -> ConflictRow:
     )
 
 
-def _writer_row(beat: HeartbeatRecord, now: datetime, markers: int) -> WriterRow:
+def _writer_row(beat: HeartbeatRecord, now: datetime, *, markers: int, ending: str) -> WriterRow:
     age_s = (now - beat.beat_at).total_seconds()
+    state = beat.liveness(age_s=age_s)
     return WriterRow(
         writer=beat.writer_name,
         stream=beat.stream,
@@ -128,7 +158,8 @@ def _writer_row(beat: HeartbeatRecord, now: datetime, markers: int) -> WriterRow
         beat_age_s=age_s,
         expires_in_s=beat.tolerance_s - age_s,
         tolerance_s=beat.tolerance_s,
-        state=beat.liveness(age_s=age_s),
+        state=state,
         markers=markers,
         operation_id=beat.operation_ref,
+        ending=ending if state == "gone" else "",
     )

@@ -33,7 +33,6 @@ FRAGMENTS = (
       ("figures", "writers", "streams", "markers", "server", "operations", "conflicts", "demo")),
 )  # fmt: skip
 QUERIES_MAX = 12
-LIVE_QUERIES_MAX = 18
 """Sign-in (three queries) included. The live page shows eight parts, each with its own."""
 
 
@@ -80,8 +79,7 @@ def test_page_asks_the_database_a_bounded_number_of_times(
     ) as asked:
         as_viewer.get(path)
 
-    most = LIVE_QUERIES_MAX if path.endswith("live") else QUERIES_MAX
-    assert len(asked) <= most, [query["sql"][:90] for query in asked]
+    assert len(asked) <= QUERIES_MAX, [query["sql"][:90] for query in asked]
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/login/", "/nothing"])

@@ -59,8 +59,9 @@ def _writers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
 def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
     writers = known.get("writers")
     rows = [line.row for line in writers] if writers is not None else writers_board(table, now)
+    active = sum(row.state in ("alive", "suspect") for row in rows)
     return {
-        "row": table_row(table, now=now),
+        "row": table_row(table, now=now, active_writers=active),
         "at_risk": sum(row.state in ("suspect", "expired") for row in rows),
         "synced_ms": int(table.synced_at.timestamp() * 1000) if table.synced_at else None,
     }
