@@ -43,7 +43,7 @@ CHROMIUM_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START_S_MAX = 60
+START_S_MAX = 120
 expect.set_options(timeout=20_000)
 
 
@@ -132,7 +132,7 @@ def _wait_for(url: str, process: subprocess.Popen[str]) -> None:
             with urlopen(url, timeout=5) as answer:
                 assert answer.status == 200
                 return
-        except (URLError, ConnectionError):
+        except (URLError, ConnectionError, TimeoutError):
             time.sleep(0.2)
     raise AssertionError("the web server did not come up")
 
