@@ -177,17 +177,14 @@ def _mirror(known: _Known) -> Check:
 
 
 def _failed_writes(known: _Known) -> Check:
-    dead = [
-        one
-        for one in known.pending
-        if one.action not in _SERVICES and one.requested_at not in known.beating
-    ]
+    writes = [one for one in known.pending if one.action not in _SERVICES]
+    dead = [one for one in writes if one.requested_at not in known.beating]
     if not dead:
         return Check(
             name="failed-writes",
             title="No failed write is left",
             verdict="good",
-            found="every pending write has a heartbeat" if known.pending else "nothing is pending",
+            found="every pending write has a heartbeat" if writes else "no write is pending",
         )
     oldest = dead[0]
     return Check(

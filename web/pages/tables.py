@@ -1,7 +1,10 @@
-"""The list of tables, and the search box that leads to a table or an instant."""
+"""The list of tables, and the search box that leads to a table, an instant, a file group or a
+partition.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -12,11 +15,14 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from controlplane.fields import INSTANT_TIME
-from controlplane.tables.access import Permission, may
+from controlplane.mirror.views_files import file_groups_page
+from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.selectors import TableRow, tables_overview
 from web.doors import page, person
 
 QUESTION_CHARS_MAX = 200
+_FILE_ID = re.compile(r"\.?([0-9a-zA-Z-]{20,})_[^/]*\.(?:parquet|log)")
+"""The file id at the head of a data file's name, of a base file or a log."""
 BEHIND_S = 60
 
 
@@ -35,8 +41,8 @@ def tables_rows(request: HttpRequest) -> HttpResponse:
 @require_safe
 @page
 def go(request: HttpRequest) -> HttpResponse:
-    """An instant of the table at hand, a table by its exact name, else the tables that contain the
-    text.
+    """An instant of the table at hand, a table by its exact name, a file or a partition of the
+    table at hand, else the tables that contain the text.
     """
     asked = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     here = request.GET.get("table", "")
@@ -49,9 +55,26 @@ def go(request: HttpRequest) -> HttpResponse:
     ]
     if len(exact) == 1:
         return redirect("live", exact[0].slug)
+    if here and asked and (there := _inside(request, here, asked)):
+        return redirect(there)
     return redirect(
         f"{reverse('tables')}?{urlencode({'q': asked})}" if asked else reverse("tables")
     )
+
+
+def _inside(request: HttpRequest, slug: str, asked: str) -> str:
+    """Where the file groups of one table that match the text are listed; empty when none does.
+
+    A data file's name leads to its file group, the instant in it to the timeline.
+    """
+    if not may(person(request), Permission.VIEW):
+        return ""
+    table = access_table(person(request), slug, Permission.VIEW)
+    text = _FILE_ID.search(asked)
+    sought = text.group(1) if text else asked
+    if not file_groups_page(table, search=sought, limit=1).rows:
+        return ""
+    return f"{reverse('files', args=[slug])}?{urlencode({'q': sought})}"
 
 
 def _rows(request: HttpRequest) -> dict[str, Any]:

@@ -1,0 +1,185 @@
+"""The wizard of table services on a table that exists: what is refused, per role, and what is asked
+for, once.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from controlplane.operations.models import Operation, ServiceSetting
+from controlplane.tables.models import Table
+from tests.web.conftest import TRIPS
+from workers import open_table
+
+CLEAN = "/t/trips/services/run/clean?hoodie.clean.commits.retained=1"
+
+
+@pytest.fixture
+def as_operator(db: None) -> Client:
+    user = User.objects.create_user("otto", password="a long enough password")
+    user.groups.add(Group.objects.get(name="operator"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def kept(trips: Table) -> str:
+    """The instant before the newest, kept by a savepoint."""
+    instant = [one.requested_at for one in open_table(trips.location).timeline()][-2]
+    open_table(trips.location).savepoint(instant)
+    return instant
+
+
+def hidden_of(html: str) -> dict[str, str]:
+    return dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', html))
+
+
+def ask(client: Client, path: str, **words: str) -> tuple[int, str]:
+    """Look at the plan and confirm it."""
+    asked = hidden_of(client.get(path).content.decode())
+    answer = client.post(path.partition("?")[0], {**asked, **words})
+    return answer.status_code, answer.get("Location", "") or answer.content.decode()
+
+
+def test_plan_of_a_clean_names_its_files_and_changes_nothing(
+    trips: Table, as_viewer: Client
+) -> None:
+    before = open_table(trips.location).timeline()
+
+    html = as_viewer.get(CLEAN).content.decode()
+
+    assert 'id="group-delete"' in html
+    assert "Bytes to delete" in html
+    assert open_table(trips.location).timeline() == before
+
+
+def test_operator_runs_a_clean_with_the_parameters_that_were_planned(
+    trips: Table, as_operator: Client
+) -> None:
+    status, there = ask(as_operator, CLEAN, reason="")
+
+    operation = Operation.objects.get()
+    assert (status, there) == (302, f"/t/trips/operations/{operation.pk}")
+    assert operation.service == "clean"
+    assert operation.parameters["job"]["parameters"] == {"hoodie.clean.commits.retained": "1"}
+    assert b"waiting for a worker" in as_operator.get(there).content.lower()
+
+
+def test_viewer_sees_the_plan_and_which_role_it_takes(trips: Table, as_viewer: Client) -> None:
+    html = as_viewer.get(CLEAN).content.decode()
+
+    assert "needs the role <strong>operator</strong>" in html
+    assert re.search(r'class="primary" type="submit" disabled', html)
+    assert as_viewer.post("/t/trips/services/run/clean", hidden_of(html)).status_code == 403
+    assert not Operation.objects.exists()
+
+
+def test_restore_is_an_admins_with_the_name_and_a_reason(
+    kept: str, as_operator: Client, as_admin: Client
+) -> None:
+    path = f"/t/trips/services/run/restore?instant={kept}"
+
+    refused, _ = ask(as_operator, path, typed_name="trips", reason="wrong")
+    nameless, html = ask(as_admin, path, typed_name="", reason="wrong")
+    status, there = ask(as_admin, path, typed_name="trips", reason="wrong day")
+
+    assert (refused, nameless, status) == (403, 422, 302)
+    assert "Type the table&#x27;s name" in html
+    assert "wrong" in html
+    assert Operation.objects.get().reason == "wrong day"
+    assert there.startswith("/t/trips/operations/")
+
+
+def test_plan_of_a_restore_undoes_newest_first(kept: str, trips: Table, as_viewer: Client) -> None:
+    newest = open_table(trips.location).timeline()[-1].requested_at
+
+    html = as_viewer.get(f"/t/trips/services/run/restore?instant={kept}").content.decode()
+
+    assert 'id="group-undo"' in html
+    assert f"sel={newest}" in html
+
+
+def test_table_that_moved_on_voids_the_plan_and_shows_the_new_one(
+    trips: Table, as_operator: Client
+) -> None:
+    old = hidden_of(as_operator.get(CLEAN).content.decode())
+    row = [{"id": 1, "city": "X", "ts": 9}]
+    open_table(trips.location).write(pa.Table.from_pylist(row, schema=TRIPS))
+
+    answer = as_operator.post(
+        "/t/trips/services/run/clean", {**old, "reason": "kept while the plan is not"}
+    )
+
+    html = answer.content.decode()
+    assert answer.status_code == 409
+    assert "The table changed since the plan was shown" in html
+    assert "kept while the plan is not" in html
+    assert old["plan_hash"] not in html
+
+
+def test_second_click_asks_for_nothing_more(trips: Table, as_operator: Client) -> None:
+    asked = hidden_of(as_operator.get(CLEAN).content.decode())
+
+    first, again = (as_operator.post("/t/trips/services/run/clean", asked) for _ in range(2))
+
+    assert first["Location"] == again["Location"]
+    assert Operation.objects.count() == 1
+
+
+def test_parameter_that_is_none_is_a_sentence_and_not_a_fault(
+    trips: Table, as_viewer: Client
+) -> None:
+    answer = as_viewer.get("/t/trips/services/run/clean?hoodie.clean.commits.retained=many")
+
+    assert answer.status_code in (400, 409)
+    assert b"There is no plan to show" in answer.content
+
+
+def test_service_that_nobody_offers_is_not_found(trips: Table, as_admin: Client) -> None:
+    assert as_admin.get("/t/trips/services/run/defragment").status_code == 404
+    assert as_admin.get("/t/trips/services/settings/restore").status_code == 404
+
+
+def test_schedule_is_an_admins_and_keeps_what_was_typed(
+    trips: Table, as_admin: Client, as_operator: Client
+) -> None:
+    path = "/t/trips/services/settings/clean"
+    form = {"enabled": "on", "every_minutes": "30", "trigger_commits": "5"}
+
+    refused = as_operator.post(path, form)
+    wrong = as_admin.post(path, {**form, "every_minutes": "0"})
+    saved = as_admin.post(path, {**form, "hoodie.clean.commits.retained": "7"})
+
+    assert (refused.status_code, wrong.status_code, saved.status_code) == (403, 422, 302)
+    assert b"At least a minute" in wrong.content
+    setting = ServiceSetting.objects.get()
+    assert (setting.every_s, setting.trigger_commits, setting.is_enabled) == (1800, 5, True)
+    assert setting.parameters == {"hoodie.clean.commits.retained": "7"}
+    assert b"every 30 min after 5 commits" in as_admin.get("/t/trips/services").content
+
+
+def test_savepoints_page_offers_what_is_not_kept_yet(
+    trips: Table, busy: Table, as_viewer: Client
+) -> None:
+    empty = as_viewer.get("/t/trips/savepoints").content.decode()
+    kept = as_viewer.get("/t/ads/savepoints").content.decode()
+
+    assert "No savepoint" in empty
+    assert "services/run/savepoint?instant=" in empty
+    assert "services/run/restore?instant=" in kept
+    assert "needs the role <strong>operator</strong>" in kept
+
+
+def test_storage_that_is_gone_is_told_and_not_a_fault(trips: Table, as_admin: Client) -> None:
+    Table.objects.update(location=trips.location + "-moved")
+
+    answer = as_admin.get(CLEAN)
+
+    assert answer.status_code in (400, 409, 503)
+    assert b"There is no plan to show" in answer.content
