@@ -22,7 +22,7 @@ from tests.support.hudi_environment import HudiMissing, hudi_environment
 
 RESULT: Final = Path(__file__).parent / "latest.json"
 _LOAD_MAX = 0.5
-_LARGE = 10
+_ROWS = 1_000_000
 
 Workload = Callable[[Bench], Iterator[Line]]
 ALL: Final[dict[str, Workload]] = {
@@ -37,7 +37,7 @@ ALL: Final[dict[str, Workload]] = {
     "memory": memory.compaction_memory,
 }
 LARGE: Final = ("read", "read_logs")
-"""What has a goal at ten million rows, and runs there as well unless one scale is asked for."""
+"""What has a goal at ten million rows, and runs there as well unless a size is asked for."""
 
 
 def main(arguments: list[str]) -> int:
@@ -47,9 +47,9 @@ def main(arguments: list[str]) -> int:
     if (load := os.getloadavg()[0]) > _LOAD_MAX:
         log.warning("load average is %.1f: ratios of a busy machine are no results", load)
     only = asked.only.split(",") if asked.only else list(ALL)
-    lines = _run(asked, asked.scale or 1, only)
-    if asked.scale is None and (large := [name for name in LARGE if name in only]):
-        lines += _run(asked, _LARGE, large, with_peers=False)
+    lines = _run(asked, asked.rows or _ROWS, only)
+    if asked.rows is None and (large := [name for name in LARGE if name in only]):
+        lines += _run(asked, workloads.LARGE_ROWS, large, with_peers=False)
     sys.stdout.write(as_text(lines) + "\n")
     result = Path(asked.out)
     result.write_text(json.dumps([line.to_json() for line in lines], indent=1) + "\n")
@@ -57,11 +57,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(
-    asked: argparse.Namespace, scale: int, names: list[str], *, with_peers: bool = True
+    asked: argparse.Namespace, rows: int, names: list[str], *, with_peers: bool = True
 ) -> list[Line]:
     log = logging.getLogger("bench")
     folder = Path(asked.folder)
-    tables = folder / f"tables-{scale}x"
+    tables = folder / f"tables-{rows}"
     shutil.rmtree(tables, ignore_errors=True)
     lines: list[Line] = []
     with ExitStack() as stack:
@@ -75,14 +75,14 @@ def _run(
             else:
                 python, jar = str(found.python), str(found.jar)
                 hudi = stack.enter_context(engine("hudi", tables, python=python, arguments=(jar,)))
-        data = Dataset(folder / "data", scale)
+        data = Dataset(folder / "data", rows)
         bench = Bench(data, tables, ours, hudi, delta, asked.repeats)
         for name in names:
-            log.info("%s at %sx, load average %.1f", name, scale, os.getloadavg()[0])
+            log.info("%s, %s rows, load average %.1f", name, rows, os.getloadavg()[0])
             try:
                 for line in ALL[name](bench):
                     log.info("  %s", json.dumps({**line.to_json(), **line.details}))
-                    lines.append(line)
+                    lines.append(line.of_rows(rows))
             except JobFailed as failed:
                 log.error("  %s", failed)
                 lines.append(Line(name, "", None, None, None))
@@ -92,7 +92,7 @@ def _run(
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--scale", type=int, help="millions of rows, and nothing at another scale")
+    parser.add_argument("--rows", type=int, help="so many, instead of a million and ten million")
     parser.add_argument("--repeats", type=int, default=5, help="counted rounds of each write")
     parser.add_argument("--only", help=f"some of {','.join(ALL)}; later ones need earlier tables")
     parser.add_argument("--alone", action="store_true", help="without Apache Hudi and delta-rs")

@@ -1,8 +1,8 @@
 """The standard set S1: seeded rows and rounds of updates, as Parquet files that are never timed.
 
-A million rows of seven columns per unit of scale (about 109 MB in Arrow): key of 13 characters,
-ordering value, one of four partitions, an amount, a name, a category, 32 hexadecimal digits. With
-two buckets per partition and unit of scale, every file group holds 125,000 rows.
+A million rows of seven columns (about 109 MB in Arrow), or as many as are asked for: key of 13
+characters, ordering value, one of four partitions, an amount, a name, a category, 32 hexadecimal
+digits. Every file group of a table holds 125,000 rows, two per partition and million rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS_PER_SCALE: Final = 1_000_000
 PARTITIONS: Final = 4
-BUCKETS_PER_SCALE: Final = 2
+_ROWS_PER_BUCKET = 500_000
+_UPDATES_MAX = 100_000
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("key", pa.string()),
     pa.field("ts", pa.int64()),
@@ -40,32 +40,32 @@ _Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Where the files of one scale lie."""
+    """Where the files of one size lie."""
 
     folder: Path
-    scale: int
-
-    @property
-    def rows(self) -> int:
-        return ROWS_PER_SCALE * self.scale
+    rows: int
 
     @property
     def buckets(self) -> int:
-        return BUCKETS_PER_SCALE * self.scale
+        return max(1, self.rows // _ROWS_PER_BUCKET)
 
     def initial(self) -> Path:
         """All rows, in several files in order of arrival."""
         return self._written("initial", lambda: rows(np.arange(self.rows), seed=0))
 
-    def updates(self, number: int, count: int = 100_000) -> Path:
-        """Round `number`: `count` keys drawn uniformly without repetition, all of them newer."""
+    def updates(self, number: int, count: int | None = None) -> Path:
+        """Round `number`: keys drawn uniformly without repetition, all of them newer.
+
+        `count` is 100,000, or a tenth of the rows where those are fewer.
+        """
+        count = count or min(_UPDATES_MAX, self.rows // 10)
         return self._written(
             f"updates-{count}-{number}", lambda: _updates(self.rows, number, count)
         )
 
     def _written(self, name: str, make: Any) -> Path:
         """Files appear under their name only when they are whole."""
-        folder = self.folder / f"s1-v{_VERSION}-{self.scale}x" / name
+        folder = self.folder / f"s1-v{_VERSION}-{self.rows}" / name
         if not folder.exists():
             unfinished = folder.with_name(f".{name}")
             unfinished.mkdir(parents=True, exist_ok=True)

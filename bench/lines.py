@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.engine import Measured
@@ -24,10 +24,8 @@ class Goal:
     def is_met(self, value: float) -> bool:
         return value >= self.bound if self.is_least else value <= self.bound
 
-    def at_scale(self, scale: int) -> Goal:
-        """Ten times the rows may halve a lead, no more."""
-        if scale == 1 or not self.is_least:
-            return self
+    def halved(self) -> Goal:
+        """What a lead may shrink to with ten times the rows."""
         return Goal(self.bound / 2, self.unit)
 
 
@@ -43,6 +41,10 @@ class Line:
     """
     goal: Goal | None = None
     details: dict[str, Any] = field(default_factory=dict)
+
+    def of_rows(self, rows: int) -> Line:
+        """The line with its size in the name, save for the million that the set has."""
+        return self if rows == 1_000_000 else replace(self, name=f"{self.name}, {rows:,} rows")
 
     @property
     def met(self) -> bool | None:

@@ -25,6 +25,7 @@ CODECS: Final = {"defaults": f"{HUDI}, defaults", "zstd": f"{HUDI}, same codec"}
 LOGS: Final = 5
 """Log files per file group where a table is read before its compaction."""
 READS: Final = 9
+LARGE_ROWS: Final = 10_000_000
 _DELETED_SHARE = 100
 
 Side = Callable[[int], Measured]
@@ -45,7 +46,11 @@ class Bench:
         return str(self.tables / name)
 
     def goal(self, bound: float) -> Goal:
-        return Goal(bound).at_scale(self.data.scale)
+        return Goal(bound).halved() if self.is_large else Goal(bound)
+
+    @property
+    def is_large(self) -> bool:
+        return self.data.rows >= LARGE_ROWS
 
     def next_updates(self) -> str:
         """A round of updates that no table has seen; newer than all before."""
@@ -196,7 +201,7 @@ def read_with_logs(bench: Bench) -> Iterator[Line]:
     measured = taking_turns(sides, READS)
     name = f"snapshot aggregation, {LOGS} logs per group"
     yield from _against_hudi(bench, name, measured, 2.5, 2.5)
-    limit = Goal(2.0 if bench.data.scale == 1 else 1.3, is_least=False)
+    limit = Goal(1.3 if bench.is_large else 2.0, is_least=False)
     if "ours" in measured and "native" in measured:
         peer = "native scan, compacted"
         yield compared(name, peer, measured["ours"], measured["native"], limit)
@@ -239,9 +244,9 @@ def read_without_logs(bench: Bench) -> Iterator[Line]:
     if bench.delta is not None and Path(bench.table("delta")).exists():
         sides["delta"] = _reading(bench.delta, bench.table("delta"))
     measured = taking_turns(sides, READS)
-    name = f"log-free read, {bench.data.rows // 1_000_000} M rows"
+    name = "log-free read"
     # At a million rows the fixed cost of finding the files shows, so the goal is for ten million.
-    limit = Goal(1.1, is_least=False) if bench.data.scale >= 10 else None
+    limit = Goal(1.1, is_least=False) if bench.is_large else None
     yield compared(name, "Spark on the same files", measured["ours"], measured["native"], limit)
     yield from _against_hudi(bench, name, measured, None, None)
 

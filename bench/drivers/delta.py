@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from bench.dataset import SCHEMA
-from bench.drivers.serving import serve
+from bench.drivers.serving import Job, serve
 
 AGGREGATION = (
     "select part, count(*), round(sum(amount), 0), max(ts), count(distinct cat) "
@@ -62,14 +62,16 @@ def content(table: str) -> list[int]:
     return [len(checksums), sum(checksums)]
 
 
+def jobs() -> dict[str, Job]:
+    return {
+        "load": load,
+        "upsert": upsert,
+        "upsert_one": upsert_one,
+        "aggregate": aggregate,
+        "compact": compact,
+        "content": content,
+    }
+
+
 if __name__ == "__main__":
-    serve(
-        {
-            "load": load,
-            "upsert": upsert,
-            "upsert_one": upsert_one,
-            "aggregate": aggregate,
-            "compact": compact,
-            "content": content,
-        }
-    )
+    serve(jobs)

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from bench.drivers.queries import ROW_TYPE, aggregated, content_of
-from bench.drivers.serving import serve
+from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -84,15 +84,17 @@ class Hudi:
         frame.write.format("hudi").options(**options).mode(mode).save(table)
 
 
-if __name__ == "__main__":
+def jobs() -> dict[str, Job]:
     hudi = Hudi(sys.argv[1])
-    serve(
-        {
-            "load": hudi.load,
-            "upsert": hudi.upsert,
-            "upsert_one": hudi.upsert_one,
-            "aggregate": hudi.aggregate,
-            "compact": hudi.compact,
-            "content": hudi.content,
-        }
-    )
+    return {
+        "load": hudi.load,
+        "upsert": hudi.upsert,
+        "upsert_one": hudi.upsert_one,
+        "aggregate": hudi.aggregate,
+        "compact": hudi.compact,
+        "content": hudi.content,
+    }
+
+
+if __name__ == "__main__":
+    serve(jobs)

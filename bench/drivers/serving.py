@@ -18,10 +18,14 @@ from typing import Any
 Job = Callable[..., Any]
 
 
-def serve(jobs: Mapping[str, Job]) -> None:
-    """Answer until standard input ends. Whatever else prints goes to standard error."""
+def serve(start: Callable[[], Mapping[str, Job]]) -> None:
+    """Answer with the jobs that `start` gives, until standard input ends.
+
+    Whatever else prints, a JVM that `start` starts included, goes to standard error.
+    """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    jobs = start()
     for line in sys.stdin:
         job = json.loads(line)
         answers.write(json.dumps(_answer(jobs[job.pop("do")], job)) + "\n")

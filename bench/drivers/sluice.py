@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.drivers.queries import ROW_TYPE, aggregated, content_of
-from bench.drivers.serving import serve
+from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 from workers.concurrency.outcome import Committed
 from workers.config import write_options
@@ -60,15 +60,8 @@ class Sluice:
         paths = [f"{table}/{one.base_file}" for one in slices]
         return aggregated(self._spark.read.parquet(*paths))
 
-    def compact(self, table: str) -> None:
-        compact(table)
-
     def content(self, table: str) -> list[int]:
         return content_of(open_table(table).read(self._spark))
-
-
-def upsert_arrow(table: str, rows: str) -> None:
-    _committed(open_table(table).write(pq.read_table(rows), options=OPTIONS))
 
 
 def upsert_one_arrow(table: str, row: list[Any]) -> None:
@@ -103,19 +96,20 @@ def _committed(outcome: object) -> None:
     assert isinstance(outcome, Committed), outcome
 
 
-if __name__ == "__main__":
+def jobs() -> dict[str, Job]:
     sluice = Sluice()
-    serve(
-        {
-            "load": sluice.load,
-            "upsert": sluice.upsert,
-            "upsert_one": sluice.upsert_one,
-            "upsert_arrow": upsert_arrow,
-            "upsert_one_arrow": upsert_one_arrow,
-            "aggregate": sluice.aggregate,
-            "aggregate_files": sluice.aggregate_files,
-            "delete": delete,
-            "compact": sluice.compact,
-            "content": sluice.content,
-        }
-    )
+    return {
+        "load": sluice.load,
+        "upsert": sluice.upsert,
+        "upsert_one": sluice.upsert_one,
+        "upsert_one_arrow": upsert_one_arrow,
+        "aggregate": sluice.aggregate,
+        "aggregate_files": sluice.aggregate_files,
+        "delete": delete,
+        "compact": compact,
+        "content": sluice.content,
+    }
+
+
+if __name__ == "__main__":
+    serve(jobs)

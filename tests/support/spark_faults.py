@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from workers.spark.write import write_owned
 from workers.write.context import WriteContext
+
+_LINGERS_S = 60.0
 
 
 def write_then_fail_once(
@@ -22,6 +28,47 @@ def write_then_fail_once(
     if task.attemptNumber() == 0 and answers:
         raise RuntimeError("this attempt dies after writing")
     yield from answers
+
+
+def write_then_linger_once(
+    flags: str, context: WriteContext, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The first attempt to get here writes its files and then says nothing for a long time."""
+    answers = list(write_owned(context, batches))
+    if answers and _is_first(flags):
+        time.sleep(_LINGERS_S)
+    yield from answers
+
+
+def linger_once_before_writing(
+    flags: str, context: WriteContext, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The first attempt to get here sleeps long enough to meet a rival, then writes."""
+    received = list(batches)
+    if received and _is_first(flags):
+        time.sleep(_LINGERS_S)
+    yield from write_owned(context, received)
+
+
+def write_then_lose_executor_once(
+    flags: str, context: WriteContext, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The first attempt to get here writes its files, and its executor is killed."""
+    answers = list(write_owned(context, batches))
+    if answers and _is_first(flags):
+        daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+        executor = int(daemon.rpartition(")")[2].split()[1])
+        os.kill(executor, signal.SIGKILL)
+        time.sleep(_LINGERS_S)
+    yield from answers
+
+
+def _is_first(flags: str) -> bool:
+    try:
+        (Path(flags) / "first").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def write_many_partitions(location: str, remote: str, session_id: str, operation_id: str) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from workers.errors import MalformedTable
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
+from workers.files.parquet_encoding import repeating_columns
 from workers.storage.base import Storage
 
 Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
@@ -126,7 +127,12 @@ def _write_row_groups(
     rows = 0
     # With store_schema=False pyarrow drops schema metadata silently: keys go to the writer.
     with pq.ParquetWriter(
-        stream, first.schema, compression=codec, compression_level=level, store_schema=False
+        stream,
+        first.schema,
+        compression=codec,
+        compression_level=level,
+        store_schema=False,
+        use_dictionary=repeating_columns(first),  # type: ignore[arg-type]  # stubs lag
     ) as writer:
         for group in chain([first], groups):
             if group.num_rows or rows == 0:

@@ -21,19 +21,21 @@ from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack
+from workers.markers.store import read_markers
 from workers.spark.failures import ours_of, stop_tasks
 from workers.spark.placement import FILE_GROUP, with_file_groups
+from workers.spark.process import TASK_KILL_WINDOW_S
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline import decisions
-from workers.timeline.decisions import RollbackDecision
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
 from workers.write.status import TaskIds, WriteStatus
 
+TaskWrite = Callable[[WriteContext, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _STATUS_SCHEMA = "status string"
 
 
@@ -64,7 +66,8 @@ def write_dataframe(
     tag = f"sluice-{transaction.instant}"
     spark = df.sparkSession
     try:
-        statuses = _run(df, transaction.context, tag)
+        statuses = run_tasks(df, transaction.context, tag)
+        await_losers(table, transaction.context, statuses)
         if before_commit is not None:
             before_commit(transaction.instant)
     except BaseException as error:
@@ -77,7 +80,14 @@ def write_dataframe(
     return transaction.commit(statuses)
 
 
-def _run(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
+def run_tasks(
+    df: DataFrame, context: WriteContext, tag: str, write: TaskWrite | None = None
+) -> list[WriteStatus]:
+    """The statuses of the attempts that Spark took; others may have written as well, or still do.
+
+    `write` runs in the tasks; `write_owned` unless something is to go wrong. Raises Spark's own
+    exception.
+    """
     spark = df.sparkSession
     spark.addTag(tag)
     try:
@@ -85,13 +95,25 @@ def _run(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
         rows = (
             with_file_groups(df, context)
             .repartition(FILE_GROUP)
-            .mapInArrow(partial(write_owned, context), _STATUS_SCHEMA)
+            .mapInArrow(partial(write or write_owned, context), _STATUS_SCHEMA)
             .collect()
         )
     finally:
         with suppress(PySparkException):
             spark.removeTag(tag)
     return [WriteStatus.from_json(row.status) for row in rows]
+
+
+def await_losers(table: Table, context: WriteContext, statuses: Iterable[WriteStatus]) -> None:
+    """Let attempts die that Spark did not take, so that their files are dropped for good.
+
+    Spark kills a speculative attempt's rival when one of the two has succeeded, but its Python
+    worker lives on for a moment and may have its marker and not its file yet.
+    """
+    kept = {status.stat.path for status in statuses}
+    markers = read_markers(table.storage, context.instant)
+    if any(marker.data_path not in kept for marker in markers):
+        table.ports.clock.sleep(TASK_KILL_WINDOW_S)
 
 
 def write_owned(
@@ -109,19 +131,22 @@ def write_owned(
     prepared = prepare(context, pa.Table.from_batches(received))
     received.clear()
     statuses = write_file_groups(context, prepared, ids, storage)
-    _take_back_if_fenced(context, statuses, storage)
+    _take_back_if_decided(context, statuses, storage)
     texts = pa.array([status.to_json() for status in statuses], pa.string())
     yield pa.RecordBatch.from_arrays([texts], names=["status"])
 
 
-def _take_back_if_fenced(
+def _take_back_if_decided(
     context: WriteContext, statuses: Iterable[WriteStatus], storage: LocalStorage
 ) -> None:
-    """A rollback that was decided after our markers may have listed before our files were there."""
-    if isinstance(decisions.read(storage, context.instant), RollbackDecision):
+    """A decision that came after our markers may have listed before our files were there.
+
+    A commit is decided when its tasks have answered, and we have not: it is another attempt's.
+    """
+    if decisions.read(storage, context.instant) is not None:
         for status in statuses:
             storage.delete(status.stat.path)
-        raise InstantRolledBack("instant was rolled back under its task", instant=context.instant)
+        raise InstantRolledBack("instant was decided under its task", instant=context.instant)
 
 
 def _in_one_line(error: BaseException) -> str:

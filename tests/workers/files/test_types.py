@@ -111,7 +111,7 @@ def through_log(block: bytes) -> LogBlock:
     return found
 
 
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(given_rows=columns())
 def test_every_type_comes_back_from_base_files_and_from_both_kinds_of_log_blocks(
     given_rows: pa.Table,
@@ -136,7 +136,7 @@ def test_every_type_comes_back_from_base_files_and_from_both_kinds_of_log_blocks
     assert avros.table(["id", "money"]).column_names == ["id", "money"]
 
 
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(given_rows=columns(), start=st.integers(0, 5))
 def test_avro_datums_are_what_another_reader_takes_them_for(
     given_rows: pa.Table, start: int
