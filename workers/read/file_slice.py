@@ -26,16 +26,18 @@ def read_slice(
     slice_: FileSlice,
     *,
     columns: Collection[str] | None = None,
+    rule: MergeRule | None = None,
 ) -> pa.Table:
     """The slice's rows under `schema`, meta columns first; of its columns those asked for.
 
+    An executor hands in the `rule` that its driver made: it need not have registered the merger.
     Raises UnsupportedTable for a block that we would merge wrongly, MalformedTable.
     """
     wanted = _needed(config, schema, slice_, columns)
     rows = _base(storage, schema, slice_, wanted)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
     if newer is not None:
-        rows = merge_into(rows, newer, MergeRule.of(config))
+        rows = merge_into(rows, newer, rule or MergeRule.of(config))
     return _asked(rows, columns)
 
 
@@ -46,6 +48,7 @@ def merge_slice_batches(
     slice_: FileSlice,
     *,
     columns: Collection[str] | None = None,
+    rule: MergeRule | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `read_slice`, with the logs in memory and the base file passing through piece by piece.
 
@@ -56,7 +59,7 @@ def merge_slice_batches(
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
     parts = _base_parts(storage, schema, slice_, wanted)
     if newer is not None:
-        parts = merge_into_parts(parts, newer, MergeRule.of(config))
+        parts = merge_into_parts(parts, newer, rule or MergeRule.of(config))
     for part in parts:
         yield from _asked(part, columns).to_batches()
 

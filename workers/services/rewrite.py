@@ -8,7 +8,7 @@ through its own replacement takes its file back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
+from workers.merge.merge import MergeRule
 from workers.read.file_slice import merge_slice_batches, read_slice, slice_schema
 from workers.schema.table_schema import TableSchema
 from workers.services.attempt import attempt_token
@@ -48,6 +49,11 @@ class RewriteContext:
     """The table's when the plan was taken up: every slice is conformed to it."""
     order: RowOrder | None = None
     """None keeps the order in which the slice stands."""
+    rule: MergeRule = field(init=False)
+    """Made here and shipped: executors need not have registered the table's merger."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", MergeRule.of(self.config))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +111,13 @@ def _parts(context: RewriteContext, old: PlannedSlice, storage: Storage) -> Iter
     """The merged rows, in pieces; sorting needs them all at once. At least one, even empty."""
     standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
     if context.order is not None:
-        rows = read_slice(storage, context.config, context.schema, standing)
+        rows = read_slice(storage, context.config, context.schema, standing, rule=context.rule)
         yield in_order(rows, context.order)
         return
     yield slice_schema(context.schema).empty_table()
-    for batch in merge_slice_batches(storage, context.config, context.schema, standing):
+    for batch in merge_slice_batches(
+        storage, context.config, context.schema, standing, rule=context.rule
+    ):
         yield pa.Table.from_batches([batch])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.config import TableConfig
 from workers.errors import NotFound
+from workers.merge.merge import MergeRule
 from workers.read.undisturbed import expired
 from workers.schema.table_schema import TableSchema
 from workers.spark.session import task_count
@@ -39,6 +40,11 @@ class ReadContext:
     location: str
     config: TableConfig
     schema: TableSchema
+    rule: MergeRule = field(init=False)
+    """Made here and shipped: executors need not have registered the table's merger."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", MergeRule.of(self.config))
 
     @property
     def storage(self) -> Storage:
@@ -131,10 +137,10 @@ def _file_schema(location: str, path: str) -> pa.Schema:
 
 def holds_as_is(file: pa.Schema, wanted: pa.Schema) -> bool:
     """Every wanted column is in the file with its very type, or absent and nullable."""
-    for field in wanted:
-        if field.name not in file.names:
-            if not field.nullable:
+    for column in wanted:
+        if column.name not in file.names:
+            if not column.nullable:
                 return False
-        elif file.field(field.name).type != field.type:
+        elif file.field(column.name).type != column.type:
             return False
     return True

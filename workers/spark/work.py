@@ -30,7 +30,12 @@ class SliceWork:
     def tables(self, number: int) -> Iterator[pa.Table]:
         context, slice_ = self.context, self.slices[number]
         for batch in merge_slice_batches(
-            context.storage, context.config, context.schema, slice_, columns=self.columns
+            context.storage,
+            context.config,
+            context.schema,
+            slice_,
+            columns=self.columns,
+            rule=context.rule,
         ):
             yield pa.Table.from_batches([batch])
 

@@ -36,7 +36,14 @@ def without_known_keys(
         _refuse_doubled(group)
     if standing is None:
         return group
-    known = read_slice(storage, context.config, context.schema, standing, columns=[RECORD_KEY])
+    known = read_slice(
+        storage,
+        context.config,
+        context.schema,
+        standing,
+        columns=[RECORD_KEY],
+        rule=context.rule,
+    )
     keys = known.column(RECORD_KEY).combine_chunks()
     is_known: Any = pc.is_in(group.rows.column(RECORD_KEY), value_set=keys)
     if is_failing and pc.any(is_known).as_py():
