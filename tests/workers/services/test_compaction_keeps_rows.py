@@ -63,7 +63,7 @@ def _made(*, is_partial: bool, clock: StillClock) -> LakehouseTable:
     )
 
 
-def _seen(table: LakehouseTable) -> list[object]:
+def _seen(table: LakehouseTable) -> list[str]:
     found: pa.Table = table.read()
     return sorted(map(repr, found.to_pylist()))
 
