@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.support.clocks import ManualClock
@@ -13,6 +15,7 @@ from workers.services.execution import schedule
 from workers.timeline import transitions
 from workers.timeline.clean_metadata import CleanPlanFile, read_clean_metadata
 from workers.timeline.instant import Action, Instant, State
+from workers.timeline.pending_plans import pending_plan_files
 
 
 def commits(table: ScenarioTable, number: int) -> None:
@@ -212,3 +215,33 @@ def test_savepoint_of_a_commit_whose_files_are_gone_is_refused(
 
     with pytest.raises(ServiceRefused, match="cleaned away"):
         run(one_bucket.table, "savepoint", instant=second.requested_at)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["write", "schedule", "clean"])))
+def test_g2_files_of_a_pending_compaction_are_never_cleaned(
+    tables: ScenarioTables, order: tuple[str, ...]
+) -> None:
+    table = tables(table_type="MERGE_ON_READ", options={"hoodie.bucket.index.num.buckets": "1"})
+    writer = table.writer("ingest", mode="non-blocking")
+
+    def write() -> None:
+        writer.upsert_and_commit({"id": 1, "city": "newest"})
+
+    steps = {
+        "write": write,
+        "schedule": lambda: run(table.table, "compaction", schedule_only="true"),
+        "clean": lambda: run(
+            table.table, "clean", policy="KEEP_LATEST_FILE_VERSIONS", versions="1"
+        ),
+    }
+    for _ in range(2):
+        write()
+        run(table.table, "compaction")
+    for name in (*order, *order):
+        steps[name]()
+        needed = pending_plan_files(table.storage, table.table.timeline())
+        assert all(set(files) <= set(table.data_files()) for files in needed.values())
+
+    run(table.table, "compaction")
+
+    assert table.rows() == [{"id": 1, "city": "newest"}]
