@@ -1,0 +1,87 @@
+"""Nobody who slept through his own archiving decides or publishes anything (TL13)."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+
+from tests.support.crash_ports import StillClock
+from tests.support.memory_storage import MemoryStorage
+from workers.clock import InstantTime, format_instant
+from workers.errors import InstantRolledBack
+from workers.timeline import decisions, transitions
+from workers.timeline.archive import ArchivedInstant
+from workers.timeline.archive_writer import append
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.timeline import Timeline
+from workers.timeline.transitions import Completion, complete
+
+
+def at(number: int) -> InstantTime:
+    return format_instant(1_790_000_000_000 + number)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """Everything before 10 is archived or gone, its decisions are removed."""
+    made = MemoryStorage(StillClock())
+    decisions.raise_archived_before(made, at(10))
+    return made
+
+
+def completion(number: int) -> Completion:
+    instant = Instant(at(number), Action.COMMIT, State.COMPLETED, at(number + 1))
+    return Completion(instant, b"metadata", "nonce")
+
+
+def test_commit_of_an_instant_that_was_rolled_back_long_ago_is_refused(
+    storage: MemoryStorage,
+) -> None:
+    with pytest.raises(InstantRolledBack):
+        complete(storage, completion(5))
+
+    assert decisions.read(storage, at(5)) is None
+    assert Timeline.load(storage).instants == ()
+
+
+def test_publication_of_an_archived_instant_does_not_bring_it_back(
+    storage: MemoryStorage,
+) -> None:
+    done = completion(5).instant
+    append(storage, [ArchivedInstant(done, b"metadata")], lambda: None)
+    decision = CommitDecision(at(6), "nonce", "commit", sha256(b"metadata").hexdigest())
+    storage.put(decisions.metadata_path(at(5), "nonce"), b"metadata")
+
+    assert transitions.finish(storage, at(5), decision) == done
+
+    assert Timeline.load(storage).instants == ()
+
+
+def test_undo_of_an_archived_instant_is_refused(storage: MemoryStorage) -> None:
+    assert not decisions.undo(storage, at(5), by=at(6), reason="slept")
+    assert not decisions.is_undone(storage, at(5))
+
+
+def test_pending_instant_from_before_may_still_be_rolled_back(storage: MemoryStorage) -> None:
+    assert decisions.decide(storage, at(5), RollbackDecision(at(20), "nonce", "a late zombie"))
+
+
+def test_later_instants_are_decided_as_ever(storage: MemoryStorage) -> None:
+    assert complete(storage, completion(10)).completed_at == at(11)
+
+
+def test_the_end_of_the_archive_never_goes_back(storage: MemoryStorage) -> None:
+    decisions.raise_archived_before(storage, at(4))
+
+    assert decisions.archived_before(storage) == at(10)
+
+
+def test_decisions_of_settled_instants_go_and_pending_ones_stay(storage: MemoryStorage) -> None:
+    for number in (3, 5, 12):
+        decisions.decide(storage, at(number), RollbackDecision(at(20), "nonce", "test"))
+
+    decisions.remove_archived(storage, {at(5)})
+
+    assert decisions.decided_instants(storage) == [at(5), at(12)]
