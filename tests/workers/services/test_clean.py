@@ -224,21 +224,19 @@ def test_g2_files_of_a_pending_compaction_are_never_cleaned(
     table = tables(table_type="MERGE_ON_READ", options={"hoodie.bucket.index.num.buckets": "1"})
     writer = table.writer("ingest", mode="non-blocking")
 
-    def write() -> None:
-        writer.upsert_and_commit({"id": 1, "city": "newest"})
+    def step(name: str) -> None:
+        if name == "write":
+            writer.upsert_and_commit({"id": 1, "city": "newest"})
+        elif name == "schedule":
+            run(table.table, "compaction", schedule_only="true")
+        else:
+            run(table.table, "clean", policy="KEEP_LATEST_FILE_VERSIONS", versions="1")
 
-    steps = {
-        "write": write,
-        "schedule": lambda: run(table.table, "compaction", schedule_only="true"),
-        "clean": lambda: run(
-            table.table, "clean", policy="KEEP_LATEST_FILE_VERSIONS", versions="1"
-        ),
-    }
     for _ in range(2):
-        write()
+        step("write")
         run(table.table, "compaction")
     for name in (*order, *order):
-        steps[name]()
+        step(name)
         needed = pending_plan_files(table.storage, table.table.timeline())
         assert all(set(files) <= set(table.data_files()) for files in needed.values())
 
