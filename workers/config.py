@@ -109,6 +109,8 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.combine.before.insert": "false",
     # Where a rollback looks for a failed write's files: markers (true), listing (false), both ("").
     "hoodie.rollback.using.markers": "",
+    # A directory outside the table that takes the rows which the table cannot hold.
+    "sluice.dead.letter.path": "",
     "sluice.schema.evolution.enable": "true",
     "sluice.writer.name": "",  # A fresh `writer-…` when empty.
     "sluice.operation.id": "",
@@ -180,6 +182,8 @@ class WriteOptions:
     """What bulk_insert sorts by; empty for the record key."""
     duplicate_policy: DuplicatePolicy
     combines_inserts: bool
+    dead_letter_path: str
+    """Empty: a row that the table cannot hold refuses the whole batch."""
     rolls_back_by_markers: bool | None = None
     """None: by markers and by listing."""
 
@@ -216,6 +220,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         sort_columns=_listed(values["hoodie.bulkinsert.user.defined.partitioner.sort.columns"]),
         duplicate_policy=_choice(values, "hoodie.datasource.insert.dup.policy", DuplicatePolicy),
         combines_inserts=boolean(values, "hoodie.combine.before.insert"),
+        dead_letter_path=values["sluice.dead.letter.path"],
         rolls_back_by_markers=(
             boolean(values, "hoodie.rollback.using.markers")
             if values["hoodie.rollback.using.markers"]

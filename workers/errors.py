@@ -47,6 +47,13 @@ class InvalidInput(LakehouseError):
     code = "invalid_input"
 
 
+class BadRows(InvalidInput):
+    """Some rows of a batch break the table's rules. Correct them, or ask for dead letters."""
+
+    positions: tuple[int, ...] = ()
+    """All of them, counted from the batch's first row; the message names a few."""
+
+
 class TableExists(InvalidInput):
     """A table already lives at this location."""
 

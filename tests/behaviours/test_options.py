@@ -13,6 +13,8 @@ from tests.behaviours.setups import reading
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
 from workers.errors import InvalidInput
+from workers.files.log_block import AvroData, ParquetData
+from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.write import local
 from workers.write.prepare import prepare
@@ -21,6 +23,7 @@ POLICY = "hoodie.datasource.insert.dup.policy"
 COMBINE = "hoodie.combine.before.insert"
 SORT_MODE = "hoodie.bulkinsert.sort.mode"
 SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+LOG_FORMAT = "hoodie.logfile.data.block.format"
 CODEC = "hoodie.parquet.compression.codec"
 RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 
@@ -43,7 +46,7 @@ def write_with(
     return outcome
 
 
-def values(table: ScenarioTable) -> dict[str, int]:
+def values(table: ScenarioTable) -> dict[str, int | None]:
     return {row["id"]: row["value"] for row in table.rows()}
 
 
@@ -130,6 +133,19 @@ def test_codec_of_base_files_and_log_blocks(tables: ScenarioTables, codec: str) 
     assert values(table) == {"a": 2}
     if codec in ("lz4", "brotli"):
         table.excuse_referee("the hudi-rs wheel may leave these codecs out")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("avro", AvroData), ("PARQUET", ParquetData)])
+def test_format_of_log_blocks(tables: ScenarioTables, name: str, kind: type) -> None:
+    table = tables(table_type="MERGE_ON_READ", schema=READINGS, ordering=["ts"])
+    write(table, reading("a", 1, 1), reading("b", 1, 1))
+
+    write_with(table, (reading("a", 2, None),), "upsert", {LOG_FORMAT: name})
+
+    [log] = [path for path in table.data_files() if not path.endswith(".parquet")]
+    [block] = read_log_file(table.storage, log)
+    assert isinstance(block, kind)
+    assert values(table) == {"a": None, "b": 1}
 
 
 def test_unknown_codec_is_refused(table: ScenarioTable) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
-from workers.errors import InstantRolledBack
+from workers.errors import InstantRolledBack, InvalidInput
 from workers.markers.store import read_markers
 from workers.spark.failures import ours_of, stop_tasks
 from workers.spark.placement import FILE_GROUP, with_file_groups
@@ -60,9 +60,10 @@ def write_dataframe(
         stream,
         tuple(sorted((extra or {}).items())),
     )
-    transaction = WriteClient(table, write_options(options or {})).begin(
-        to_arrow(df.schema), request
-    )
+    typed = write_options(options or {})
+    if typed.dead_letter_path:
+        raise InvalidInput("dead letters are written for Arrow data only, not for data frames")
+    transaction = WriteClient(table, typed).begin(to_arrow(df.schema), request)
     tag = f"sluice-{transaction.instant}"
     spark = df.sparkSession
     try:

@@ -39,6 +39,7 @@ from workers.timeline import metadata
 from workers.timeline.instant import Action
 from workers.write.columns import marks_deletes, writer_schema, written_columns
 from workers.write.context import WriteContext
+from workers.write.dead_letters import DeadLetters
 from workers.write.finalize import drop_strays
 from workers.write.replacing import replacement
 from workers.write.request import WriteRequest, check_request
@@ -213,6 +214,11 @@ class Transaction:
             writer=self._writer,
         )
         rollback(self._table, request, self._options)
+        if self._options.dead_letter_path:
+            self._dead_letters().delete()
+
+    def _dead_letters(self) -> DeadLetters:
+        return DeadLetters(self._options.dead_letter_path, self._instant)
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         rows = sum(status.rows for status in written)
@@ -221,6 +227,8 @@ class Transaction:
             metadata.ROWS_KEY: str(rows),
             **dict(self._request.extra),
         }
+        if self._options.dead_letter_path:
+            extra[metadata.DEAD_LETTER_ROWS_KEY] = str(self._dead_letters().row_count())
         if self._options.operation_id:
             extra[metadata.OPERATION_KEY] = self._options.operation_id
         if self._request.stream:

@@ -5,6 +5,7 @@ writer's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,6 +13,8 @@ from workers.concurrency.outcome import CommitOutcome, Conflicted
 from workers.config import WriteOptions, write_options
 from workers.table.table import Table
 from workers.write.client import WriteClient
+from workers.write.context import WriteContext
+from workers.write.dead_letters import DeadLetters, sifted
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
@@ -52,9 +55,19 @@ def _attempt(
     try:
         statuses: list[WriteStatus] = []
         if batch is not None:
-            prepared = prepare(transaction.context, batch)
+            prepared = _prepared(transaction.context, batch)
             statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
     except Exception as error:
         transaction.abort(f"{type(error).__name__}: {error}")
         raise
     return transaction.commit(statuses)
+
+
+def _prepared(context: WriteContext, batch: pa.Table) -> pa.Table:
+    path = context.options.dead_letter_path
+    if not path:
+        return prepare(context, batch)
+    good, bad = sifted(batch, partial(prepare, context))
+    if bad:
+        DeadLetters(path, context.instant).write(batch, bad)
+    return prepare(context, good)

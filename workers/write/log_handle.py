@@ -1,4 +1,4 @@
-"""A log file of one file group: rows as a Parquet block, deletes as a delete block."""
+"""A log file of one file group: rows as a data block, deletes as a delete block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.files.log_block import encode_delete_block, encode_parquet_block
+from workers.config import LogBlockFormat
+from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.partition import ensure_partition
@@ -81,6 +82,8 @@ def _row_block(rows: pa.Table, context: WriteContext) -> bytes:
         # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
         rows = conform_with_meta(rows, context)
     avro = context.schema.select(rows.column_names[len(META_COLUMNS) :]).with_meta_avro()
+    if context.options.log_block_format is LogBlockFormat.AVRO:
+        return encode_avro_block(rows, instant=context.instant, avro_schema=avro)
     return encode_parquet_block(
         rows, instant=context.instant, avro_schema=avro, **context.compression
     )

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.config import TableConfig
-from workers.errors import InvalidInput
+from workers.errors import BadRows
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
@@ -134,8 +134,11 @@ def _path(config: TableConfig, values: Sequence[object]) -> str:
 def _refuse_rows(is_bad: Any, message: str, column: str) -> None:
     rows = pc.indices_nonzero(pc.fill_null(is_bad, False))
     if len(rows):
-        named = rows.slice(0, _ROWS_NAMED_MAX).to_pylist()
-        raise InvalidInput(message, column=column, rows=len(rows), first_rows=named)
+        positions = tuple(rows.to_pylist())
+        named = list(positions[:_ROWS_NAMED_MAX])
+        error = BadRows(message, column=column, rows=len(positions), first_rows=named)
+        error.positions = positions
+        raise error
 
 
 def _combined(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

@@ -12,6 +12,7 @@ from workers.files.names import check_partition_path, partition_path
 from workers.files.partition import is_partition
 from workers.table.table import Table
 from workers.write.context import OPERATIONS, REPLACING, Operation
+from workers.write.dead_letters import check_dead_letter_path
 
 _NON_BLOCKING: tuple[Operation, ...] = ("upsert", "delete")
 
@@ -71,6 +72,8 @@ def check_request(table: Table, options: WriteOptions, request: WriteRequest) ->
     _check_mode(table, options, operation)
     _check_stream(table, request)
     _check_partitions(table, request)
+    if options.dead_letter_path:
+        check_dead_letter_path(table.storage.location, options.dead_letter_path)
 
 
 def _check_mode(table: Table, options: WriteOptions, operation: Operation) -> None:
