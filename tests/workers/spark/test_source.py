@@ -1,0 +1,105 @@
+"""The data source `sluice`: what `spark.read` and `df.write` do through it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from workers.lakehouse import LakehouseTable, create_table
+from workers.spark.source import SluiceDataSource
+from workers.spark.source.writer import STAGING
+
+pytestmark = pytest.mark.spark
+
+FIELDS: list[tuple[str, pa.DataType]] = [("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32())]
+SCHEMA = pa.schema(FIELDS)
+DIRECT = {"hoodie.write.markers.type": "direct"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakehouseTable:
+    return create_table(
+        tmp_path / "table",
+        name="things",
+        schema=SCHEMA,
+        record_key=["id"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.bucket.index.num.buckets": "2"},
+    )
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    spark.dataSource.register(SluiceDataSource)
+    return spark
+
+
+def frame(spark: SparkSession, ids: range, *, ts: int) -> DataFrame:
+    rows = [{"id": f"k{one:03d}", "ts": ts, "n": one} for one in ids]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA)).repartition(3)
+
+
+def ids(found: pa.Table) -> list[str]:
+    return sorted(str(one) for one in found.column("id").to_pylist())
+
+
+def test_append_upserts_and_overwrite_replaces_the_table(
+    session: SparkSession, table: LakehouseTable
+) -> None:
+    def write(rows: DataFrame, mode: str) -> None:
+        rows.write.format("sluice").options(**DIRECT).mode(mode).save(table.location)
+
+    write(frame(session, range(60), ts=1), "append")
+    write(frame(session, range(40, 80), ts=2), "append")
+    read = session.read.format("sluice")
+
+    assert sorted(map(repr, read.load(table.location).toArrow().to_pylist())) == sorted(
+        map(repr, table.read().to_pylist())
+    )
+    assert table.read().num_rows == 80
+    [_, first, second] = table.table.timeline().completed_writes()
+    window = read.options(
+        **{
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.read.begin.instanttime": first.completed_at or "",
+            "hoodie.read.columns": "id",
+        }
+    )
+    assert window.load(table.location).columns == ["id"]
+    assert ids(window.load(table.location).toArrow()) == [f"k{one:03d}" for one in range(40, 80)]
+    before = session.read.format("sluice").option("as.of.instant", first.completed_at or "")
+    assert before.load(table.location).count() == 60
+    assert second.completed_at
+
+    write(frame(session, range(5), ts=0), "overwrite")
+
+    assert ids(table.read()) == [f"k{one:03d}" for one in range(5)]
+    assert table.table.storage.list_tree(STAGING) == []
+
+
+def test_failed_write_leaves_nothing_staged_and_nothing_written(
+    session: SparkSession, table: LakehouseTable
+) -> None:
+    bad = frame(session, range(30), ts=1).selectExpr("if(n = 7, null, id) as id", "ts", "n")
+
+    with pytest.raises(PySparkException, match="record key is null"):
+        bad.write.format("sluice").options(**DIRECT).mode("append").save(table.location)
+
+    assert table.read().num_rows == 0
+    assert table.table.storage.list_tree(STAGING) == []
+
+
+def test_option_that_nobody_knows_is_refused_by_name(
+    session: SparkSession, table: LakehouseTable
+) -> None:
+    misspelt = session.read.format("sluice").option("as.of.instnt", "1").load(table.location)
+    with pytest.raises(PySparkException, match="unknown option"):
+        misspelt.count()
+    writer = frame(session, range(3), ts=1).write.format("sluice").option("hoodie.wrte", "1")
+    with pytest.raises(PySparkException, match="unknown option"):
+        writer.mode("append").save(table.location)

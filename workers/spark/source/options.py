@@ -1,0 +1,81 @@
+"""The data source's options: Hudi's names where Hudi has one, and refused where unknown."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from workers.config import WRITE_OPTIONS
+from workers.errors import InvalidInput
+from workers.ports import system_ports
+from workers.read.request import EARLIEST, Query, ReadRequest, read_request
+from workers.storage.local import LocalStorage
+from workers.table.table import Table, open_
+
+PATH = "path"
+OPERATION = "hoodie.datasource.write.operation"
+QUERY = "query"
+QUERY_TYPE = "hoodie.datasource.query.type"
+INCREMENTAL_FORMAT = "hoodie.datasource.query.incremental.format"
+AS_OF = "as.of.instant"
+SINCE = "hoodie.datasource.read.begin.instanttime"
+UNTIL = "hoodie.datasource.read.end.instanttime"
+COLUMNS = "hoodie.read.columns"
+
+_READ = (QUERY, QUERY_TYPE, INCREMENTAL_FORMAT, AS_OF, SINCE, UNTIL, COLUMNS)
+_FORMATS = {"latest_state": Query.INCREMENTAL, "cdc": Query.CDC}
+
+
+def location(options: Mapping[str, str]) -> str:
+    """Raises InvalidInput without a path."""
+    if not options.get(PATH):
+        raise InvalidInput("the sluice source needs the path of a table: .load(path)")
+    return options[PATH].removeprefix("file://")
+
+
+def opened(where: str) -> Table:
+    """Raises TableNotFound, UnsupportedTable, MalformedTable."""
+    return open_(LocalStorage(where), system_ports())
+
+
+def request_of(options: Mapping[str, str]) -> ReadRequest:
+    """Raises InvalidInput for an option that reading does not know, and as `read_request`."""
+    _check_known(options, _READ)
+    query = options.get(QUERY) or options.get(QUERY_TYPE) or Query.SNAPSHOT
+    given = options.get(INCREMENTAL_FORMAT)
+    if given is not None:
+        if given not in _FORMATS or query != Query.INCREMENTAL:
+            raise InvalidInput(
+                "option goes with incremental queries", key=INCREMENTAL_FORMAT, known=list(_FORMATS)
+            )
+        query = _FORMATS[given]
+    columns = options.get(COLUMNS)
+    since = options.get(SINCE)
+    return read_request(
+        query=query,
+        as_of=options.get(AS_OF),
+        since=EARLIEST if since is None and query in ("incremental", "cdc") else since,
+        until=options.get(UNTIL),
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+    )
+
+
+def write_options_of(options: Mapping[str, str], *, overwrite: bool) -> tuple[str, dict[str, str]]:
+    """(operation, options of the write). Raises InvalidInput for an option that is neither."""
+    _check_known(options, (OPERATION, *WRITE_OPTIONS))
+    rest = {key: value for key, value in options.items() if key not in (PATH, OPERATION)}
+    asked = options.get(OPERATION)
+    if not overwrite:
+        return asked or "upsert", rest
+    if asked not in (None, "insert_overwrite", "insert_overwrite_table"):
+        raise InvalidInput(
+            "mode overwrite replaces; write other operations with append", given=asked
+        )
+    return asked or "insert_overwrite_table", rest
+
+
+def _check_known(options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    for key in options:
+        if key != PATH and key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            raise InvalidInput("unknown option", key=key, did_you_mean=near or list(known))

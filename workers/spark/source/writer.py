@@ -1,0 +1,108 @@
+"""Writing through the data source: tasks stage their rows, and the commit writes them as one batch.
+
+Spark offers no redistribution of rows to a Python source, so rows of one file group may come from
+any task. They are staged as Arrow files, and only those of attempts that succeeded are read back.
+The commit is an ordinary write of the whole batch in one process: its memory is the batch's. What a
+dead driver left in the staging place is swept a day later by the next write through this door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from workers.clock import SystemClock
+from workers.concurrency.outcome import Committed
+from workers.errors import LakehouseError
+from workers.ports import RandomIds
+from workers.spark.source.options import opened
+from workers.spark.types import to_arrow
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
+from workers.write.local import write_arrow
+from workers.write.request import WriteRequest
+
+STAGING = ".hoodie/.temp/sluice-staging"
+_SWEPT_AFTER_MS = 24 * 3600 * 1000
+
+
+class NotCommitted(LakehouseError):
+    """The write ended without a commit: another writer won, or somebody rolled it back."""
+
+    code = "not_committed"
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    path: str | None
+    """None when the task had no rows."""
+
+
+class SluiceWriter(DataSourceArrowWriter):
+    def __init__(
+        self, location: str, operation: str, options: dict[str, str], schema: StructType
+    ) -> None:
+        self._location = location
+        self._operation = operation
+        self._write_options = options
+        self._schema = to_arrow(schema)
+        self._place = f"{STAGING}/{RandomIds().token()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """On executors: the task's rows in a file of this attempt's own."""
+        batches = (batch for batch in iterator if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return Staged(None)
+        path = f"{self._place}/{RandomIds().token()}.arrow"
+        with (
+            LocalStorage(self._location).create_data(path) as stream,
+            pa.ipc.new_stream(_file(stream), first.schema) as sink,
+        ):
+            sink.write_batch(first)
+            for batch in batches:
+                sink.write_batch(batch)
+        return Staged(path)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Raises NotCommitted, InvalidInput, LockTimeout; the staged rows are gone then."""
+        storage = LocalStorage(self._location)
+        try:
+            batch = self._batch(storage, messages)
+            request = WriteRequest(self._operation)  # type: ignore[arg-type]  # begin() refuses
+            outcome = write_arrow(opened(self._location), batch, request, self._write_options)
+        finally:
+            self._tidy(storage)
+        if not isinstance(outcome, Committed):
+            raise NotCommitted("the write was not committed", outcome=outcome)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._tidy(LocalStorage(self._location))
+
+    def _batch(self, storage: Storage, messages: Sequence[WriterCommitMessage | None]) -> pa.Table:
+        tables = [self._schema.empty_table()]
+        for message in messages:
+            if isinstance(message, Staged) and message.path is not None:
+                with storage.open_data(message.path) as stream:
+                    staged = pa.ipc.open_stream(_file(stream)).read_all()
+                tables.append(staged.cast(self._schema))
+        return pa.concat_tables(tables)
+
+    def _tidy(self, storage: Storage) -> None:
+        storage.delete_tree(self._place)
+        oldest_ms = SystemClock().now_ms() - _SWEPT_AFTER_MS
+        for file in storage.list_tree(STAGING):
+            if file.modified_ms < oldest_ms:
+                with suppress(LakehouseError):
+                    storage.delete(file.path)
+
+
+def _file(stream: IO[bytes]) -> Any:
+    """Arrow takes any Python file, its types do not."""
+    return stream
