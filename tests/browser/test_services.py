@@ -18,6 +18,12 @@ def asked_for(page: Page) -> str:
     return page.url.rsplit("/", 1)[1]
 
 
+def proved(page: Page) -> None:
+    """Storage and mirror bear out every check, however the worker called its end."""
+    expect(page.locator(".checks li")).to_have_count(2)
+    expect(page.locator(".checks .tone-good")).to_have_count(2)
+
+
 def test_pending_compaction_is_carried_out_and_proved(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/fares/services")
     page.get_by_role("link", name="See the plan that waits").click()
@@ -29,7 +35,7 @@ def test_pending_compaction_is_carried_out_and_proved(page: Page, site: Site, se
     expect(page.locator(".checks")).to_contain_text("waiting")
     assert site.tell("work", table="fares", pk=operation) == "succeeded"
 
-    expect(page.locator(".checks .tone-good")).to_have_count(1)
+    proved(page)
     expect(page.locator(".checks")).to_contain_text("is completed")
     page.goto(f"{site.url}/t/fares/services")
     expect(page.get_by_text("No plan waits")).to_be_visible()
@@ -48,9 +54,28 @@ def test_clean_names_its_files_and_they_are_gone_afterwards(
     operation = asked_for(page)
     assert site.tell("work", table="fares", pk=operation) == "succeeded"
 
-    expect(page.locator(".checks .tone-good")).to_have_count(2)
-    expect(page.locator(".checks")).to_contain_text("planned files is left in storage")
+    proved(page)
     assert seen.console == []
+
+
+def test_restore_wants_the_name_and_a_reason_then_undoes_what_came_later(
+    page: Page, site: Site
+) -> None:
+    page.goto(f"{site.url}/t/fares/savepoints")
+    page.get_by_role("link", name="Plan a restore").first.click()
+    expect(page.locator("#group-undo")).to_be_visible()
+    page.locator("button.danger").click()
+    expect(page.locator("#typed-problem")).to_contain_text("Type the table's name")
+    page.fill("#id_typed_name", "fares")
+    page.fill("#id_reason", "the backfill doubled the fares")
+    page.locator("button.danger").click()
+
+    operation = asked_for(page)
+    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+
+    proved(page)
+    page.goto(f"{site.url}/t/fares/timeline?action=restore")
+    expect(page.locator(".instants tbody tr")).to_have_count(1)
 
 
 def test_schedule_is_kept_and_shown(page: Page, site: Site) -> None:
