@@ -8,10 +8,13 @@ import pytest
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror import file_facts
-from controlplane.mirror.models import FileGroupRecord
+from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.mirror.views_files import backlog, file_group, file_groups_page, partitions
 from tests.controlplane.lake import Lake
+from workers.config import write_options
+from workers.services import registry
+from workers.services.service import ServiceRequest
 from workers.table.view import FileSystemView
 
 
@@ -126,3 +129,39 @@ def test_a_table_with_too_many_file_groups_says_how_many_were_left_out(
 
     assert FileGroupRecord.objects.count() == 2
     assert backlog(lake.row).left_out == len(FileSystemView.load(lake.table).slices) - 2
+
+
+def test_a_mirror_kept_through_services_equals_one_that_was_made_anew(lake: Lake) -> None:
+    """Compaction, clean, savepoint, restore and archive, each synced as it happened (MR4)."""
+    kept = lake.commit(row(1), row(2))
+    run_service(lake, "savepoint", instant=kept)
+    for number in range(3):
+        lake.commit(row(1), row(number + 2))
+        sync_table(lake.row)
+    run_service(lake, "compaction")
+    run_service(lake, "restore", instant=kept)
+    run_service(lake, "delete_savepoint", instant=kept)
+    for _ in range(3):
+        lake.commit(row(1))
+        run_service(lake, "compaction")
+    run_service(lake, "clean", **{"hoodie.clean.commits.retained": "1"})
+    run_service(lake, "archive", **{"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
+    step_by_step, instants = rows_of_mirror(), instants_of_mirror()
+
+    forget_mirror(lake.row)
+    sync_table(lake.row)
+
+    assert rows_of_mirror() == step_by_step != []
+    assert instants_of_mirror() == instants
+    assert any(one["is_archived"] for one in instants)
+
+
+def run_service(lake: Lake, service: str, **parameters: str) -> None:
+    request = ServiceRequest(by="test", parameters=parameters)
+    registry.service(service).run(lake.table, request, write_options({}))
+    sync_table(lake.row)
+
+
+def instants_of_mirror() -> list[dict[str, Any]]:
+    rows = InstantRecord.objects.order_by("requested_at", "action").values()
+    return [{key: value for key, value in one.items() if key != "id"} for one in rows]
