@@ -81,7 +81,7 @@ def _run(
             log.info("%s, %s rows, load average %.1f", name, rows, os.getloadavg()[0])
             try:
                 for line in ALL[name](bench):
-                    log.info("  %s", json.dumps({**line.to_json(), **line.details}))
+                    log.info("  %s", json.dumps({**line.to_json(), "details": line.details}))
                     lines.append(line.of_rows(rows))
             except JobFailed as failed:
                 log.error("  %s", failed)
