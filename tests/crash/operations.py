@@ -121,7 +121,7 @@ def _restore(table: LakehouseTable, options: Options) -> None:
 
 UPSERT = Operation("upsert", _write(SECOND, "upsert"))
 DELETE = Operation("delete", _delete)
-SAVEPOINT = Operation("savepoint", _save, keeps_rows=True, cases_least=3)
+SAVEPOINT = Operation("savepoint", _save, needs=(UPSERT,), keeps_rows=True, cases_least=3)
 OPERATIONS = [
     UPSERT,
     Operation("evolve", _write(WIDER, "upsert")),

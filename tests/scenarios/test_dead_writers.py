@@ -107,6 +107,7 @@ def test_dead_writer_that_wakes_to_write_more_is_refused_its_marker(table: Scena
 
 
 def test_eight_writers_that_find_one_dead_instant_make_one_rollback(table: ScenarioTable) -> None:
+    """Bug B1: one rollback instant, no error to the other seven."""
     dead = table.writer("dead").upsert({"id": 1, "city": "Oslo"}, {"id": 2, "city": "Oslo"})
     dead.dies()
     finders = [table.writer(f"finder{n}") for n in range(8)]
@@ -164,6 +165,7 @@ def test_writer_that_completed_in_between_is_not_rolled_back(table: ScenarioTabl
 
 
 def test_dead_writer_is_cleaned_even_when_its_markers_are_lost(table: ScenarioTable) -> None:
+    """Bug B3: the markers went before the rollback had looked."""
     dead = table.writer("dead").upsert({"id": 1, "city": "Oslo"})
     dead.dies()
     delete_markers(table.storage, dead.last_instant)
@@ -265,6 +267,7 @@ def test_a_dead_older_writer_is_rolled_back_beside_a_younger_live_one(
 
 
 def test_cleaning_up_five_times_ends_as_once(table: ScenarioTable) -> None:
+    """Bug B6: what an earlier attempt left does not stop the next."""
     table.writer("dead").upsert({"id": 1, "city": "Oslo"}).dies()
     roll_back_dead_writers(table.table, OPTIONS)
     once = table.listing()

@@ -67,6 +67,7 @@ def test_a_dry_run_names_every_file_and_byte_and_changes_nothing(table: Scenario
 
 
 def test_older_commit_is_refused_and_the_order_is_named(table: ScenarioTable) -> None:
+    """Bug B11."""
     commits = [
         table.writer("w").upsert_and_commit({"id": 1, "city": city}).instant
         for city in ("Oslo", "Bergen", "Rome")
@@ -273,6 +274,7 @@ def test_reader_during_a_rollback_sees_the_old_or_the_new_table(table: ScenarioT
 def test_rollback_that_died_half_way_is_finished_by_the_next_writer(
     table: ScenarioTable, monkeypatch: pytest.MonkeyPatch, point: str, is_pending: bool
 ) -> None:
+    """Bugs B3, B6: whatever step it died at."""
     table.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
     wrong = table.writer("wrong").upsert({"id": 1, "city": "Rome"})
     if not is_pending:

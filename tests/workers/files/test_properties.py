@@ -79,6 +79,7 @@ def test_storing_replaces_the_file_and_leaves_no_backup(storage: LocalStorage) -
 def test_a_writer_died_while_replacing_and_the_backup_is_read(
     storage: LocalStorage, torn: bytes | None
 ) -> None:
+    """Bug A9: whichever step it died at, a whole file is found."""
     store_properties(storage, TABLE)
     whole = storage.read(PROPERTIES_PATH)
     storage.put(BACKUP_PATH, whole)
