@@ -20,7 +20,15 @@ from workers.errors import InvalidInput
 JsonScalar = str | int | float | bool | None
 Source = Mapping[str, JsonScalar]
 
-OPERATIONS = ("upsert", "bulk_insert")
+OPERATIONS = (
+    "upsert",
+    "insert",
+    "bulk_insert",
+    "delete",
+    "insert_overwrite",
+    "insert_overwrite_table",
+)
+"""Those that come with rows."""
 SOURCE_KINDS = ("demo_stream", "demo_backfill", "demo_evolve", "csv", "parquet")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
