@@ -59,7 +59,9 @@ class TableOperationListApi(APIView):
 
     class WriteRequest(Strict):
         source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
-        operation = serializers.ChoiceField(choices=["upsert", "bulk_insert"], default="upsert")
+        operation = serializers.ChoiceField(
+            choices=["upsert", "insert", "bulk_insert"], default="upsert"
+        )
         stream = serializers.CharField(max_length=100, required=False, default=None)
         options = serializers.DictField(child=serializers.CharField(), required=False)
         spark_conf = serializers.DictField(child=serializers.CharField(), required=False)
