@@ -123,7 +123,7 @@ def test_pages_work_without_scripts(browser: object, site: Site, seen: Seen) -> 
     page.locator(".instants a").nth(6).click()
 
     assert "sel=" in page.url
-    assert page.locator("[data-side] .facts").is_visible()
+    assert page.locator("[data-side] .facts").first.is_visible()
     assert page.get_by_role("button", name="Apply").is_visible()
     context.close()
 
