@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from workers import errors
-from workers.clock import Clock
+from workers.clock import Clock, InstantTime
 from workers.errors import LakehouseError
+from workers.markers.store import read_markers
 from workers.spark.process import TASK_KILL_WINDOW_S
+from workers.table.table import Table
 
 _OUR_ERROR = re.compile(r"workers\.errors\.(\w+): ([^\n]*)")
 _log = logging.getLogger(__name__)
@@ -25,6 +28,18 @@ def stop_tasks(spark: SparkSession, tag: str, clock: Clock) -> None:
     except PySparkException as error:
         _log.warning("could not interrupt the failed job: tag=%s error=%s", tag, error)
     clock.sleep(TASK_KILL_WINDOW_S)
+
+
+def await_losers(table: Table, instant: InstantTime, kept: Collection[str]) -> None:
+    """Let attempts die that Spark did not take, so that their files are dropped for good.
+
+    Spark kills a speculative attempt's rival when one of the two has succeeded, but its Python
+    worker lives on for a moment and may have its marker and not its file yet. `kept` are the paths
+    of the attempts that were taken.
+    """
+    markers = read_markers(table.storage, instant)
+    if any(marker.data_path not in kept for marker in markers):
+        table.ports.clock.sleep(TASK_KILL_WINDOW_S)
 
 
 def ours_of(error: PySparkException) -> LakehouseError | None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from workers.services.local_runner import Runner
 from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
 from workers.services.rewriting import RunnerMaker
-from workers.spark.failures import ours_of, stop_tasks
+from workers.spark.failures import await_losers, ours_of, stop_tasks
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline.metadata import WriteStat
@@ -62,7 +62,9 @@ class _SparkRunner:
             with suppress(PySparkException):
                 self._spark.removeTag(tag)
         on_done(len(rewritten))
-        return [WriteStat(**json.loads(row.status)) for row in rewritten]
+        stats = [WriteStat(**json.loads(row.status)) for row in rewritten]
+        await_losers(self._table, context.instant, [stat.path for stat in stats])
+        return stats
 
 
 def rewrite_numbered(

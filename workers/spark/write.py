@@ -21,10 +21,8 @@ from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack, InvalidInput
-from workers.markers.store import read_markers
-from workers.spark.failures import ours_of, stop_tasks
+from workers.spark.failures import await_losers, ours_of, stop_tasks
 from workers.spark.placement import FILE_GROUP, with_file_groups
-from workers.spark.process import TASK_KILL_WINDOW_S
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
@@ -68,7 +66,7 @@ def write_dataframe(
     spark = df.sparkSession
     try:
         statuses = run_tasks(df, transaction.context, tag)
-        await_losers(table, transaction.context, statuses)
+        await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)
     except BaseException as error:
@@ -103,18 +101,6 @@ def run_tasks(
         with suppress(PySparkException):
             spark.removeTag(tag)
     return [WriteStatus.from_json(row.status) for row in rows]
-
-
-def await_losers(table: Table, context: WriteContext, statuses: Iterable[WriteStatus]) -> None:
-    """Let attempts die that Spark did not take, so that their files are dropped for good.
-
-    Spark kills a speculative attempt's rival when one of the two has succeeded, but its Python
-    worker lives on for a moment and may have its marker and not its file yet.
-    """
-    kept = {status.stat.path for status in statuses}
-    markers = read_markers(table.storage, context.instant)
-    if any(marker.data_path not in kept for marker in markers):
-        table.ports.clock.sleep(TASK_KILL_WINDOW_S)
 
 
 def write_owned(

@@ -23,7 +23,8 @@ from workers.concurrency.outcome import Committed
 from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table
 from workers.markers.store import read_markers
-from workers.spark.write import TaskWrite, await_losers, run_tasks
+from workers.spark.failures import await_losers
+from workers.spark.write import TaskWrite, run_tasks
 from workers.write.client import WriteClient
 from workers.write.finalize import drop_strays
 
@@ -86,12 +87,12 @@ def test_second_attempt_wins_and_nothing_of_the_first_stays(
     frame = cluster.createDataFrame(newer)
     statuses = run_tasks(frame, transaction.context, f"test-{transaction.instant}", write)
     attempts = [one.data_path for one in read_markers(table.table.storage, transaction.instant)]
-    await_losers(table.table, transaction.context, statuses)
+    kept = sorted(one.stat.path for one in statuses)
+    await_losers(table.table, transaction.instant, kept)
     drop_strays(table.table.storage, transaction.instant, statuses)
     before_commit = data_files(table, transaction.instant)
     outcome = transaction.commit(statuses)
 
-    kept = sorted(one.stat.path for one in statuses)
     assert isinstance(outcome, Committed)
     assert (flags / "first").exists()
     assert len(attempts) >= len(kept) + strays_least
