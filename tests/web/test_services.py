@@ -141,6 +141,16 @@ def test_parameter_that_is_none_is_a_sentence_and_not_a_fault(
     assert b"There is no plan to show" in answer.content
 
 
+def test_first_look_asks_what_to_delete_and_complains_of_nothing(
+    trips: Table, as_admin: Client
+) -> None:
+    answer = as_admin.get("/t/trips/services/run/delete")
+
+    assert answer.status_code == 200
+    assert b"Predicate" in answer.content
+    assert b"There is no plan to show" not in answer.content
+
+
 def test_service_that_nobody_offers_is_not_found(trips: Table, as_admin: Client) -> None:
     assert as_admin.get("/t/trips/services/run/defragment").status_code == 404
     assert as_admin.get("/t/trips/services/settings/restore").status_code == 404

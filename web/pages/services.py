@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from controlplane.errors import ControlPlaneError, PlanVoid
+from controlplane.errors import ControlPlaneError, InvalidRequest, PlanVoid
 from controlplane.operations.services import (
     ServiceKind,
     ServicePlanView,
@@ -151,7 +151,9 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
         # Whoever may see the table may see what would be done to it.
         return plan_service(shown.table, shown.kind.name, shown.parameters, None)
     except ControlPlaneError as error:
-        shown.problem = shown.problem or error
+        is_first_look = isinstance(error, InvalidRequest) and not shown.parameters
+        if not (is_first_look and text_of(shown.kind.name).choices):
+            shown.problem = shown.problem or error
         return None
 
 
