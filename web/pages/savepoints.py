@@ -47,9 +47,13 @@ def _rows(request: HttpRequest, table: Table) -> dict[str, Any]:
 
 
 def _candidates(table: Table, kept: list[SavepointRow]) -> list[InstantRow]:
-    """The newest completed writes that no savepoint keeps yet."""
+    """The newest completed writes that no savepoint keeps yet; what is archived cannot be kept."""
     known = {one.instant for one in kept}
     rows = timeline_window(
-        table, actions=_WRITES, states=("completed",), limit=CHOICES_SHOWN + len(known)
+        table,
+        actions=_WRITES,
+        states=("completed",),
+        archived=False,
+        limit=CHOICES_SHOWN + len(known),
     ).rows
     return [row for row in rows if row.requested_at not in known][:CHOICES_SHOWN]
