@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.operations import COLUMNS, FIRST, SCHEMA, Operation
+from tests.crash.operations import ALONE, COLUMNS, FIRST, SCHEMA, Operation
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Files, MemoryStorage, Moment
 from tests.support.referee import referee_rows
@@ -38,6 +38,8 @@ SERVICE_OF = {
     Action.CLEAN: "clean",
     Action.RESTORE: "restore",
 }
+NAMED = frozenset({Action.COMPACTION, Action.CLUSTERING, Action.RESTORE})
+"""Taken up by the plan's instant; the others take up whatever is pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ def made(kind: Kind, before: Iterable[Operation]) -> State:
     )
     write_arrow(table.table, FIRST, WriteRequest(), kind.options)
     for operation in before:
+        if not operation.runs_on(kind.name):
+            continue
         clock.sleep(1)
         operation.run(table, kind.options)
     clock.sleep(1)
@@ -182,7 +186,8 @@ def recover(table: LakehouseTable, kind: Kind) -> None:
     roll_back_dead_writers(table.table, options)
     for instant in list(table.table.timeline().pending()):
         if (name := SERVICE_OF.get(instant.action)) is not None:
-            parameters = {"instant": instant.requested_at}
+            named = {"instant": instant.requested_at} if instant.action in NAMED else {}
+            parameters = ALONE.get(name, {}) | named
             request = ServiceRequest(by="recovery", reason="test", parameters=parameters)
             # A plan that a takeover of the lock fenced is taken back, and its run says so.
             with suppress(InstantRolledBack):

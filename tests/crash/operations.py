@@ -25,6 +25,8 @@ TYPES: dict[str, pa.DataType] = {
 SCHEMA = pa.schema(TYPES)
 COLUMNS = SCHEMA.names
 Options = Mapping[str, str]
+_SORT = "hoodie.clustering.plan.strategy.sort.columns"
+LOGS = ("mor", "nbcc")
 BLOCKING = ("cow", "mor")
 """Whole partitions are not replaced in non-blocking mode."""
 Run = Callable[[LakehouseTable, Options], Any]
@@ -37,14 +39,14 @@ class Operation:
     kinds: tuple[str, ...] = ("cow", "mor", "nbcc")
     """The tables on which it means something."""
     needs: tuple[Operation, ...] = ()
-    """What must have happened before, so that there is something to do."""
+    """What must have happened before, where it can, so that there is something to do."""
     takes_back: bool = False
     """Undoes what was committed: readers may see each commit go, one after the other."""
     keeps_rows: bool = False
     """A table service: whoever reads sees the same rows before, during and after."""
     again: bool = True
     """Running it once more ends in the same rows."""
-    cases_least: int = 50
+    cases_least: int = 15
     """A savepoint is one file, or none."""
 
     def runs_on(self, kind: str) -> bool:
@@ -81,7 +83,8 @@ def _delete_partition(table: LakehouseTable, options: Options) -> None:
 
 def _serve(name: str, **parameters: str) -> Run:
     def run(table: LakehouseTable, options: Options) -> None:
-        request = ServiceRequest(by="harness", reason="test", parameters=parameters)
+        given = ALONE.get(name, {}) | parameters
+        request = ServiceRequest(by="harness", reason="test", parameters=given)
         service(name).run(table.table, request, write_options(options))
 
     return run
@@ -119,55 +122,63 @@ def _restore(table: LakehouseTable, options: Options) -> None:
     _serve("restore", instant=goal)(table, options)
 
 
+# One thread: a crash in another one would not be a crash of this one.
+ALONE = {
+    "compaction": {"sluice.compaction.threads": "1"},
+    "clustering": {"sluice.clustering.threads": "1"},
+}
+"""Parameters that make a service run in the harness, by its name."""
+
 UPSERT = Operation("upsert", _write(SECOND, "upsert"))
-DELETE = Operation("delete", _delete)
+COMPACT = Operation("compact", _serve("compaction"), kinds=LOGS, needs=(UPSERT,), keeps_rows=True)
+PLAN_COMPACTION = Operation(
+    "plan-compaction",
+    _serve("compaction", schedule_only="true"),
+    kinds=LOGS,
+    needs=(UPSERT,),
+    keeps_rows=True,
+)
+CLUSTER = Operation("cluster", _serve("clustering", **{_SORT: "city"}), keeps_rows=True)
+PLAN_CLUSTERING = Operation(
+    "plan-clustering",
+    _serve("clustering", schedule_only="true", **{_SORT: "city"}),
+    keeps_rows=True,
+)
+CLEAN = Operation(
+    "clean",
+    _serve("clean", **{"hoodie.clean.commits.retained": "1"}),
+    needs=(UPSERT, COMPACT, UPSERT, COMPACT),
+    keeps_rows=True,
+)
 SAVEPOINT = Operation("savepoint", _save, needs=(UPSERT,), keeps_rows=True, cases_least=3)
+DELETE_SAVEPOINT = Operation(
+    "delete-savepoint",
+    _delete_savepoint,
+    needs=(SAVEPOINT,),
+    keeps_rows=True,
+    cases_least=3,
+)
+ARCHIVE = Operation(
+    "archive",
+    _serve("archive", **{"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}),
+    needs=(UPSERT, UPSERT, COMPACT, CLEAN),
+    keeps_rows=True,
+)
 OPERATIONS = [
     UPSERT,
     Operation("evolve", _write(WIDER, "upsert")),
-    DELETE,
+    Operation("delete", _delete),
     Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING),
     Operation("overwrite-table", _write(OVER, "insert_overwrite_table"), kinds=BLOCKING),
     Operation("delete-partition", _delete_partition, kinds=BLOCKING),
-    Operation(
-        "compaction",
-        _serve("compaction"),
-        kinds=("mor", "nbcc"),
-        needs=(UPSERT,),
-        keeps_rows=True,
-        again=False,
-    ),
-    Operation(
-        "clustering",
-        _serve("clustering", **{"hoodie.clustering.plan.strategy.sort.columns": "city,id"}),
-        needs=(UPSERT,),
-        keeps_rows=True,
-        again=False,
-    ),
-    Operation(
-        "clean",
-        _serve("clean", **{"hoodie.clean.commits.retained": "1"}),
-        kinds=("cow",),
-        needs=(UPSERT, DELETE),
-        keeps_rows=True,
-        again=False,
-    ),
-    Operation(
-        "archive",
-        _serve("archive", **{"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "1"}),
-        kinds=("cow",),
-        needs=(UPSERT, DELETE),
-        keeps_rows=True,
-        again=False,
-    ),
+    COMPACT,
+    PLAN_COMPACTION,
+    CLUSTER,
+    PLAN_CLUSTERING,
+    CLEAN,
+    ARCHIVE,
     SAVEPOINT,
-    Operation(
-        "delete-savepoint",
-        _delete_savepoint,
-        needs=(SAVEPOINT,),
-        keeps_rows=True,
-        cases_least=3,
-    ),
+    DELETE_SAVEPOINT,
     Operation("restore", _restore, needs=(UPSERT,), takes_back=True, again=False),
     Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False),
 ]

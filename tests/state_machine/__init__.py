@@ -1,0 +1,1 @@
+"""A table under random operations and crashes beside a model of plain Python."""

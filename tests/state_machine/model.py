@@ -1,0 +1,52 @@
+"""What a table must hold: a dictionary of rows, and what each commit left of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    part: str
+    id: str
+
+
+class Row(NamedTuple):
+    part: str
+    id: str
+    ts: int
+    city: str | None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.part, self.id)
+
+
+Rows = dict[Key, Row]
+
+
+@dataclass
+class Model:
+    rows: Rows = field(default_factory=dict)
+    commits: list[tuple[str, Rows]] = field(default_factory=list)
+    """(completion time, rows then), for every commit that still stands."""
+
+    def upserted(self, batch: list[Row]) -> Rows:
+        """Event-time order: the greatest ordering value wins, the later of equals."""
+        after = dict(self.rows)
+        for row in batch:
+            standing = after.get(row.key)
+            if standing is None or row.ts >= standing.ts:
+                after[row.key] = row
+        return after
+
+    def deleted(self, keys: list[Key]) -> Rows:
+        return {key: row for key, row in self.rows.items() if key not in set(keys)}
+
+    def overwritten(self, batch: list[Row]) -> Rows:
+        touched = {row.part for row in batch}
+        kept = {key: row for key, row in self.rows.items() if key.part not in touched}
+        return Model(kept).upserted(batch)
+
+    def without_partition(self, part: str) -> Rows:
+        return {key: row for key, row in self.rows.items() if key.part != part}
