@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -174,6 +174,31 @@ class TableMachine(RuleBasedStateMachine):
         chosen = data.draw(st.sampled_from(self._savepoints()))
         self._serve("delete_savepoint", death, instant=chosen)
 
+    @rule(least=st.integers(1, 3), death=deaths)
+    def archive(self, least: int, death: Death) -> None:
+        keep = {"hoodie.keep.min.commits": str(least), "hoodie.keep.max.commits": str(least + 1)}
+        self._serve("archive", death, **keep)
+
+    @precondition(lambda self: self._savepoints())
+    @rule(data=st.data(), death=deaths)
+    def restore(self, data: st.DataObject, death: Death) -> None:
+        """To a savepoint: whatever happened since, services included, is undone."""
+        chosen = data.draw(st.sampled_from(self._savepoints()))
+        at = max(one for one, _ in self.model.commits if one <= self._completed_at(chosen))
+        then = dict(self.model.commits)[at]
+        before = self._restores()
+        request = ServiceRequest(by="machine", reason="test", parameters={"instant": chosen})
+
+        def run(table: LakehouseTable) -> None:
+            service("restore").run(table.table, request, write_options(self.kind.options))
+
+        try:
+            self._step(run, then, death, takes_back=True)
+        except ServiceRefused:
+            return
+        if self._restores() > before:
+            self.model.commits = [one for one in self.model.commits if one[0] <= at]
+
     # What is always true.
 
     @invariant()
@@ -265,6 +290,16 @@ class TableMachine(RuleBasedStateMachine):
         timeline = self._table().table.timeline()
         return [one.requested_at for one in timeline.completed() if one.action is Action.SAVEPOINT]
 
+    def _restores(self) -> int:
+        timeline = self._table().table.timeline()
+        return sum(one.action is Action.RESTORE for one in timeline.completed())
+
+    def _completed_at(self, requested_at: str) -> str:
+        """When a commit became visible; its savepoint bears the same requested time."""
+        timeline = self._table().table.timeline()
+        writes = (one for one in timeline.completed_writes() if one.requested_at == requested_at)
+        return next((one.completed_at or "" for one in writes), requested_at)
+
     def _table(self) -> LakehouseTable:
         clock = StillClock(self.state.now_ms)
         storage = FaultyStorage(clock, self.state.files, die_at=NEVER, moment="before")
@@ -281,11 +316,10 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TableMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=200,
     stateful_step_count=12,
     deadline=None,
     derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 TestTableMachine = TableMachine.TestCase
