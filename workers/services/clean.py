@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.config import WriteOptions
-from workers.errors import ServiceBusy
+from workers.errors import InstantRolledBack, ServiceBusy
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.services.clean_policy import (
     INSTANT_KEY,
@@ -99,10 +100,13 @@ def finish_pending_cleans(
     Raises ServiceBusy when another process is on it, LockTimeout.
     """
     outcomes = []
-    for instant in pending_cleans(table.timeline()):
+    while pending := pending_cleans(table.timeline()):
+        instant = pending[0]
         if read_clean_plan(plan_content(table.storage, instant)) is None:
             take_back(table, options, instant, reason="its plan is empty or torn")
-        else:
+            continue
+        # A fenced one is pending anew by then, under another instant.
+        with suppress(InstantRolledBack):
             outcomes.append(_carry_out(table, options, instant, on_progress))
     return outcomes
 

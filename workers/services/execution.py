@@ -179,18 +179,28 @@ def claimed(
     """Carry out the pending plan of `action` in this block; it stays pending when the block fails.
 
     Raises ServiceBusy when another process is on it, ServiceRefused when it is not pending,
-    InstantRolledBack when it was fenced (and is gone then), LockTimeout, LeaseLost.
+    InstantRolledBack when it was fenced, LockTimeout, LeaseLost. A fenced plan is gone then; one
+    that deletes is pending anew under another instant.
     """
     try:
         claim = _claim(table, options, requested_at, action, service)
     except InstantRolledBack as fenced:
         plan = Instant(requested_at, action, State.REQUESTED)
+        if not action.is_rewrite:
+            _plan_again(table, options, plan)
         take_back(table, options, plan, reason=fenced.message)
         raise
     try:
         yield claim
     finally:
         claim.release()
+
+
+def _plan_again(table: Table, options: WriteOptions, fenced: Instant) -> None:
+    """The same plan as a new instant: its effects may have begun, and must stay on record."""
+    content = plan_content(table.storage, fenced)
+    if content:
+        schedule(table, options, fenced.action, lambda _timeline, _instant: content)
 
 
 def _claim(
