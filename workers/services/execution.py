@@ -199,8 +199,12 @@ def claimed(
 def _plan_again(table: Table, options: WriteOptions, fenced: Instant) -> None:
     """The same plan as a new instant: its effects may have begun, and must stay on record."""
     content = plan_content(table.storage, fenced)
-    if content:
-        schedule(table, options, fenced.action, lambda _timeline, _instant: content)
+    if not content:
+        return
+    with table_lock(table, options).held() as lease:
+        requested_at = next_instant(table.ports.clock, settled_timeline(table).last_time)
+        lease.confirm()
+        transitions.request(table.storage, requested_at, fenced.action, content)
 
 
 def _claim(
