@@ -18,7 +18,7 @@ from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Files, MemoryStorage, Moment
 from tests.support.referee import referee_rows
 from workers.config import WriteOptions, write_options
-from workers.errors import InstantRolledBack
+from workers.errors import InstantRolledBack, PlanOvertaken
 from workers.files.names import parse_base_file, parse_log_file
 from workers.lakehouse import LakehouseTable, create_table, open_table, write_arrow
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -197,8 +197,9 @@ def _take_up(table: LakehouseTable, instant: Instant, options: WriteOptions) -> 
         return
     named = {"instant": instant.requested_at} if instant.action in NAMED else {}
     request = ServiceRequest(by="recovery", reason="test", parameters=ALONE.get(name, {}) | named)
-    # A plan that a takeover of the lock fenced is gone, or pending anew; its run says so.
-    with suppress(InstantRolledBack):
+    # A plan that a writer overtook, or that a takeover of the lock fenced, is gone or pending anew;
+    # its run says so.
+    with suppress(InstantRolledBack, PlanOvertaken):
         service(name).run(table.table, request, options)
 
 

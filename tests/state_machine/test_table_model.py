@@ -31,7 +31,7 @@ from tests.state_machine.model import Key, Model, Row, Rows
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Moment
 from workers.config import write_options
-from workers.errors import RollbackRefused, ServiceRefused, SnapshotExpired
+from workers.errors import PlanOvertaken, RollbackRefused, ServiceRefused, SnapshotExpired
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.services.registry import service
 from workers.services.service import ServiceRequest
@@ -127,8 +127,14 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.commits) > 1)
     @rule(death=deaths)
     def roll_back_newest(self, death: Death) -> None:
-        newest = self._table().table.timeline().completed_writes()[-1]
-        before = self.model.commits[-2][1]
+        writes = self._table().table.timeline().completed_writes()
+        if not writes:
+            return  # The rest is archived.
+        newest = writes[-1]
+        earlier = [then for at, then in self.model.commits if at < (newest.completed_at or "")]
+        if not earlier:
+            return
+        before = earlier[-1]
 
         def run(table: LakehouseTable) -> None:
             table.rollback(newest.requested_at, dry_run=False, reason="test")
@@ -165,8 +171,9 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(death=deaths)
     def savepoint(self, death: Death) -> None:
-        newest = self._table().table.timeline().completed_writes()[-1]
-        self._serve("savepoint", death, instant=newest.requested_at)
+        writes = self._table().table.timeline().completed_writes()
+        if writes:
+            self._serve("savepoint", death, instant=writes[-1].requested_at)
 
     @precondition(lambda self: self._savepoints())
     @rule(data=st.data(), death=deaths)
@@ -240,7 +247,7 @@ class TableMachine(RuleBasedStateMachine):
 
         try:
             self._step(run, self.model.rows, death)
-        except ServiceRefused:
+        except (ServiceRefused, PlanOvertaken):
             return
 
     def _step(
