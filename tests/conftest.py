@@ -37,6 +37,12 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         file = nodeid.partition("::")[0]
         return "spark" if _needs_spark(file) else file
 
+    def _assign_work_unit(self, node: object) -> None:
+        """The longest part first, or one worker waits for it at the end."""
+        if "spark" in self.workqueue:
+            self.workqueue.move_to_end("spark", last=False)
+        super()._assign_work_unit(node)
+
 
 @cache
 def _needs_spark(file: str) -> bool:
