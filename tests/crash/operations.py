@@ -46,7 +46,7 @@ class Operation:
     """A table service: whoever reads sees the same rows before, during and after."""
     again: bool = True
     """Running it once more ends in the same rows."""
-    cases_least: int = 15
+    cases_least: int = 8
     """A savepoint is one file, or none."""
 
     def runs_on(self, kind: str) -> bool:

@@ -16,6 +16,8 @@ from workers.lakehouse import LakehouseTable
 from workers.schema.alter import AddColumn, RenameColumn, SchemaChange
 from workers.write.alter import alter_schema
 
+pytestmark = pytest.mark.slow
+
 EVOLVED = next(one for one in OPERATIONS if one.name == "evolve")
 
 
