@@ -36,7 +36,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "tags": (pa.list_(pa.string()), [["x", None], [], None]),
     "named": (pa.map_(pa.string(), pa.int64()), [[("k", 1), ("l", None)], [], None]),
     "place": (
-        pa.struct({"city": pa.string(), "at": pa.struct({"x": pa.float64()})}),
+        pa.struct([("city", pa.string()), ("at", pa.struct([("x", pa.float64())]))]),
         [{"city": "Oslo", "at": {"x": 1.5}}, {"city": None, "at": None}, None],
     ),
 }
@@ -51,7 +51,8 @@ FORMS = [
 def test_every_type_round_trips(
     table_type: str, log_format: str, location: Path, peer: HudiPeer
 ) -> None:
-    schema = pa.schema({"id": pa.string()} | {name: kind for name, (kind, _) in COLUMNS.items()})
+    kinds: dict[str, pa.DataType] = {name: kind for name, (kind, _) in COLUMNS.items()}
+    schema = pa.schema({"id": pa.string(), **kinds})
     rows = pa.table(
         [["r0", "r1", "r2"], *(values for _, values in COLUMNS.values())], schema=schema
     )
