@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.config import WriteOptions
-from workers.errors import InstantRolledBack, InvalidInput
+from workers.errors import InvalidInput
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.services import execution
 from workers.services.clustering.kind import SERVICE, ClusteringKind
@@ -16,6 +16,7 @@ from workers.services.clustering.settings import (
     ClusteringSettings,
     clustering_settings,
 )
+from workers.services.rewrite_run import run_rewrite
 from workers.services.rewriting import RunnerMaker, carry_out, local_runner
 from workers.services.row_order import check_order
 from workers.services.service import (
@@ -25,7 +26,7 @@ from workers.services.service import (
     ServicePlan,
     ServiceRequest,
 )
-from workers.services.showing import nothing_to_do, operation_extra, pending_plan, shown_pending
+from workers.services.showing import operation_extra, pending_plan, shown_pending
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.timeline.instant import Action, Instant
@@ -70,18 +71,14 @@ class ClusteringService:
         pending = None if settings.is_schedule_only else _pending(table.timeline(), settings)
         if pending is not None:
             self.plan(table, request.parameters).check(request)
-            try:
-                return self._carried_out(table, pending, options, settings, on_progress)
-            except InstantRolledBack:
-                # Its last executor died while it was deciding, and the plan went with it.
-                if settings.instant is not None:
-                    raise
-        pending = _scheduled(table, request, options, settings)
-        if pending is None:
-            return nothing_to_do(SERVICE)
-        if settings.is_schedule_only:
-            return ServiceOutcome(SERVICE, pending.requested_at, "scheduled")
-        return self._carried_out(table, pending, options, settings, on_progress)
+        return run_rewrite(
+            SERVICE,
+            pending,
+            asked=settings.instant,
+            is_schedule_only=settings.is_schedule_only,
+            schedule=lambda: _scheduled(table, request, options, settings),
+            execute=lambda plan: self._carried_out(table, plan, options, settings, on_progress),
+        )
 
     def _carried_out(
         self,

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.config import WriteOptions
-from workers.errors import InstantRolledBack
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.services import execution
 from workers.services.compaction.choice import Candidate
 from workers.services.compaction.kind import SERVICE, CompactionKind
 from workers.services.compaction.planning import Backlog, Proposal, propose
 from workers.services.compaction.settings import CompactionSettings, compaction_settings
+from workers.services.rewrite_run import run_rewrite
 from workers.services.rewriting import RunnerMaker, carry_out, local_runner
 from workers.services.service import (
     PlanItem,
@@ -21,7 +21,7 @@ from workers.services.service import (
     ServicePlan,
     ServiceRequest,
 )
-from workers.services.showing import nothing_to_do, operation_extra, pending_plan, shown_pending
+from workers.services.showing import operation_extra, pending_plan, shown_pending
 from workers.table.table import Table
 from workers.timeline.instant import Action, Instant
 from workers.timeline.timeline import Timeline
@@ -66,18 +66,14 @@ class CompactionService:
         pending = None if settings.is_schedule_only else _pending(table.timeline(), settings)
         if pending is not None:
             self.plan(table, request.parameters).check(request)
-            try:
-                return self._carried_out(table, pending, options, settings, on_progress)
-            except InstantRolledBack:
-                # Its last executor died while it was deciding, and the plan went with it.
-                if settings.instant is not None:
-                    raise
-        pending = _scheduled(table, request, options, settings)
-        if pending is None:
-            return nothing_to_do(SERVICE)
-        if settings.is_schedule_only:
-            return ServiceOutcome(SERVICE, pending.requested_at, "scheduled")
-        return self._carried_out(table, pending, options, settings, on_progress)
+        return run_rewrite(
+            SERVICE,
+            pending,
+            asked=settings.instant,
+            is_schedule_only=settings.is_schedule_only,
+            schedule=lambda: _scheduled(table, request, options, settings),
+            execute=lambda plan: self._carried_out(table, plan, options, settings, on_progress),
+        )
 
     def _carried_out(
         self,
