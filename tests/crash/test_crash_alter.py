@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,12 +29,6 @@ def _alter(change: SchemaChange) -> Run:
 
 def _operation(name: str, change: SchemaChange) -> Operation:
     return Operation(name, _alter(change), needs=(EVOLVED,), keeps_rows=True, again=False)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """Thousands of recoveries each say that they rolled something back."""
-    logging.getLogger("workers").setLevel(logging.ERROR)
 
 
 @pytest.mark.parametrize("kind", [COW, MOR, NBCC], ids=["cow", "mor", "nbcc"])

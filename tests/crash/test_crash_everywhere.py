@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +16,6 @@ TRIALS = [
     for kind in (COW, MOR, NBCC)
     if operation.runs_on(kind.name)
 ]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """Thousands of recoveries each say that they rolled something back."""
-    logging.getLogger("workers").setLevel(logging.ERROR)
 
 
 @pytest.mark.parametrize(

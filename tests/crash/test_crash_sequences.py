@@ -4,7 +4,6 @@ recovery is crashed in turn.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,11 +23,6 @@ SEQUENCES = [
 ]
 RECOVERY_CRASHED = SEQUENCES[::7]
 """Seven shares no factor with the number of operations, so every operation has its turn."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.getLogger("workers").setLevel(logging.ERROR)
 
 
 @pytest.mark.parametrize(

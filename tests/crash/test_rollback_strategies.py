@@ -4,7 +4,6 @@ B4, B7), and the same table afterwards.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import pytest
@@ -18,11 +17,6 @@ from workers.lakehouse import open_table
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import files_of
 from workers.table.table import Table
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.getLogger("workers").setLevel(logging.ERROR)
 
 
 @pytest.mark.parametrize("kind", [COW, MOR, NBCC], ids=lambda kind: kind.name)

@@ -7,11 +7,11 @@ stands: the model follows, and never sees a third.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -64,7 +64,6 @@ Death = tuple[int, Moment] | None
 class TableMachine(RuleBasedStateMachine):
     @initialize(kind=st.sampled_from((COW, MOR, NBCC)))
     def create(self, kind: Kind) -> None:
-        logging.getLogger("workers").setLevel(logging.ERROR)
         self.kind = kind
         self.model = Model()
         self.turn = 0
@@ -329,4 +328,8 @@ TableMachine.TestCase.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-TestTableMachine = TableMachine.TestCase
+
+
+@pytest.mark.usefixtures("quiet_engine")
+class TestTableMachine(TableMachine.TestCase):
+    """What pytest runs."""
