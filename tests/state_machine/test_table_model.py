@@ -328,8 +328,4 @@ TableMachine.TestCase.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-
-
-@pytest.mark.usefixtures("quiet_engine")
-class TestTableMachine(TableMachine.TestCase):
-    """What pytest runs."""
+TestTableMachine = pytest.mark.usefixtures("quiet_engine")(TableMachine.TestCase)
