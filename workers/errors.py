@@ -51,7 +51,7 @@ class BadRows(InvalidInput):
     """Some rows of a batch break the table's rules. Correct them, or ask for dead letters."""
 
     positions: tuple[int, ...] = ()
-    """All of them, counted from the batch's first row; the message names a few."""
+    """All of them that were found, counted from the batch's first row; the message names a few."""
 
 
 class TableExists(InvalidInput):

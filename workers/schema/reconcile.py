@@ -16,9 +16,13 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.avro_schema import Field, arrow_type
 from workers.files.meta_columns import META_COLUMNS
+from workers.schema.bad_rows import bad_rows, refuse_rows, rows_lost_in_cast
 from workers.schema.from_arrow import avro_field, normal_type
 from workers.schema.table_schema import TableSchema
 from workers.schema.widening import holds, joined_places, may_be_added
+
+_LOST_ROWS_MAX = 20_000
+"""So many rows whose value does not fit are looked for; a batch of such rows is not searched."""
 
 
 def reconcile(
@@ -118,8 +122,8 @@ def conform(
 ) -> pa.Table:
     """`table` in the schema's order and types, absent columns null; only `columns` when given.
 
-    Meta columns are dropped. Raises InvalidInput naming a column that is not in the schema, loses a
-    value in the cast, or is null where the schema requires a value.
+    Meta columns are dropped. Raises InvalidInput naming a column that is not in the schema, BadRows
+    for rows that lose a value in the cast or lack one that the schema requires.
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     known = set(schema.field_names)
@@ -141,7 +145,7 @@ def _conformed(batch: pa.Table, field: Field, target: pa.DataType) -> pa.Chunked
         return _filled(batch.num_rows, field, target)
     column = batch.column(name)
     if is_required and column.null_count:
-        raise InvalidInput("required column holds null", column=name)
+        refuse_rows(column.is_null(), "required column holds null", name)
     if column.type == target:
         return column
     if pa.types.is_null(column.type):
@@ -150,12 +154,15 @@ def _conformed(batch: pa.Table, field: Field, target: pa.DataType) -> pa.Chunked
     try:
         return column.cast(target)
     except pa.ArrowException as error:
-        raise InvalidInput(
-            "column holds a value that the table cannot hold",
-            column=name,
-            batch=column.type,
-            table=target,
-        ) from error
+        raise _lossy_cast(name, column, target) from error
+
+
+def _lossy_cast(name: str, column: pa.ChunkedArray[Any], target: pa.DataType) -> InvalidInput:
+    message = "column holds a value that the table cannot hold"
+    rows = rows_lost_in_cast(column, target, most=_LOST_ROWS_MAX)
+    if not rows:
+        return InvalidInput(message, column=name, batch=column.type, table=target)
+    return bad_rows(rows, message, name, batch=column.type, table=target)
 
 
 def _filled(rows: int, field: Field, target: Any) -> pa.ChunkedArray[Any]:

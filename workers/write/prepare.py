@@ -16,18 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.config import TableConfig
-from workers.errors import BadRows
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
 from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys
 from workers.merge.merge import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
+from workers.schema.bad_rows import refuse_rows
 from workers.schema.reconcile import conform
 from workers.write.context import WriteContext
 
 BUCKET = "_sluice_bucket"
-_ROWS_NAMED_MAX = 5
 
 
 def prepare(context: WriteContext, batch: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -73,7 +72,7 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
     ordering = context.config.ordering_field
     if ordering is not None:
         is_unordered = pc.is_null(_combined(table.column(ordering)))
-        _refuse_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
+        refuse_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
     kind: Any = pa.scalar(DELETE_NOW if ordering is None else DELETE, pa.int8())
     kinds: pa.Array[Any] = pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8()))
     return kinds
@@ -86,14 +85,14 @@ def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buck
     texts: list[Any] = [key_value_texts(one, _combined(rows.column(one))) for one in fields]
     if not config.names_key_fields:
         (keys,), (field,) = texts, fields
-        _refuse_rows(pc.is_null(keys), "record key is null", field)
-        _refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
+        refuse_rows(pc.is_null(keys), "record key is null", field)
+        refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
         return keys, bucket_of_keys(keys, buckets=config.buckets)
     missing = [pc.fill_null(pc.equal(text, pa.scalar("")), True) for text in texts]
-    _refuse_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
+    refuse_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
     for field, text in zip(fields, texts, strict=True):
         is_special = pc.is_in(text, value_set=pa.array([NULL_VALUE, EMPTY_VALUE]))
-        _refuse_rows(is_special, "record key is spelled like a missing value", field)
+        refuse_rows(is_special, "record key is spelled like a missing value", field)
     keys = composite_keys(fields, texts)
     found = bucket_of_composite_keys(keys, texts, buckets=config.buckets, index_fields=fields)
     return keys, found
@@ -104,7 +103,7 @@ def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
     if field is None or field not in context.columns:
         return
     if pa.types.is_floating(rows.schema.field(field).type):
-        _refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
+        refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
 
 
 def _partition_paths(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
@@ -129,16 +128,6 @@ def _path(config: TableConfig, values: Sequence[object]) -> str:
     return partition_path(
         config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
     )
-
-
-def _refuse_rows(is_bad: Any, message: str, column: str) -> None:
-    rows = pc.indices_nonzero(pc.fill_null(is_bad, False))
-    if len(rows):
-        positions = tuple(rows.to_pylist())
-        named = list(positions[:_ROWS_NAMED_MAX])
-        error = BadRows(message, column=column, rows=len(positions), first_rows=named)
-        error.positions = positions
-        raise error
 
 
 def _combined(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

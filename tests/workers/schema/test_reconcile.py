@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workers.errors import InvalidInput
+from workers.errors import BadRows, InvalidInput
 from workers.files.meta_columns import META_COLUMNS
 from workers.schema.equality import equal
 from workers.schema.reconcile import conform, reconcile
@@ -294,6 +294,24 @@ def test_values_arrive_unchanged_in_the_tables_type(
 def test_a_value_that_would_be_lost_or_changed_is_refused(values: Any, target: pa.DataType) -> None:
     with pytest.raises(InvalidInput, match="column=n"):
         conform(pa.table({"n": values}), schema(n=target))
+
+
+def test_rows_that_do_not_fit_are_named_with_their_column() -> None:
+    chunks = [pa.array(values, pa.timestamp("ns", "UTC")) for values in ([0, 1], [1_000, 1_500])]
+
+    with pytest.raises(BadRows, match=r"column=n .*rows=2 first_rows=\[1, 3\]") as refused:
+        conform(pa.table({"n": pa.chunked_array(chunks)}), schema(n=pa.timestamp("us", "UTC")))
+
+    assert refused.value.positions == (1, 3)
+
+
+def test_rows_that_lack_what_the_table_requires_are_named() -> None:
+    table = foreign({"name": "n", "type": "long"})
+
+    with pytest.raises(BadRows, match="required column holds null") as refused:
+        conform(pa.table({"n": pa.array([1, None, 3, None], pa.int64())}), table)
+
+    assert refused.value.positions == (1, 3)
 
 
 def test_a_column_that_the_table_has_not_is_refused() -> None:

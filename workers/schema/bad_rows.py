@@ -1,0 +1,59 @@
+"""Rows that break the table's rules, found and named: a person must be able to go and look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import BadRows
+
+_NAMED_MAX = 5
+
+
+def refuse_rows(is_bad: Any, message: str, column: str, **values: object) -> None:
+    """Raises BadRows for the rows where `is_bad` is true; null counts as false."""
+    found = pc.indices_nonzero(pc.fill_null(is_bad, False))
+    if len(found):
+        raise bad_rows(found.to_pylist(), message, column, **values)
+
+
+def bad_rows(positions: list[int], message: str, column: str, **values: object) -> BadRows:
+    named = positions[:_NAMED_MAX]
+    error = BadRows(message, column=column, **values, rows=len(positions), first_rows=named)
+    error.positions = tuple(positions)
+    return error
+
+
+def failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> list[int]:
+    """The rows for which `fails(start, rows)` holds by themselves, ascending, up to `most`.
+
+    By halving: few bad rows among many cost a few looks each.
+    """
+    found: list[int] = []
+    left = [(0, rows)] if rows else []
+    while left and len(found) < most:
+        start, count = left.pop()
+        if not fails(start, count):
+            continue
+        if count == 1:
+            found.append(start)
+            continue
+        half = count // 2
+        left += [(start + half, count - half), (start, half)]
+    return found
+
+
+def rows_lost_in_cast(column: pa.ChunkedArray[Any], target: pa.DataType, *, most: int) -> list[int]:
+    """The rows whose value the type cannot hold; none when the types as such do not go together."""
+
+    def fails(start: int, rows: int) -> bool:
+        try:
+            column.slice(start, rows).cast(target)
+        except pa.ArrowException:
+            return True
+        return False
+
+    return [] if fails(0, 0) else failing_rows(len(column), fails, most=most)
