@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from workers.errors import InvalidInput
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
-from workers.write import local
+from workers.lakehouse import LakehouseTable
+from workers.schema.alter import RenameColumn
+from workers.write import sifting
 from workers.write.prepare import prepare
 
 POLICY = "hoodie.datasource.insert.dup.policy"
@@ -135,6 +138,36 @@ def test_codec_of_base_files_and_log_blocks(tables: ScenarioTables, codec: str) 
         table.excuse_referee("the hudi-rs wheel may leave these codecs out")
 
 
+def _compact(table: LakehouseTable) -> None:
+    table.compact(options={CODEC: "gzip"})
+
+
+def _cluster(table: LakehouseTable) -> None:
+    table.cluster(["value"], options={CODEC: "gzip"})
+
+
+def _rename(table: LakehouseTable) -> None:
+    options = {CODEC: "gzip", "hoodie.write.markers.type": "direct"}
+    table.alter(RenameColumn("note", "remark"), options=options)
+
+
+@pytest.mark.parametrize("service", [_compact, _cluster, _rename])
+def test_codec_of_rewritten_files(
+    tables: ScenarioTables, service: Callable[[LakehouseTable], None]
+) -> None:
+    table = tables(table_type="MERGE_ON_READ", schema=READINGS, ordering=["ts"])
+    write(table, reading("a", 1, 1))
+    write(table, reading("a", 2, 2))
+    before = set(table.data_files())
+
+    service(table.lakehouse)
+
+    [base] = [path for path in table.data_files() if path not in before]
+    column = pq.ParquetFile(Path(table.location) / base).metadata.row_group(0).column(0)
+    assert column.compression == "GZIP"
+    assert values(table) == {"a": 2}
+
+
 @pytest.mark.parametrize(("name", "kind"), [("avro", AvroData), ("PARQUET", ParquetData)])
 def test_format_of_log_blocks(tables: ScenarioTables, name: str, kind: type) -> None:
     table = tables(table_type="MERGE_ON_READ", schema=READINGS, ordering=["ts"])
@@ -166,7 +199,7 @@ def test_conflicting_write_is_done_again_as_often_as_asked(
             table.writer("rival").upsert_and_commit(rival)
         return prepare(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(local, "prepare", interrupted)
+    monkeypatch.setattr(sifting, "prepare", interrupted)
     options = {
         RETRIES: retries,
         "hoodie.write.markers.type": "direct",

@@ -9,6 +9,7 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.errors import InvalidInput, PlanOvertaken, ServiceRefused
 from workers.files.names import bucket_of
 from workers.read.snapshot import read_snapshot
+from workers.services import rewrite
 
 BY_VALUE = {"hoodie.clustering.plan.strategy.sort.columns": "value"}
 
@@ -53,6 +54,26 @@ def test_rows_stay_and_stand_sorted_in_new_file_groups(loose: ScenarioTable) -> 
         assert values == sorted(values), name
     assert loose.timeline()[-1] == ("replacecommit", "completed")
     assert loose.leftovers() == []
+
+
+@pytest.mark.parametrize("layout", ["linear", "z-order"])
+def test_slices_too_large_to_sort_whole_end_as_the_small_ones_do(
+    loose: ScenarioTable, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    monkeypatch.setattr(rewrite, "_SORTED_WHOLE_BYTES_MAX", 0)
+    monkeypatch.setattr(rewrite, "_SORTED_RANGE_BYTES", 300)
+    before = loose.rows()
+    parameters = {
+        "hoodie.clustering.plan.strategy.sort.columns": "value,id",
+        "hoodie.layout.optimize.strategy": layout,
+    }
+
+    run(loose, "clustering", parameters)
+
+    assert loose.rows() == before
+    if layout == "linear":
+        assert all(values == sorted(values) for values in _by_file(loose).values())
+    assert plan(loose, "clustering", parameters).items == ()
 
 
 def _by_file(table: ScenarioTable) -> dict[str, list[int]]:

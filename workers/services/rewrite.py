@@ -7,7 +7,7 @@ through its own replacement takes its file back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from workers.clock import InstantTime
 from workers.config import TableConfig
 from workers.errors import InstantRolledBack, ServiceBusy
 from workers.files.base_file import write_base_parts
+from workers.files.compression import Compression
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
@@ -28,13 +29,18 @@ from workers.read.file_slice import merge_slice_batches, read_slice, slice_schem
 from workers.schema.table_schema import TableSchema
 from workers.services.attempt import attempt_token
 from workers.services.execution import confirm_attempt
-from workers.services.row_order import RowOrder, in_order
+from workers.services.external_sort import in_places
+from workers.services.row_order import RowOrder, in_order, sorted_positions
+from workers.services.slices import bytes_of
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
 from workers.timeline.metadata import WriteStat
 from workers.timeline.service_plans import PlannedSlice
 
 _NEW_FILE_GROUP = "null"
+_SORTED_WHOLE_BYTES_MAX = 16 << 20
+"""Of files as they stand on storage; in memory they are some ten times that."""
+_SORTED_RANGE_BYTES = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class RewriteContext:
     config: TableConfig
     schema: TableSchema
     """The table's when the plan was taken up: every slice is conformed to it."""
+    compression: Compression
     order: RowOrder | None = None
     """None keeps the order in which the slice stands."""
     rule: MergeRule = field(init=False)
@@ -91,7 +98,7 @@ def rewrite_group(
     count = _LogRows(old)
     parts = (count.seen(with_file_name(part, name)) for part in _parts(context, old, storage))
     avro = context.schema.with_meta_avro()
-    written = write_base_parts(storage, path, parts, avro_schema=avro)
+    written = write_base_parts(storage, path, parts, avro_schema=avro, **context.compression)
     _take_back_if_replaced(context, path, storage)
     is_first = work.is_new_group or old.base_file is None
     return WriteStat(
@@ -108,17 +115,50 @@ def rewrite_group(
 
 
 def _parts(context: RewriteContext, old: PlannedSlice, storage: Storage) -> Iterator[pa.Table]:
-    """The merged rows, in pieces; sorting needs them all at once. At least one, even empty."""
+    """The merged rows, in pieces. At least one, even empty."""
     standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
-    if context.order is not None:
-        rows = read_slice(storage, context.config, context.schema, standing, rule=context.rule)
-        yield in_order(rows, context.order)
-        return
     yield slice_schema(context.schema).empty_table()
-    for batch in merge_slice_batches(
-        storage, context.config, context.schema, standing, rule=context.rule
-    ):
+    if context.order is not None:
+        yield from _sorted_parts(context, context.order, standing, storage)
+        return
+    for batch in _merged(context, standing, storage):
         yield pa.Table.from_batches([batch])
+
+
+def _sorted_parts(
+    context: RewriteContext, order: RowOrder, standing: FileSlice, storage: Storage
+) -> Iterator[pa.Table]:
+    """Small slices are sorted in memory. Of others the columns to sort by come first, by
+    themselves, which says where each row goes when it passes.
+    """
+    if bytes_of(storage, standing.files) <= _SORTED_WHOLE_BYTES_MAX:
+        whole = read_slice(storage, context.config, context.schema, standing, rule=context.rule)
+        yield in_order(whole, order)
+        return
+    schema = pa.schema([context.schema.arrow.field(name) for name in order.columns])
+    # A log may be silent about some columns, and rows that are folded stand elsewhere than others:
+    # only with all columns the rows pass in the same order both times.
+    columns = None if standing.log_files else order.columns
+    batches = _merged(context, standing, storage, columns)
+    narrow = pa.Table.from_batches([one.select(schema.names) for one in batches], schema)
+    positions = sorted_positions(narrow, order)
+    places = np.empty_like(positions)
+    places[positions] = np.arange(len(positions))
+    del narrow, positions
+    yield from in_places(
+        _merged(context, standing, storage), places, range_bytes=_SORTED_RANGE_BYTES
+    )
+
+
+def _merged(
+    context: RewriteContext,
+    standing: FileSlice,
+    storage: Storage,
+    columns: Collection[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    return merge_slice_batches(
+        storage, context.config, context.schema, standing, columns=columns, rule=context.rule
+    )
 
 
 @dataclass(slots=True)

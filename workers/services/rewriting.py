@@ -12,6 +12,7 @@ from typing import Protocol
 
 from workers.config import WriteOptions
 from workers.errors import InvalidInput, MalformedTable, NotFound, PlanOvertaken
+from workers.files.compression import compression_of
 from workers.schema.table_schema import TableSchema
 from workers.services.execution import Claim, claimed, take_back
 from workers.services.local_runner import LocalRunner, Runner
@@ -179,6 +180,7 @@ class _Execution:
             attempt=claim.attempt,
             config=table.config,
             schema=schema,
+            compression=compression_of(self._options.codec),
             order=order,
         )
 

@@ -19,6 +19,7 @@ Layout = Literal["linear", "z-order"]
 LAYOUTS: tuple[Layout, ...] = ("linear", "z-order")
 _BITS_MAX = 63
 _BITS_PER_COLUMN_MAX = 21
+Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Codes = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
@@ -43,10 +44,17 @@ def in_order(rows: pa.Table, order: RowOrder) -> pa.Table:
     """`rows` sorted; equal rows keep their order."""
     if rows.num_rows < 2 or not order.columns:
         return rows
+    return rows.take(sorted_positions(rows, order))
+
+
+def sorted_positions(rows: pa.Table, order: RowOrder) -> Positions:
+    """Which row comes first, second and so on. Only the columns of `order` are looked at."""
     ranks = [_ranks(rows.column(name)) for name in order.columns]
+    if not ranks:
+        return np.arange(rows.num_rows)
     if order.layout == "linear" or len(ranks) == 1:
-        return rows.take(np.lexsort(ranks[::-1]))
-    return rows.take(np.argsort(z_values(ranks), kind="stable"))
+        return np.lexsort(ranks[::-1])
+    return np.argsort(z_values(ranks), kind="stable")
 
 
 def z_values(ranks: list[_Codes]) -> _Codes:

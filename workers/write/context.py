@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
 
 from workers.clock import InstantTime
-from workers.config import Codec, TableConfig, WriteOptions
-from workers.files.base_file import Codec as ParquetCodec
+from workers.config import TableConfig, WriteOptions
+from workers.files.compression import Compression, compression_of
 from workers.files.names import FileId, bucket_file_id
 from workers.markers.base import MarkerSettings
 from workers.merge.merge import MergeRule
@@ -32,24 +32,6 @@ REPLACING: frozenset[Operation] = frozenset(
     ("insert_overwrite", "insert_overwrite_table", "delete_partition")
 )
 """What takes whole file groups away: replacecommits."""
-
-
-_ZSTD_LEVEL = 1
-_PARQUET_CODECS: dict[Codec, ParquetCodec] = {
-    Codec.ZSTD: "zstd",
-    Codec.GZIP: "gzip",
-    Codec.SNAPPY: "snappy",
-    Codec.LZ4: "lz4",
-    Codec.BROTLI: "brotli",
-    Codec.UNCOMPRESSED: "none",
-}
-
-
-class Compression(TypedDict):
-    """Keyword arguments of whoever writes Parquet."""
-
-    codec: ParquetCodec
-    level: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +74,7 @@ class WriteContext:
 
     @property
     def compression(self) -> Compression:
-        codec = self.options.codec
-        level = _ZSTD_LEVEL if codec is Codec.ZSTD else None
-        return {"codec": _PARQUET_CODECS[codec], "level": level}
+        return compression_of(self.options.codec)
 
     @property
     def is_narrow(self) -> bool:

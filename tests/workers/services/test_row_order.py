@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
-from workers.services.row_order import RowOrder, check_order, in_order, z_values
+from workers.services.external_sort import in_places
+from workers.services.row_order import (
+    RowOrder,
+    check_order,
+    in_order,
+    sorted_positions,
+    z_values,
+)
 
 
 def _table(**columns: list[object]) -> pa.Table:
@@ -79,3 +86,23 @@ def test_column_without_an_order_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not in the table"):
         check_order(RowOrder(("c",)), schema)
     check_order(RowOrder(("b",)), schema)
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=60),
+    st.integers(1, 400),
+    st.integers(1, 20),
+)
+def test_rows_sorted_in_ranges_stand_as_if_sorted_whole(
+    values: list[int], range_bytes: int, batch_rows: int
+) -> None:
+    rows = pa.table({"a": pa.array(values, pa.int64()), "n": pa.array(range(len(values)))})
+    order = RowOrder(("a",))
+    places = np.argsort(sorted_positions(rows, order))
+
+    parts = list(in_places(rows.to_batches(batch_rows), places, range_bytes=range_bytes))
+
+    assert pa.concat_tables([rows.slice(0, 0), *parts]) == in_order(rows, order)
+    assert sum(part.num_rows for part in parts) == len(values)
+    if range_bytes < 16 * 2:
+        assert len(parts) == min(len(values), 256)

@@ -1,0 +1,30 @@
+"""`hoodie.parquet.compression.codec` as the keyword arguments of whoever writes Parquet."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from workers.config import Codec
+from workers.files.base_file import Codec as ParquetCodec
+
+_ZSTD_LEVEL = 1
+_PARQUET_CODECS: dict[Codec, ParquetCodec] = {
+    Codec.ZSTD: "zstd",
+    Codec.GZIP: "gzip",
+    Codec.SNAPPY: "snappy",
+    Codec.LZ4: "lz4",
+    Codec.BROTLI: "brotli",
+    Codec.UNCOMPRESSED: "none",
+}
+
+
+class Compression(TypedDict):
+    """Keyword arguments of whoever writes Parquet."""
+
+    codec: ParquetCodec
+    level: int | None
+
+
+def compression_of(codec: Codec) -> Compression:
+    level = _ZSTD_LEVEL if codec is Codec.ZSTD else None
+    return {"codec": _PARQUET_CODECS[codec], "level": level}
