@@ -11,6 +11,7 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.lakehouse import open_table
+from workers.timeline.instant import Action
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
 COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
@@ -74,6 +75,49 @@ def test_clustering_runs_after_a_write(streamed: ScenarioTable) -> None:
     assert streamed.rows("value") == [{"value": 1}]
 
 
+def test_old_files_are_cleaned_after_a_write(table: ScenarioTable) -> None:
+    cleans = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+    for city in ("Oslo", "Bergen", "Lund", "Turku"):
+        open_table(table.location).write(
+            pa.table({"id": [1], "city": [city]}), options={**DIRECT, **cleans}
+        )
+
+    assert table.timeline()[-1] == ("clean", "completed")
+    assert len(table.data_files()) == 1
+    assert table.rows() == [{"id": 1, "city": "Turku"}]
+
+
+def test_old_instants_are_archived_after_a_write(table: ScenarioTable) -> None:
+    archives = {
+        "hoodie.clean.automatic": "true",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.archive.automatic": "true",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+    }
+    for number in range(6):
+        open_table(table.location).write(
+            pa.table({"id": [1], "city": [str(number)]}), options={**DIRECT, **archives}
+        )
+
+    handle = open_table(table.location)
+    commits = [one for one in handle.timeline() if one.action is Action.COMMIT]
+    assert len(commits) <= 3
+    assert len(handle.timeline(archived=True)) > len(handle.timeline())
+    assert table.rows() == [{"id": 1, "city": "5"}]
+
+
+def test_nothing_is_cleaned_or_archived_unasked(table: ScenarioTable) -> None:
+    limits = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "1"}
+    for number in range(4):
+        open_table(table.location).write(
+            pa.table({"id": [1], "city": [str(number)]}), options={**DIRECT, **limits}
+        )
+
+    assert {action for action, _ in table.timeline()} == {"commit"}
+    assert len(table.data_files()) == 4
+
+
 def test_service_that_cannot_run_does_not_fail_the_write(
     streamed: ScenarioTable, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,6 +141,10 @@ def test_wrong_setting_is_refused_before_anything_is_written(streamed: ScenarioT
         _write(streamed, 1, {"hoodie.compaction.strategy": "Random"})
     with pytest.raises(InvalidInput, match="neither true nor false"):
         _write(streamed, 1, {"hoodie.compact.inline": "yes"})
+    with pytest.raises(InvalidInput, match="unknown cleaning policy"):
+        _write(streamed, 1, {"hoodie.clean.policy": "KEEP_NOTHING"})
+    with pytest.raises(InvalidInput, match="more commits would be kept"):
+        _write(streamed, 1, {"hoodie.archive.automatic": "true", "hoodie.keep.min.commits": "99"})
 
     assert streamed.timeline() == before
 

@@ -1,4 +1,5 @@
-"""Table services that run by themselves after a write's commit (`hoodie.compact.inline` and so on).
+"""Table services that run by themselves after a write's commit (`hoodie.compact.inline` and so on),
+in the order of the table below: what one leaves behind the next may take away.
 
 A write that committed stays committed: what a service runs into is logged, and the next write tries
 again. Wrong settings are refused before the write begins.
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.config import WriteOptions, boolean, write_options
 from workers.errors import LakehouseError
+from workers.services import archive_policy, clean_policy
 from workers.services.clustering import settings as clustering
 from workers.services.compaction import settings as compaction
 from workers.services.parameters import INSTANT, SCHEDULE_ONLY
@@ -29,8 +31,8 @@ class _Inline:
 
     name: str
     run_key: str
-    schedule_key: str
-    """Only make the plan; somebody else carries it out."""
+    schedule_key: str | None
+    """Only make the plan; somebody else carries it out. None where a plan is not left to others."""
     parameters: Mapping[str, str]
     due: Mapping[str, str]
     """Defaults that differ from those of a person who asks."""
@@ -40,7 +42,8 @@ class _Inline:
 
     @property
     def keys(self) -> set[str]:
-        return {self.run_key, self.schedule_key, *self.parameters} - {SCHEDULE_ONLY, INSTANT}
+        own = {self.run_key, *self.parameters} - {SCHEDULE_ONLY, INSTANT}
+        return own if self.schedule_key is None else {*own, self.schedule_key}
 
 
 _INLINE = (
@@ -60,6 +63,22 @@ _INLINE = (
         clustering.PARAMETERS,
         {clustering.MAX_COMMITS: "4"},
         clustering.clustering_settings,
+    ),
+    _Inline(
+        "clean",
+        "hoodie.clean.automatic",
+        None,
+        clean_policy.DEFAULTS,
+        {},
+        clean_policy.clean_settings,
+    ),
+    _Inline(
+        "archive",
+        "hoodie.archive.automatic",
+        None,
+        archive_policy.DEFAULTS,
+        {},
+        archive_policy.archive_settings,
     ),
 )
 
@@ -85,13 +104,19 @@ def write_with_services(
 
 def _asked(table: Table, one: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
     """The service's parameters; None when it is not to run. Raises InvalidInput."""
-    values = {one.run_key: "false", one.schedule_key: "false", **options}
-    runs, only_schedules = boolean(values, one.run_key), boolean(values, one.schedule_key)
+    runs = _is_set(options, one.run_key)
+    only_schedules = one.schedule_key is not None and _is_set(options, one.schedule_key)
     given = {key: options[key] for key in one.keys & set(one.parameters) if key in options}
-    parameters = {**one.due, **given, SCHEDULE_ONLY: "false" if runs else "true"}
+    parameters = {**one.due, **given}
+    if one.schedule_key is not None:
+        parameters[SCHEDULE_ONLY] = "false" if runs else "true"
     one.check(parameters)
     is_possible = table.config.is_merge_on_read or not one.only_merge_on_read
     return parameters if is_possible and (runs or only_schedules) else None
+
+
+def _is_set(options: Mapping[str, str], key: str) -> bool:
+    return boolean({key: "false", **options}, key)
 
 
 def _run(table: Table, name: str, parameters: dict[str, str], options: WriteOptions) -> None:
