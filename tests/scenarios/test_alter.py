@@ -348,6 +348,17 @@ def test_nested_fields_that_differ_only_by_case_are_refused(tables: ScenarioTabl
         )
 
 
+def test_portable_table_is_not_altered_to_what_hudi_rs_cannot_read(tables: ScenarioTables) -> None:
+    table = tables(schema=COLUMNS, options={"sluice.portable": "true"})
+    before = table.timeline()
+
+    with pytest.raises(InvalidInput, match=r"portable.*seen_at"):
+        alter(table, AddColumn("seen_at", pa.timestamp("us")))
+    alter(table, AddColumn("seen_at", pa.timestamp("us", "UTC")))
+
+    assert len(table.timeline()) == len(before) + 1
+
+
 def test_memory_of_dropped_columns_survives_later_writes_and_is_no_part_of_equality() -> None:
     schema = TableSchema.from_arrow(COLUMNS, table_name="t")
 

@@ -23,6 +23,7 @@ from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.schema.alter import AddColumn, SchemaChange, altered, renamed
+from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.schema_history import current_schema
@@ -95,7 +96,10 @@ def _altered_now(
     if asked := added & set(known.dropped):
         held = _held_names(table, timeline)
         known = known.without_dropped(asked - held)
-    return altered(known, changes, pinned=_pinned(table))
+    found = altered(known, changes, pinned=_pinned(table))
+    if table.config.is_portable:
+        check_portable(found)
+    return found
 
 
 def _pinned(table: Table) -> tuple[str, ...]:
