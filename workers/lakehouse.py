@@ -41,7 +41,7 @@ from workers.table.view import FileSystemView
 from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
 from workers.write.alter import alter_schema
-from workers.write.local import ArrowData, write_arrow
+from workers.write.local import ArrowData, with_retries, write_arrow
 from workers.write.matching import delete_matching
 from workers.write.request import WriteRequest, partition_paths
 
@@ -91,8 +91,11 @@ class LakehouseTable:
             raise InvalidInput("data is neither Arrow nor a Spark DataFrame", type=type(data))
         from workers.spark.write import write_dataframe
 
-        return write_dataframe(
-            self.table, data, operation=operation, stream=stream, options=options
+        return with_retries(
+            write_options(options),
+            lambda: write_dataframe(
+                self.table, data, operation=operation, stream=stream, options=options
+            ),
         )
 
     def delete(

@@ -12,8 +12,8 @@ import pytest
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput
-from workers.timeline.metadata import DEAD_LETTER_ROWS_KEY, ROWS_KEY
-from workers.write import local
+from workers.timeline.metadata import DEAD_LETTER_FILES_KEY, DEAD_LETTER_ROWS_KEY, ROWS_KEY
+from workers.write import sifting
 from workers.write.prepare import prepare
 
 PATH = "sluice.dead.letter.path"
@@ -67,6 +67,8 @@ def test_bad_rows_go_beside_the_table_and_the_rest_is_committed(
     assert {row["_sluice_instant"] for row in found} == {outcome.instant}
     extra = table.metadata(outcome.instant).extra_metadata
     assert (extra[DEAD_LETTER_ROWS_KEY], extra[ROWS_KEY]) == ("4", "2")
+    written = [file.name for file in (tmp_path / "letters").iterdir()]
+    assert extra[DEAD_LETTER_FILES_KEY].split(",") == written
 
 
 def test_without_dead_letters_the_batch_is_refused_as_a_whole(table: ScenarioTable) -> None:
@@ -93,6 +95,27 @@ def test_good_batch_leaves_no_letter(table: ScenarioTable, tmp_path: Path) -> No
     assert table.metadata(outcome.instant).extra_metadata[DEAD_LETTER_ROWS_KEY] == "0"
 
 
+def test_rows_whose_value_the_column_cannot_hold_are_put_aside(
+    table: ScenarioTable, tmp_path: Path
+) -> None:
+    """The column is kept in microseconds."""
+    batch = pa.table(
+        {
+            "id": ["a", "b", "c", "d"],
+            "place": ["oslo"] * 4,
+            "ts": [1] * 4,
+            "seen_at": pa.array([1_000, 1_001, 3_000, 3_003], pa.timestamp("ns", "UTC")),
+        }
+    )
+
+    outcome = write(table, batch, tmp_path / "letters")
+
+    assert isinstance(outcome, Committed)
+    assert [row["id"] for row in table.rows()] == ["a", "c"]
+    found = letters(tmp_path / "letters")
+    assert [(row["id"], row["_sluice_row"]) for row in found] == [("b", 1), ("d", 3)]
+
+
 def test_batch_whose_columns_do_not_fit_is_refused_all_the_same(
     table: ScenarioTable, tmp_path: Path
 ) -> None:
@@ -113,7 +136,7 @@ def test_letters_of_a_write_that_lost_go_with_it(
             table.writer("rival").upsert_and_commit(rival)
         return found
 
-    monkeypatch.setattr(local, "prepare", interrupted)
+    monkeypatch.setattr(sifting, "prepare", interrupted)
     options = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
 
     outcome = write(table, BATCH.drop_columns(["value"]), tmp_path / "letters", **options)

@@ -114,7 +114,10 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
         if len(set(given)) < len(given):
             raise InvalidInput("a column is named twice", given=given)
     if len(definition.ordering) > 1:
-        raise InvalidInput("at most one ordering field for now", given=definition.ordering)
+        raise InvalidInput(
+            "at most one ordering field: make one column of them that sorts the same way",
+            given=definition.ordering,
+        )
     if boolean(values, "sluice.portable") and values["sluice.record.merger"]:
         raise InvalidInput("a portable table has no merger of its own: no other reader has it")
     if values["sluice.record.merger"]:

@@ -32,6 +32,7 @@ STREAM_COLUMNS_KEY = "sluice.stream.columns"
 STREAM_MAX_ORDERING_KEY = "sluice.stream.max_ordering"
 ROWS_KEY = "sluice.rows"
 DEAD_LETTER_ROWS_KEY = "sluice.dead_letter.rows"
+DEAD_LETTER_FILES_KEY = "sluice.dead_letter.files"
 SCHEMA_RESOLUTION_KEY = "hoodie.schema.resolution"
 
 

@@ -39,11 +39,11 @@ from workers.timeline import metadata
 from workers.timeline.instant import Action
 from workers.write.columns import marks_deletes, writer_schema, written_columns
 from workers.write.context import WriteContext
-from workers.write.dead_letters import DeadLetters
+from workers.write.dead_letters import DeadLetters, check_bad_rows
 from workers.write.finalize import drop_strays
 from workers.write.replacing import replacement
 from workers.write.request import WriteRequest, check_request
-from workers.write.status import WriteStatus
+from workers.write.status import DeadLetterFile, WriteStatus
 
 __all__ = ["Transaction", "WriteClient", "WriteRequest"]
 
@@ -102,6 +102,7 @@ class Transaction:
         self._request = request
         self._started = started
         self._instant = started.instant.requested_at
+        self._letters: tuple[DeadLetterFile, ...] = ()
 
     @property
     def instant(self) -> str:
@@ -148,14 +149,20 @@ class Transaction:
         token = mint_token(secret, location, self._instant) if secret else None
         return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token)
 
-    def commit(self, statuses: Iterable[WriteStatus]) -> CommitOutcome:
-        """Drop strays, validate, publish, tidy up. Raises LockTimeout, with the instant rolled
-        back.
+    def commit(
+        self, statuses: Iterable[WriteStatus], letters: Iterable[DeadLetterFile] = ()
+    ) -> CommitOutcome:
+        """Drop strays, validate, publish, tidy up. Of the dead letters those of the attempts that
+        were taken stay.
+
+        Raises LockTimeout, or InvalidInput for too many dead letters, with the instant rolled back.
         """
         written = list(statuses)
+        self._letters = tuple(letters)
         stop_points.reach("after_data", writer=self._writer)
         try:
-            drop_strays(self._table.storage, self._instant, written)
+            check_bad_rows(sum(one.rows for one in self._letters))
+            self._drop_strays(written)
             proposal = self._proposal(written)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
         except Exception as error:
@@ -190,6 +197,7 @@ class Transaction:
                 for status in written:
                     self._table.storage.delete(status.stat.path)
                 delete_markers(self._table.storage, self._instant)
+                self._drop_letters()
             case _:  # Unknown: nothing is deleted, the next writer settles it.
                 _log.warning("outcome unknown: instant=%s", self._instant)
 
@@ -197,7 +205,7 @@ class Transaction:
         """The commit stands whatever happens here; what is left over goes with the next writer."""
         try:
             # A straggler may have opened its file between the first look and the decision.
-            drop_strays(self._table.storage, self._instant, written)
+            self._drop_strays(written)
             delete_markers(self._table.storage, self._instant)
             self._started.heartbeat.remove()
         except (StorageFailed, WriteOutcomeUnknown) as error:
@@ -214,11 +222,17 @@ class Transaction:
             writer=self._writer,
         )
         rollback(self._table, request, self._options)
-        if self._options.dead_letter_path:
-            self._dead_letters().delete()
+        self._drop_letters()
 
-    def _dead_letters(self) -> DeadLetters:
-        return DeadLetters(self._options.dead_letter_path, self._instant)
+    def _drop_strays(self, written: list[WriteStatus]) -> None:
+        """What attempts left that were not taken."""
+        drop_strays(self._table.storage, self._instant, written)
+        self._drop_letters(kept=self._letters)
+
+    def _drop_letters(self, kept: Iterable[DeadLetterFile] = ()) -> None:
+        path = self._options.dead_letter_path
+        if path:
+            DeadLetters(path, self._instant).keep_only(kept)
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         rows = sum(status.rows for status in written)
@@ -228,7 +242,9 @@ class Transaction:
             **dict(self._request.extra),
         }
         if self._options.dead_letter_path:
-            extra[metadata.DEAD_LETTER_ROWS_KEY] = str(self._dead_letters().row_count())
+            extra[metadata.DEAD_LETTER_ROWS_KEY] = str(sum(one.rows for one in self._letters))
+            names = ",".join(sorted(one.name for one in self._letters))
+            extra[metadata.DEAD_LETTER_FILES_KEY] = names
         if self._options.operation_id:
             extra[metadata.OPERATION_KEY] = self._options.operation_id
         if self._request.stream:

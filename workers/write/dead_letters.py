@@ -1,30 +1,33 @@
 """Dead-letter output: rows that the table cannot hold go beside it, and the rest is committed.
 
-One Parquet file per write in a directory that the caller names, durable before the commit is
-decided, its name beginning with the instant. What a write that was rolled back left there goes with
-it; after a crash the instant that is not on the timeline says so.
+A directory that the caller names takes one Parquet file per attempt that met such rows, durable
+before the commit is decided, its name beginning with the instant. The driver keeps those of the
+attempts that were taken and names them in the commit's metadata; the others go. What a write that
+was rolled back left there goes with it; after a crash the instant that is not on the timeline says
+so.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.clock import InstantTime
-from workers.errors import BadRows, InvalidInput
+from workers.errors import InvalidInput
+from workers.files.names import write_token
 from workers.storage.local import LocalStorage
+from workers.write.status import DeadLetterFile, TaskIds
 
 ERROR_COLUMN = "_sluice_error"
 ROW_COLUMN = "_sluice_row"
 INSTANT_COLUMN = "_sluice_instant"
-_BAD_ROWS_MAX = 10_000
+BAD_ROWS_MAX = 10_000
 """A batch with more is not a good batch with some bad rows."""
 
 
@@ -38,94 +41,53 @@ def check_dead_letter_path(location: str, path: str) -> None:
         raise InvalidInput("the dead-letter path must be outside the table", path=path)
 
 
-def sifted(
-    batch: pa.Table, prepare: Callable[[pa.Table], object]
-) -> tuple[pa.Table, dict[int, str]]:
-    """The rows that `prepare` takes, and why it refuses each other one, by its position.
-
-    Raises InvalidInput when the batch as such is refused, or too many rows are.
-    """
-    prepare(batch.slice(0, 0))
-    bad: dict[int, str] = {}
-    positions = np.arange(batch.num_rows)
-    good = batch
-    while found := _refused(good, prepare):
-        bad |= {int(positions[at]): why for at, why in found.items()}
-        if len(bad) > _BAD_ROWS_MAX:
-            raise InvalidInput("too many rows for dead-letter output", rows_max=_BAD_ROWS_MAX)
-        positions = np.delete(positions, list(found))
-        good = batch.take(positions)
-    return good, bad
-
-
-def _refused(batch: pa.Table, prepare: Callable[[pa.Table], object]) -> dict[int, str]:
-    """Some of the rows that are refused; empty when none is."""
-    try:
-        prepare(batch)
-    except BadRows as error:
-        return dict.fromkeys(error.positions, str(error.message))
-    except InvalidInput:
-        at = _first_refused(batch, prepare)
-        return {at: str(_refusal(batch.slice(at, 1), prepare))}
-    return {}
-
-
-def _first_refused(batch: pa.Table, prepare: Callable[[pa.Table], object]) -> int:
-    """By halving: the batch is refused for a value, which is not said to be in this or that row."""
-    start, rows = 0, batch.num_rows
-    while rows > 1:
-        half = rows // 2
-        if _refusal(batch.slice(start, half), prepare) is None:
-            start, rows = start + half, rows - half
-        else:
-            rows = half
-    return start
-
-
-def _refusal(batch: pa.Table, prepare: Callable[[pa.Table], object]) -> InvalidInput | None:
-    try:
-        prepare(batch)
-    except InvalidInput as error:
-        return error
-    return None
+def check_bad_rows(rows: int) -> None:
+    """Raises InvalidInput."""
+    if rows > BAD_ROWS_MAX:
+        raise InvalidInput("too many rows for dead-letter output", rows_max=BAD_ROWS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The dead-letter files of one instant."""
+    """The dead-letter files of one instant; on executors and on the driver."""
 
     path: str
     instant: InstantTime
 
-    def write(self, batch: pa.Table, bad: Mapping[int, str]) -> None:
-        """The rows at these positions of `batch`, with the reasons; durable when this returns."""
-        positions = sorted(bad)
-        rows = batch.take(positions).replace_schema_metadata(None)
-        columns: dict[str, pa.Array[Any]] = {
-            ERROR_COLUMN: pa.array([bad[at] for at in positions], pa.string()),
-            ROW_COLUMN: pa.array(positions, pa.int64()),
-            INSTANT_COLUMN: pa.repeat(pa.scalar(self.instant), len(positions)),
-        }
-        for name, values in columns.items():
-            rows = rows.append_column(name, values)
+    def write(self, letters: pa.Table, task: TaskIds, part: int = 0) -> DeadLetterFile:
+        """Durable when this returns, under a name that no other attempt picks."""
+        instants = pa.repeat(pa.scalar(self.instant), letters.num_rows)
         content = io.BytesIO()
-        pq.write_table(rows, content)
-        self._storage().put(f"{self.instant}.parquet", content.getvalue())
+        pq.write_table(letters.append_column(INSTANT_COLUMN, instants), content)
+        token = write_token(task.partition, task.stage, task.attempt)
+        name = f"{self.instant}_{token}_{part}.parquet"
+        self._storage().put(name, content.getvalue())
+        return DeadLetterFile(name, letters.num_rows)
 
-    def row_count(self) -> int:
-        return sum(self._rows_in(path) for path in self._files())
+    def keep_only(self, kept: Iterable[DeadLetterFile]) -> None:
+        """Delete what other attempts wrote: retried, speculative and failed ones."""
+        names = {one.name for one in kept}
+        for file in self._storage().list_files(""):
+            if file.name.startswith(self.instant) and file.name not in names:
+                self._storage().delete(file.path)
 
-    def delete(self) -> None:
-        for path in self._files():
-            self._storage().delete(path)
-
-    def _rows_in(self, path: str) -> int:
-        with self._storage().open_data(path) as stream:
-            return int(pq.ParquetFile(stream).metadata.num_rows)
-
-    def _files(self) -> list[str]:
-        files = self._storage().list_files("")
-        return [file.path for file in files if file.name.startswith(self.instant)]
+    def delete(self, doomed: DeadLetterFile) -> None:
+        self._storage().delete(doomed.name)
 
     def _storage(self) -> LocalStorage:
         return LocalStorage(self.path)
+
+
+def letters_of(batch: pa.Table, bad: Mapping[int, str], *, is_numbered: bool) -> pa.Table:
+    """The rows at these positions of `batch` with the reasons; their numbers are null where the
+    batch is a part of what the caller gave, which he cannot count in.
+    """
+    positions = sorted(bad)
+    columns: dict[str, pa.Array[Any]] = {
+        ERROR_COLUMN: pa.array([bad[at] for at in positions], pa.string()),
+        ROW_COLUMN: pa.array(positions if is_numbered else [None] * len(positions), pa.int64()),
+    }
+    rows = batch.take(positions).replace_schema_metadata(None)
+    for name, values in columns.items():
+        rows = rows.append_column(name, values)
+    return rows

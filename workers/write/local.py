@@ -5,7 +5,6 @@ writer's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import pyarrow as pa
 
@@ -13,12 +12,10 @@ from workers.concurrency.outcome import CommitOutcome, Conflicted
 from workers.config import WriteOptions, write_options
 from workers.table.table import Table
 from workers.write.client import WriteClient
-from workers.write.context import WriteContext
-from workers.write.dead_letters import DeadLetters, sifted
 from workers.write.handles import write_file_groups
-from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
-from workers.write.status import TaskIds, WriteStatus
+from workers.write.sifting import sift
+from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 
@@ -54,20 +51,13 @@ def _attempt(
     transaction = WriteClient(table, options).begin(schema, request)
     try:
         statuses: list[WriteStatus] = []
+        letters: list[DeadLetterFile] = []
         if batch is not None:
-            prepared = _prepared(transaction.context, batch)
-            statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+            context, task = transaction.context, TaskIds()
+            sifted = sift(context, batch, is_numbered=True)
+            statuses = write_file_groups(context, sifted.prepared, task, table.storage)
+            letters = sifted.put_letters(context, task, table.storage)
     except Exception as error:
         transaction.abort(f"{type(error).__name__}: {error}")
         raise
-    return transaction.commit(statuses)
-
-
-def _prepared(context: WriteContext, batch: pa.Table) -> pa.Table:
-    path = context.options.dead_letter_path
-    if not path:
-        return prepare(context, batch)
-    good, bad = sifted(batch, partial(prepare, context))
-    if bad:
-        DeadLetters(path, context.instant).write(batch, bad)
-    return prepare(context, good)
+    return transaction.commit(statuses, letters)

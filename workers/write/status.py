@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from workers.errors import MalformedTable
 from workers.timeline.metadata import WriteStat
 
 OrderingText = str | int | float
+_DEAD_LETTERS = "dead_letters"
+_DEAD_LETTERS_START = f'{{"{_DEAD_LETTERS}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,31 @@ class WriteStatus:
             return cls(WriteStat(**body.pop("stat")), **body)
         except (ValueError, TypeError, KeyError) as error:
             raise MalformedTable("a task's write status is damaged", text=text[:200]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFile:
+    """What one task reports of the rows that it put beside the table."""
+
+    name: str
+    rows: int
+
+    def to_json(self) -> str:
+        return json.dumps({_DEAD_LETTERS: asdict(self)})
+
+
+def read_results(
+    texts: Iterable[str],
+) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
+    """What tasks answered with. Raises MalformedTable."""
+    statuses: list[WriteStatus] = []
+    letters: list[DeadLetterFile] = []
+    for text in texts:
+        if text.startswith(_DEAD_LETTERS_START):
+            letters.append(DeadLetterFile(**json.loads(text)[_DEAD_LETTERS]))
+        else:
+            statuses.append(WriteStatus.from_json(text))
+    return statuses, letters
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,103 @@
+"""Rows made ready for placement; those that the table cannot hold are sifted out when asked for.
+
+A task sifts its own rows: it needs nothing but its context, and answers with what it put aside.
+Without a dead-letter path this is `prepare` and refuses the batch as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from workers.errors import BadRows, InstantRolledBack, InvalidInput
+from workers.schema.bad_rows import failing_rows
+from workers.storage.base import Storage
+from workers.timeline import decisions
+from workers.write.context import WriteContext
+from workers.write.dead_letters import BAD_ROWS_MAX, DeadLetters, check_bad_rows, letters_of
+from workers.write.prepare import prepare
+from workers.write.status import DeadLetterFile, TaskIds
+
+_Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    prepared: pa.Table
+    positions: _Positions
+    """Where in the batch the prepared rows stood."""
+    letters: pa.Table | None = None
+    """The other rows with the reasons; None when there are none."""
+
+    def put_letters(
+        self, context: WriteContext, task: TaskIds, storage: Storage, *, part: int = 0
+    ) -> list[DeadLetterFile]:
+        """The file that was written, durable; none when every row was taken.
+
+        `part` tells several batches of one attempt apart. `storage` is the table's. Raises
+        InstantRolledBack when the instant is decided already, so that nobody would look after the
+        file: another attempt's was taken, or nobody's.
+        """
+        if self.letters is None:
+            return []
+        home = DeadLetters(context.options.dead_letter_path, context.instant)
+        written = home.write(self.letters, task, part)
+        if decisions.read(storage, context.instant) is not None:
+            home.delete(written)
+            raise InstantRolledBack("instant was decided under its task", instant=context.instant)
+        return [written]
+
+
+def sift(context: WriteContext, batch: pa.Table, *, is_numbered: bool = False) -> Sifted:
+    """`is_numbered` says that the batch is all that the caller gave.
+
+    Raises InvalidInput when the batch as such is refused, when too many rows are, and for any row
+    when no dead letters are asked for.
+    """
+    if not context.options.dead_letter_path:
+        return Sifted(prepare(context, batch), np.arange(batch.num_rows))
+    taken = partial(prepare, context)
+    taken(batch.slice(0, 0))
+    bad: dict[int, str] = {}
+    positions, good = np.arange(batch.num_rows), batch
+    prepared: pa.Table | None = None
+    while prepared is None:
+        try:
+            prepared = taken(good)
+            continue
+        except InvalidInput as error:
+            found = _reasons(error, good, taken)
+        bad |= {int(positions[at]): why for at, why in found.items()}
+        check_bad_rows(len(bad))
+        positions = np.delete(positions, list(found))
+        good = batch.take(positions)
+    letters = letters_of(batch, bad, is_numbered=is_numbered) if bad else None
+    return Sifted(prepared, positions, letters)
+
+
+def _reasons(
+    error: InvalidInput, batch: pa.Table, taken: Callable[[pa.Table], pa.Table]
+) -> dict[int, str]:
+    """Why rows of the batch that `error` refused are refused; some of them at least."""
+    if isinstance(error, BadRows):
+        return dict.fromkeys(error.positions, str(error.message))
+    # Refused for a value which is not said to be in this or that row.
+    found = failing_rows(
+        batch.num_rows,
+        lambda start, rows: _refusal(batch.slice(start, rows), taken) is not None,
+        most=BAD_ROWS_MAX + 1,
+    )
+    assert found, "rows that are refused together only"
+    return {at: str(_refusal(batch.slice(at, 1), taken)) for at in found}
+
+
+def _refusal(batch: pa.Table, taken: Callable[[pa.Table], pa.Table]) -> InvalidInput | None:
+    try:
+        taken(batch)
+    except InvalidInput as error:
+        return error
+    return None
