@@ -104,7 +104,8 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         rows, size = rows + part.num_rows, size + part.nbytes
         if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
             yield pa.concat_tables(held)
-            held, rows, size = [part.slice(0, 0)], 0, 0
+            # Not a slice of the part, which would keep all of it in memory.
+            held, rows, size = [part.schema.empty_table()], 0, 0
     yield pa.concat_tables(held)
 
 

@@ -40,7 +40,7 @@ from workers.timeline.service_plans import PlannedSlice
 _NEW_FILE_GROUP = "null"
 _SORTED_WHOLE_BYTES_MAX = 16 << 20
 """Of files as they stand on storage; in memory they are some ten times that."""
-_SORTED_RANGE_BYTES = 96 << 20
+_SORTED_RANGE_BYTES = 48 << 20
 
 
 @dataclass(frozen=True, slots=True)
