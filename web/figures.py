@@ -124,17 +124,18 @@ def histogram(bars: Sequence[Bar], *, unit: str, height: int = 240) -> Figure:
 def heat(
     rows: Sequence[str],
     columns: Sequence[str],
-    counts: Sequence[Sequence[int]],
+    values: Sequence[Sequence[int]],
     *,
-    unit: str,
+    words: Sequence[Sequence[str]],
 ) -> Figure:
-    """Rows by instants; an empty cell is nothing, not zero."""
+    """Rows by instants, each cell with its words; an empty cell is nothing, not zero."""
     trace: Figure = {
         "type": "heatmap",
         "x": [escape(one) for one in columns],
         "y": [escape(shortened(one)) or "(not partitioned)" for one in rows],
-        "z": [[count or None for count in line] for line in counts],
-        "hovertemplate": f"%{{y}}<br>%{{x}}<br>%{{z}} {unit}<extra></extra>",
+        "z": [[value or None for value in line] for line in values],
+        "text": [list(line) for line in words],
+        "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>",
         "hoverongaps": False,
         "xgap": 1,
         "ygap": 2,

@@ -23,13 +23,15 @@ from controlplane.operations.selectors import OperationRow, recent_operations
 from controlplane.operations.services import ServiceKind, service_kinds
 from web import figures
 from web.charts import Figure
-from web.service_forms import ServiceText, text_of
+from web.service_words import ServiceText, text_of
 from web.templatetags.lake import age, count, instant_age_s, size
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
 HISTORY_SHOWN = 100
+OTHERS = ("delete", "delete_partition", "insert_overwrite", "insert_overwrite_table")
+"""What takes rows away on purpose."""
 OPERATIONS_READ = 60
 CARDS = ("compaction", "clustering", "clean", "archive")
 """The services that keep a table in shape; the others start from what they act on."""
@@ -87,9 +89,7 @@ def service_board(table: Table) -> dict[str, Any]:
         "cards": cards,
         "plans": plans,
         "history": history,
-        "others": [
-            (kinds[name], text_of(name)) for name in ("delete", "delete_partition") if name in kinds
-        ],
+        "others": [(kinds[name], text_of(name)) for name in OTHERS if name in kinds],
         "durations": _durations(history),
         "service_operations": operations[:20],
     }

@@ -71,4 +71,9 @@ urlpatterns = [
         operation.operation_state,
         name="operation-state",
     ),
+    path(
+        "t/<slug:slug>/operations/<uuid:operation_id>/cancel",
+        operation.operation_cancel,
+        name="operation-cancel",
+    ),
 ]

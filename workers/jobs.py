@@ -141,6 +141,8 @@ class ServiceJob(_Message):
     by: str
     attempt: int = 0
     """How often the same job was sent before."""
+    run_dir: str | None = None
+    """Where it finds that it was cancelled; None for what nobody can cancel."""
     report_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -154,6 +156,8 @@ class ServiceJob(_Message):
             _check_text(self.plan_hash, "plan_hash")
         if self.reason:
             _check_text(self.reason, "reason")
+        if self.run_dir is not None:
+            _check_directory(self.run_dir, "run_dir")
         _check_text(self.by, "by")
         _check_report_url(self.report_url)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ from workers.timeline.metadata import (
 from workers.timeline.timeline import Timeline
 
 FILE_GROUPS_KEPT = 100
+PARTITIONS_KEPT = 100
 MARKERS_SHOWN = 5
 EXTRA_CHARS_MAX = 500
 Key = tuple[str, str]
@@ -282,8 +284,17 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "base_files": sum(not stat.is_log for stat in stats),
         "file_groups": [list(group) for group in groups[:FILE_GROUPS_KEPT]],
         "file_group_count": len(groups),
+        "partition_bytes": _partition_bytes(commit),
         "extra": shown,
     }
+
+
+def _partition_bytes(commit: CommitMetadata) -> dict[str, int]:
+    """Bytes written by partition, the largest."""
+    sums: Counter[str] = Counter()
+    for stat in commit.stats:
+        sums[_text(stat.partition_path)] += stat.bytes
+    return dict(sums.most_common(PARTITIONS_KEPT))
 
 
 def _rows(commit: CommitMetadata) -> int:

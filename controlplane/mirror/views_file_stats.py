@@ -32,14 +32,14 @@ class SizeBin:
 
 @dataclass(frozen=True, slots=True)
 class WriteHeat:
-    """File groups that each of the last writes touched, by partition."""
+    """Bytes that each of the last writes wrote, by partition."""
 
     partitions: tuple[str, ...]
-    """The busiest, by path."""
+    """Those that were written most, by path."""
     instants: tuple[InstantTime, ...]
     """Oldest first."""
-    counts: tuple[tuple[int, ...], ...]
-    """`counts[partition][instant]`"""
+    bytes: tuple[tuple[int, ...], ...]
+    """`bytes[partition][instant]`"""
 
 
 def size_bins(table: Table) -> list[SizeBin]:
@@ -56,14 +56,14 @@ def size_bins(table: Table) -> list[SizeBin]:
 
 
 def write_heat(table: Table) -> WriteHeat:
-    """Of the last completed writes, as far as the mirror keeps their file groups. One query."""
+    """Of the last completed writes. One query."""
     writes = (
         InstantRecord.objects.filter(table=table, state="completed", action__in=_WRITES)
-        .filter(metadata__has_key="file_groups")
+        .filter(metadata__has_key="partition_bytes")
         .order_by("-requested_at")
-        .values_list("requested_at", "metadata__file_groups")[:INSTANTS_SHOWN]
+        .values_list("requested_at", "metadata__partition_bytes")[:INSTANTS_SHOWN]
     )
-    touched = [(at, Counter(str(pair[0]) for pair in groups)) for at, groups in writes if groups]
+    touched = [(at, Counter(sizes)) for at, sizes in writes if sizes]
     touched.reverse()
     totals: Counter[str] = Counter()
     for _, counted in touched:
@@ -72,5 +72,5 @@ def write_heat(table: Table) -> WriteHeat:
     return WriteHeat(
         partitions=tuple(names),
         instants=tuple(at for at, _ in touched),
-        counts=tuple(tuple(counted[name] for _, counted in touched) for name in names),
+        bytes=tuple(tuple(counted[name] for _, counted in touched) for name in names),
     )

@@ -1,11 +1,8 @@
-"""What a person says to confirm a plan: the table's name, a reason, a key that makes it once."""
+"""What a person says to confirm a plan: the table's name and a reason."""
 
 from __future__ import annotations
 
-from django.contrib.auth.models import User
-
 from controlplane.errors import InvalidRequest
-from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 
 REASON_CHARS_MAX = 500
@@ -19,10 +16,3 @@ def check_words(table: Table, reason: str, typed_name: str, *, are_needed: bool 
         raise InvalidRequest("this needs a reason")
     if len(reason) > REASON_CHARS_MAX:
         raise InvalidRequest("the reason is too long", most=REASON_CHARS_MAX)
-
-
-def known_request(by: User, idempotency_key: str | None) -> Operation | None:
-    """What the same person already asked for with this key."""
-    if not idempotency_key:
-        return None
-    return Operation.objects.filter(requested_by=by, idempotency_key=idempotency_key).first()

@@ -18,7 +18,8 @@ from controlplane.celery import app
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.models import Operation
-from controlplane.operations.requests import request_write, run_dir
+from controlplane.operations.requests import request_write
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table
 from workers.clock import SystemClock

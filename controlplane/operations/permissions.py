@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationKind
 from controlplane.tables.access import Permission
 from workers.services import registry
+from workers.services.given_rows import PATH_KEY
 
 _TITLES = {
     "compaction": "Compact",
@@ -19,6 +21,8 @@ _TITLES = {
     "restore": "Restore",
     "delete": "Delete rows",
     "delete_partition": "Delete partitions",
+    "insert_overwrite": "Overwrite partitions",
+    "insert_overwrite_table": "Overwrite the table",
 }
 _MAINTAINING = frozenset({"compaction", "clustering", "clean", "archive", "savepoint"})
 """Every snapshot that readers were promised stays. A service that is not listed is an admin's."""
@@ -53,6 +57,13 @@ def is_destructive(service: str) -> bool:
 def permission_of(service: str) -> Permission:
     """What running the service needs."""
     return Permission.ADMINISTER if is_destructive(service) else Permission.OPERATE
+
+
+def permission_to_plan(parameters: Mapping[str, str]) -> Permission:
+    """Whoever sees a table may see what would be done to it; a plan that opens another file needs
+    more.
+    """
+    return Permission.OPERATE if PATH_KEY in parameters else Permission.VIEW
 
 
 def needed(operation: Operation) -> Permission:

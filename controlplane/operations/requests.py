@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -15,16 +16,26 @@ from django.db import transaction
 from controlplane.audit.services import record
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import move, send, send_cancel, tell
+from controlplane.operations.moves import move, send_cancel
+from controlplane.operations.queueing import Wanted, queue
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.tables.models import Table
 from workers.config import write_options
 from workers.errors import InvalidInput
-from workers.jobs import CancelJob, WriteJob
+from workers.jobs import OPERATIONS, CancelJob, WriteJob
+from workers.services import registry
+from workers.services.inline import own_options
+from workers.spark.process import forbid_launch
 from workers.spark.settings import checked_settings
 
 PARAMETERS = frozenset({"source", "operation", "stream", "options", "spark_conf"})
 SPARK_USER = "sluice"
+PLANNED_OPERATIONS = frozenset(
+    {"delete", "delete_partition", "insert_overwrite", "insert_overwrite_table"}
+)
+"""Of a write's operations those that take data away: services, with a plan and its hash."""
+WRITE_OPERATIONS = (*OPERATIONS, "delete_partition")
 
 
 def request_write(
@@ -43,46 +54,59 @@ def request_write(
     operation_id = uuid.uuid4()
     session_id = str(uuid.uuid4())
     job = _write_job(table, parameters, operation_id, session_id)
-    with transaction.atomic():
-        operation = Operation.objects.create(
-            pk=operation_id,
+    return queue(
+        Wanted(
             table=table,
-            kind=OperationKind.WRITE.value,
-            requested_by=by,
+            kind=OperationKind.WRITE,
+            job=job,
+            by=by,
+            who=by.get_username(),
+            what="operation.write",
             reason=reason,
-            session_id=session_id,
-            user_id_spark=SPARK_USER,
+            columns={"session_id": session_id, "user_id_spark": SPARK_USER},
             parameters={
-                "job": job.to_message(),
                 "writer": job.options.get("sluice.writer.name", ""),
                 "stream": job.stream or "",
                 "restarts": restarts,
             },
+            details={"source": dict(job.source)},
         )
-        record(
-            who=by.get_username(),
-            what="operation.write",
-            subject=table.slug,
-            result="requested",
-            reason=reason,
-            details={"operation": str(operation.pk), "source": dict(job.source)},
-        )
-        send(operation)
-        tell(operation)
-    return operation
+    )
 
 
 def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Operation:
-    """End a write. One that no worker took yet ends at once.
+    """End a write or a service. A service that no worker took yet ends at once; one that runs stops
+    at its next safe point, between two things that its plan names, and its plan stays.
 
-    Raises NotAllowedNow when it has ended or is no write.
+    Raises NotAllowedNow when it has ended or cannot be cancelled.
     """
-    if operation.kind != OperationKind.WRITE.value:
-        raise NotAllowedNow("only a write can be cancelled", kind=operation.kind)
     if OperationState(operation.state) in FINAL:
         raise NotAllowedNow("the operation has ended", state=operation.state)
+    if not is_cancellable(operation.kind, operation.service, operation.state):
+        raise NotAllowedNow(
+            "this is carried to its end once it began", kind=operation.service or operation.kind
+        )
+    is_write = operation.kind == OperationKind.WRITE.value
+    is_begun = is_write or operation.state != OperationState.QUEUED.value
+    wanted = OperationState.CANCELLING if is_begun else OperationState.CANCELLED
+    return _cancel(operation, by, reason, wanted)
+
+
+def is_cancellable(kind: str, service: str, state: str) -> bool:
+    """Whether `request_cancel` would take an operation of this kind in this state."""
+    if OperationState(state) in FINAL | {OperationState.CANCELLING}:
+        return False
+    if kind == OperationKind.SERVICE.value:
+        is_queued = state == OperationState.QUEUED.value
+        return is_queued or service not in registry.FINISHED_ONCE_BEGUN
+    return kind == OperationKind.WRITE.value
+
+
+def _cancel(operation: Operation, by: User, reason: str, wanted: OperationState) -> Operation:
+    is_service = operation.kind == OperationKind.SERVICE.value
     with transaction.atomic():
-        moved = move(operation.pk, OperationState.CANCELLING, message="cancelling")
+        message = "cancelled before it began" if wanted in FINAL else "cancelling"
+        moved = move(operation.pk, wanted, message=message)
         if moved is None:
             raise NotAllowedNow("the operation cannot be cancelled now", state=operation.state)
         record(
@@ -93,7 +117,12 @@ def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Opera
             reason=reason,
             details={"operation": str(operation.pk)},
         )
-        send_cancel(moved, cancel_job(moved, by=by.get_username(), reason=reason or "cancelled"))
+        if is_service:
+            folder = Path(run_dir(operation.pk))
+            transaction.on_commit(lambda: forbid_launch(folder))
+        else:
+            job = cancel_job(moved, by=by.get_username(), reason=reason or "cancelled")
+            send_cancel(moved, job)
     return moved
 
 
@@ -111,26 +140,27 @@ def cancel_job(operation: Operation, *, by: str, reason: str) -> CancelJob:
     )
 
 
-def run_dir(operation_id: uuid.UUID) -> str:
-    return str(settings.SLUICE_HOME / "run" / "operations" / str(operation_id))
-
-
 def _write_job(
     table: Table, parameters: Mapping[str, Any], operation_id: uuid.UUID, session_id: str
 ) -> WriteJob:
     if unknown := sorted(set(parameters) - PARAMETERS):
         raise InvalidRequest("unknown parameters", unknown=unknown, known=sorted(PARAMETERS))
+    operation = str(parameters.get("operation") or "upsert")
+    if operation in PLANNED_OPERATIONS:
+        raise InvalidRequest(
+            "this takes data away, so it is planned and confirmed first", operation=operation
+        )
     options = dict(parameters.get("options") or {})
     options.setdefault("sluice.operation.id", str(operation_id))
     spark_conf = dict(parameters.get("spark_conf") or {})
     try:
-        write_options(options)
+        write_options(own_options(options))
         checked_settings(spark_conf)
         return WriteJob(
             operation_id=str(operation_id),
             table=table.location,
             source=dict(parameters.get("source") or {}),
-            operation=str(parameters.get("operation") or "upsert"),
+            operation=operation,
             stream=parameters.get("stream") or None,
             options=options,
             spark_conf=spark_conf,

@@ -12,17 +12,15 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
 
-from controlplane.audit.services import record
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
-from controlplane.operations.confirmation import check_words, known_request
+from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import send, tell
-from controlplane.operations.states import FINAL, OperationKind
+from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, NotFound, RollbackRefused, StorageFailed
@@ -127,28 +125,24 @@ def request_rollback(
     Raises InvalidRequest (name, reason), NotAllowedNow (blockers, one already runs), PlanVoid (the
     table moved on).
     """
-    if known := known_request(by, idempotency_key):
-        return _same_request(known, table, instant, plan_hash)
+    same = {"table_id": table.pk, "instant": instant, "plan_hash": plan_hash}
+    if known := known_request(by, idempotency_key, same):
+        return known
     check_words(table, reason, typed_name)
     view = plan_rollback(table, instant, by)
     if view.plan_hash != plan_hash:
         raise PlanVoid("the table changed since the plan was shown", instant=instant)
     if view.blockers:
         raise NotAllowedNow("this rollback is blocked", instant=instant, blockers=view.blockers)
-    try:
-        return _queue(table, view, reason.strip(), by, idempotency_key)
-    except IntegrityError as error:
-        if known := known_request(by, idempotency_key):  # The same request, twice at once.
-            return _same_request(known, table, instant, plan_hash)
-        raise NotAllowedNow("a rollback of this instant is under way", instant=instant) from error
+    wanted = _wanted(table, view, reason.strip(), by, idempotency_key)
+    return queue_once(wanted, same, busy="a rollback of this instant is under way")
 
 
-def _queue(
+def _wanted(
     table: Table, view: PlanView, reason: str, by: User, idempotency_key: str | None
-) -> Operation:
-    operation_id = uuid.uuid4()
+) -> Wanted:
     job = RollbackJob(
-        operation_id=str(operation_id),
+        operation_id=str(uuid.uuid4()),
         table=table.location,
         instant=view.instant,
         plan_hash=view.plan_hash,
@@ -156,39 +150,21 @@ def _queue(
         by=by.get_username(),
         report_url=settings.SLUICE_REPORT_URL,
     )
-    with transaction.atomic():
-        operation = Operation.objects.create(
-            pk=operation_id,
-            table=table,
-            kind=OperationKind.ROLLBACK.value,
-            requested_by=by,
-            reason=reason,
-            instant=view.instant,
-            plan=view.plan,
-            plan_hash=view.plan_hash,
-            progress_total=len(view.files),
-            progress_unit="files",
-            parameters={"job": job.to_message()},
-            idempotency_key=idempotency_key or None,
-        )
-        record(
-            who=by.get_username(),
-            what="operation.rollback",
-            subject=table.slug,
-            result="requested",
-            reason=reason,
-            plan_hash=view.plan_hash,
-            details={"operation": str(operation.pk), "instant": view.instant},
-        )
-        send(operation)
-        tell(operation)
-    return operation
-
-
-def _same_request(
-    known: Operation, table: Table, instant: InstantTime, plan_hash: str
-) -> Operation:
-    if (known.table_id, known.instant, known.plan_hash) != (table.pk, instant, plan_hash):
-        raise InvalidRequest("this idempotency key was used for another request")
-    assert known.state in FINAL or known.kind == OperationKind.ROLLBACK.value, known
-    return known
+    return Wanted(
+        table=table,
+        kind=OperationKind.ROLLBACK,
+        job=job,
+        by=by,
+        who=by.get_username(),
+        what="operation.rollback",
+        reason=reason,
+        plan=view.plan,
+        plan_hash=view.plan_hash,
+        idempotency_key=idempotency_key,
+        columns={
+            "instant": view.instant,
+            "progress_total": len(view.files),
+            "progress_unit": "files",
+        },
+        details={"instant": view.instant},
+    )

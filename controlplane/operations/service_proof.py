@@ -155,4 +155,6 @@ _CHECKS: Mapping[tuple[str, str], _Check] = {
     ("compaction", "merge"): _groups_not_rewritten,
     ("clustering", "rewrite"): _groups_not_replaced,
     ("delete_partition", "delete"): _files_not_replaced,
+    ("insert_overwrite", "delete"): _files_not_replaced,
+    ("insert_overwrite_table", "delete"): _files_not_replaced,
 }

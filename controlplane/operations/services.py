@@ -7,9 +7,21 @@ from controlplane.operations.demo import (
     start_demo_conflict,
     start_demo_schema_conflict,
 )
-from controlplane.operations.permissions import ServiceKind, permission_of, service_kinds
+from controlplane.operations.permissions import (
+    ServiceKind,
+    permission_of,
+    permission_to_plan,
+    service_kinds,
+)
+from controlplane.operations.planned_writes import request_planned_write
 from controlplane.operations.reports import record_report
-from controlplane.operations.requests import request_cancel, request_write
+from controlplane.operations.requests import (
+    PLANNED_OPERATIONS,
+    WRITE_OPERATIONS,
+    is_cancellable,
+    request_cancel,
+    request_write,
+)
 from controlplane.operations.rollbacks import (
     PlannedFileRow,
     PlanView,
@@ -26,18 +38,23 @@ from controlplane.operations.table_services import (
 )
 
 __all__ = [
+    "PLANNED_OPERATIONS",
+    "WRITE_OPERATIONS",
     "PlanItemRow",
     "PlanView",
     "PlannedFileRow",
     "ServiceKind",
     "ServicePlanView",
+    "is_cancellable",
     "kill_demo_writer",
     "permission_of",
+    "permission_to_plan",
     "plan_rollback",
     "plan_service",
     "reconcile",
     "record_report",
     "request_cancel",
+    "request_planned_write",
     "request_rollback",
     "request_service",
     "request_write",

@@ -25,7 +25,8 @@ from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
 from controlplane.operations.permissions import is_destructive, needed
 from controlplane.operations.reports import record_report
-from controlplane.operations.requests import cancel_job, run_dir
+from controlplane.operations.requests import cancel_job
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.access import may
 from workers.clock import InstantTime

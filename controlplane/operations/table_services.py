@@ -13,27 +13,30 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
-from controlplane.audit.services import record
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.storage import engine_table
-from controlplane.operations.confirmation import check_words, known_request
+from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import send, tell
 from controlplane.operations.permissions import is_destructive, permission_of
+from controlplane.operations.queueing import Wanted, known_request, queue, queue_once
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind
 from controlplane.tables.access import may
+from controlplane.tables.locations import checked_source
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
 from workers.services import registry
+from workers.services.given_rows import PATH_KEY
 from workers.services.service import ServicePlan
 
 STORED_ITEMS_MAX = 2000
 PARAMETERS_MAX = 50
 PARAMETER_CHARS_MAX = 4000
+SAVEPOINT = "savepoint"
 SCHEDULE = "schedule"
 """Who asks for what beat starts."""
 
@@ -95,15 +98,23 @@ class ServicePlanView:
 
 
 def plan_service(
-    table: Table, service: str, parameters: Mapping[str, str], by: User | None
+    table: Table,
+    service: str,
+    parameters: Mapping[str, str],
+    by: User | None,
+    *,
+    is_shell: bool = False,
 ) -> ServicePlanView:
-    """What the service would do, now. Changes nothing.
+    """What the service would do, now. Changes nothing. Whoever has the shell has every file of this
+    machine, so a file of theirs may lie anywhere.
 
     Raises InvalidRequest (unknown service or parameter), NotAllowedNow, StorageUnavailable,
     PermissionDenied.
     """
     _check_role(service, by)
     _check_parameters(parameters)
+    if not is_shell and (path := parameters.get(PATH_KEY, "").strip()):
+        checked_source(path)
     try:
         plan = registry.service(service).plan(engine_table(table), parameters)
     except StorageFailed as error:
@@ -134,8 +145,9 @@ def request_service(
     nothing to do, one already runs), PlanVoid (the table moved on).
     """
     _check_role(service, by)
-    if known := known_request(by, idempotency_key):
-        return _same_request(known, table, service, plan_hash)
+    same = {"table_id": table.pk, "service": service, "plan_hash": plan_hash}
+    if known := known_request(by, idempotency_key, same):
+        return known
     check_words(table, reason, typed_name, are_needed=is_destructive(service))
     view = plan_service(table, service, parameters, by)
     is_bound = bool(plan_hash) or is_destructive(service)
@@ -145,14 +157,12 @@ def request_service(
         raise NotAllowedNow("this service is blocked", service=service, blockers=view.blockers)
     if view.is_empty:
         raise NotAllowedNow("there is nothing to do", service=service)
-    try:
-        return _create(
-            table, service, parameters, view.plan, plan_hash, reason.strip(), by, idempotency_key
-        )
-    except IntegrityError as error:
-        if known := known_request(by, idempotency_key):  # The same request, twice at once.
-            return _same_request(known, table, service, plan_hash)
-        raise NotAllowedNow("this service is under way", service=service) from error
+    if service == SAVEPOINT and view.instant:
+        parameters = {**parameters, "instant": view.instant}  # The newest is another one later.
+    wanted = _wanted(
+        table, service, parameters, view.plan, plan_hash, reason.strip(), by, idempotency_key
+    )
+    return queue_once(wanted, same, busy="this service is under way")
 
 
 def schedule_service(table: Table, service: str, parameters: Mapping[str, str]) -> Operation | None:
@@ -163,12 +173,12 @@ def schedule_service(table: Table, service: str, parameters: Mapping[str, str]) 
         return None
     assert not is_destructive(service), service
     try:
-        return _create(table, service, parameters, {}, "", "scheduled", None, None)
+        return queue(_wanted(table, service, parameters, {}, "", "scheduled", None, None))
     except IntegrityError:
         return None
 
 
-def _create(
+def _wanted(
     table: Table,
     service: str,
     parameters: Mapping[str, str],
@@ -177,7 +187,7 @@ def _create(
     reason: str,
     by: User | None,
     idempotency_key: str | None,
-) -> Operation:
+) -> Wanted:
     operation_id = uuid.uuid4()
     who = by.get_username() if by else SCHEDULE
     job = ServiceJob(
@@ -188,36 +198,29 @@ def _create(
         plan_hash=plan_hash or None,
         reason=reason,
         by=who,
+        run_dir=run_dir(operation_id),
         report_url=settings.SLUICE_REPORT_URL,
     )
-    with transaction.atomic():
-        operation = Operation.objects.create(
-            pk=operation_id,
-            table=table,
-            kind=OperationKind.SERVICE.value,
-            service=service,
-            requested_by=by,
-            reason=reason,
-            instant=plan.get("instant") or "",
-            plan=dict(plan),
-            plan_hash=plan_hash,
-            progress_total=plan.get("item_count", 0),
-            progress_unit="items",
-            parameters={"job": job.to_message(), "service": service},
-            idempotency_key=idempotency_key or None,
-        )
-        record(
-            who=who,
-            what=f"service.{service}",
-            subject=table.slug,
-            result="requested",
-            reason=reason,
-            plan_hash=plan_hash,
-            details={"operation": str(operation.pk), "parameters": dict(parameters)},
-        )
-        send(operation)
-        tell(operation)
-    return operation
+    return Wanted(
+        table=table,
+        kind=OperationKind.SERVICE,
+        job=job,
+        by=by,
+        who=who,
+        what=f"service.{service}",
+        reason=reason,
+        plan=plan,
+        plan_hash=plan_hash,
+        idempotency_key=idempotency_key,
+        columns={
+            "service": service,
+            "instant": plan.get("instant") or "",
+            "progress_total": plan.get("item_count", 0),
+            "progress_unit": "items",
+        },
+        parameters={"service": service},
+        details={"parameters": dict(parameters)},
+    )
 
 
 def _view(plan: ServicePlan) -> ServicePlanView:
@@ -251,9 +254,3 @@ def _check_parameters(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if not isinstance(value, str) or len(value) > PARAMETER_CHARS_MAX or "\x00" in value:
             raise InvalidRequest("a parameter is a text of sensible length", name=name[:80])
-
-
-def _same_request(known: Operation, table: Table, service: str, plan_hash: str) -> Operation:
-    if (known.table_id, known.service, known.plan_hash) != (table.pk, service, plan_hash):
-        raise InvalidRequest("this idempotency key was used for another request")
-    return known

@@ -22,6 +22,11 @@ SLUICE_TABLE_ROOTS = tuple(
     )
     if root
 )
+SLUICE_SOURCE_ROOTS = tuple(
+    os.path.realpath(root)
+    for root in os.environ.get("SLUICE_SOURCE_ROOTS", "").split(os.pathsep)
+    if root
+)
 _secrets = read_secrets(SLUICE_HOME)
 SECRET_KEY = _secrets.django_secret_key
 SLUICE_WORKER_TOKEN = _secrets.worker_token

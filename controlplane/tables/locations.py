@@ -38,6 +38,20 @@ def checked_location(location: str) -> str:
     )
 
 
+def checked_source(path: str) -> str:
+    """The resolved path of a file whose rows are to be read: below a source root or a table root.
+
+    Raises InvalidRequest.
+    """
+    if not path.startswith("/") or len(path) > LOCATION_CHARS_MAX or "\x00" in path:
+        raise InvalidRequest("a source file is named by its absolute path", path=path[:200])
+    resolved = os.path.realpath(path)
+    roots = (*settings.SLUICE_SOURCE_ROOTS, *settings.SLUICE_TABLE_ROOTS)
+    if not any(contains(os.path.realpath(root), resolved) for root in roots):
+        raise InvalidRequest("the source file is outside the configured roots", path=path[:200])
+    return resolved
+
+
 def contains(outer: str, inner: str) -> bool:
     """Whether `inner` lies below `outer`; a folder does not contain itself, and `t1` does not
     contain `t10`.

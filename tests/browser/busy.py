@@ -141,6 +141,7 @@ def instant_record(
             "log_files": 8,
             "base_files": 0,
             "file_groups": [[REGIONS[at % 3], file_id(at)] for at in range(8)],
+            "partition_bytes": {region: 1_300_000 * (at + 1) for at, region in enumerate(REGIONS)},
             "file_group_count": 8,
             "extra": {
                 "sluice.writer.name": writer,

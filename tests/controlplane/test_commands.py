@@ -81,6 +81,37 @@ def test_a_deletion_is_shown_first_and_carried_out_by_its_hash_only(lake: Lake) 
     assert cities(lake) == ["Bergen"]
 
 
+def test_keys_are_deleted_from_a_list_and_from_a_file(lake: Lake, tmp_path: Path) -> None:
+    lake.commit(OSLO, BERGEN, OSLO | {"id": "3"})
+    (tmp_path / "keys.csv").write_text("id\n2\n")
+
+    shown = run("table", "delete", "trips", "--keys", '["1"]')
+    run("table", "delete", "trips", "--keys", '["1"]', "--yes")
+    run("table", "delete", "trips", "--path", str(tmp_path / "keys.csv"), "--yes")
+
+    assert "nothing was changed" in shown
+    assert cities(lake) == ["Oslo"]
+
+
+def test_a_table_is_overwritten_from_a_file_once_it_was_confirmed(
+    lake: Lake, tmp_path: Path
+) -> None:
+    lake.commit(OSLO, BERGEN)
+    path = str(tmp_path / "new.csv")
+    Path(path).write_text("id,ts,city\n7,1,Turku\n")
+    written = ("write", path, "--table", lake.row.location, "--operation", "insert_overwrite_table")
+
+    shown = run("table", "insert-overwrite-table", "trips", path)
+    same = run(*written)
+    kept = cities(lake)
+    run("table", "insert-overwrite", "trips", path, "--yes", "--reason", "a new start")
+
+    assert shown == same
+    assert "replace the whole table: 2 file groups go, 1 rows come" in shown
+    assert kept == ["Bergen", "Oslo"]
+    assert cities(lake) == ["Turku"]
+
+
 def test_a_rollback_is_shown_first_and_done_on_a_word(lake: Lake) -> None:
     lake.commit(OSLO)
     newest = lake.commit(BERGEN)
@@ -140,7 +171,8 @@ def test_what_cannot_be_meant_is_said(lake: Lake, words: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(
     "action",
     ["compact", "cluster", "clean", "archive", "savepoint", "delete-savepoint", "restore",
-     "rollback", "delete", "delete-partition", "file-groups", "schema", "services"],
+     "rollback", "delete", "delete-partition",
+     "insert-overwrite", "insert-overwrite-table", "file-groups", "schema", "services"],
 )  # fmt: skip
 def test_every_action_explains_itself(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -119,7 +119,8 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
             operation_type=text[:32], rows=7, files=1, bytes=2048, partitions=1,
             operation_ref=text[:64],
             metadata={
-                "file_groups": [[text, text]], "file_group_count": 1, "extra": {text: text},
+                "file_groups": [[text, text]], "file_group_count": 1,
+                "partition_bytes": {text: 7}, "extra": {text: text},
                 "rolled_back": [text], "error": text,
             },
         )  # fmt: skip

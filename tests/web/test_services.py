@@ -5,15 +5,20 @@ for, once.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from pytest_django import Settings
 
+from controlplane.errors import ControlPlaneError
 from controlplane.operations.models import Operation, ServiceSetting
+from controlplane.operations.services import ServiceKind, plan_service, service_kinds
 from controlplane.tables.models import Table
 from tests.web.conftest import TRIPS
+from web.service_words import text_of
 from workers import open_table
 
 CLEAN = "/t/trips/services/run/clean?hoodie.clean.commits.retained=1"
@@ -147,8 +152,65 @@ def test_first_look_asks_what_to_delete_and_complains_of_nothing(
     answer = as_admin.get("/t/trips/services/run/delete")
 
     assert answer.status_code == 200
-    assert b"Predicate" in answer.content
+    assert b"Condition" in answer.content
     assert b"There is no plan to show" not in answer.content
+
+
+@pytest.mark.parametrize("kind", service_kinds(), ids=lambda kind: kind.name)
+def test_the_engine_knows_every_choice_that_a_form_offers(trips: Table, kind: ServiceKind) -> None:
+    problems = [
+        problem_of(trips, kind.name, {choice.name: choice.options[0] if choice.options else "1"})
+        for choice in text_of(kind.name).choices
+    ]
+
+    assert not [problem for problem in problems if "unknown" in problem]
+
+
+def problem_of(table: Table, service: str, parameters: dict[str, str]) -> str:
+    """What speaks against planning; empty when nothing does."""
+    try:
+        plan_service(table, service, parameters, None)
+    except ControlPlaneError as error:
+        return error.message
+    return ""
+
+
+def test_file_to_overwrite_with_is_planned_for_operators_and_asked_for_by_admins(
+    trips: Table,
+    as_admin: Client,
+    as_operator: Client,
+    as_viewer: Client,
+    tmp_path: Path,
+    settings: Settings,
+) -> None:
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    (tmp_path / "new.csv").write_text("id,city,ts\n1,Turku,9\n")
+    path = f"/t/trips/services/run/insert_overwrite_table?path={tmp_path}/new.csv"
+
+    seen = [client.get(path).status_code for client in (as_viewer, as_operator, as_admin)]
+    status, where = ask(as_admin, path, typed_name="trips", reason="a new start")
+
+    assert seen == [403, 200, 200]
+    assert status == 302, where
+    operation = Operation.objects.get()
+    assert (operation.service, operation.reason) == ("insert_overwrite_table", "a new start")
+    assert operation.plan["figures"]["rows"] == 1
+
+
+def test_run_that_waits_is_stopped_from_its_page_and_only_by_who_may(
+    trips: Table, as_operator: Client, as_viewer: Client
+) -> None:
+    _, page = ask(as_operator, CLEAN, **{"hoodie.clean.commits.retained": "1"})
+    offered = [client.get(page).content for client in (as_operator, as_viewer)]
+
+    refused = as_viewer.post(f"{page}/cancel")
+    stopped = as_operator.post(f"{page}/cancel")
+    again = as_operator.post(f"{page}/cancel")
+
+    assert [b"Stop this run" in one for one in offered] == [True, False]
+    assert (refused.status_code, stopped.status_code, again.status_code) == (403, 302, 409)
+    assert Operation.objects.get().state == "cancelled"
+    assert b"Stop this run" not in as_operator.get(page).content
 
 
 def test_service_that_nobody_offers_is_not_found(trips: Table, as_admin: Client) -> None:

@@ -31,6 +31,7 @@ from controlplane.mirror.views_files import (
 from controlplane.tables.access import Permission, access_table
 from web import figures
 from web.doors import page, person
+from web.templatetags.lake import size
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -173,9 +174,12 @@ def _charts(table: Table, found: list[PartitionRow]) -> dict[str, Any]:
             [figures.Bar(one.name, one.file_groups) for one in bins], unit="file groups"
         ),
         "heat": heat,
-        "heat_lines": list(zip(heat.partitions, heat.counts, strict=True)),
+        "heat_lines": list(zip(heat.partitions, heat.bytes, strict=True)),
         "heatmap": figures.heat(
-            heat.partitions, heat.instants, heat.counts, unit="file groups written"
+            heat.partitions,
+            heat.instants,
+            heat.bytes,
+            words=[[f"{size(one)} written" for one in line] for line in heat.bytes],
         )
         if heat.partitions
         else None,

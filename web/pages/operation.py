@@ -8,13 +8,14 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
-from controlplane.operations.selectors import operation_detail
-from controlplane.tables.access import Permission, access_table
+from controlplane.operations.selectors import operation_detail, operation_for_cancel
+from controlplane.operations.services import is_cancellable, request_cancel
+from controlplane.tables.access import Permission, access_table, may
 from web.doors import page, person
-from web.service_forms import text_of
+from web.service_words import text_of
 from web.verdicts import verification
 
 
@@ -34,12 +35,28 @@ def operation_state(request: HttpRequest, slug: str, operation_id: UUID) -> Http
     return render(request, "fragments/operation.html", _context(request, slug, operation_id))
 
 
+@require_POST
+@page
+def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
+    """Ask that it ends; the page it comes back to shows how it does."""
+    table = access_table(person(request), slug, Permission.OPERATE)
+    found = operation_for_cancel(person(request), operation_id)
+    if found.table.slug != table.slug:
+        raise Http404(f"this table has no operation {operation_id}")
+    request_cancel(operation=found, by=person(request), reason=request.POST.get("reason", "")[:500])
+    return redirect("operation", table.slug, operation_id)
+
+
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
     table = access_table(person(request), slug, Permission.VIEW)
     found = operation_detail(operation_id)
     if found is None or found.row.table_slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
+    may_operate = may(person(request), Permission.OPERATE)
+    row = found.row
     return {
+        "is_cancellable": is_cancellable(row.kind, row.service, row.state),
+        "may_cancel": may_operate,
         "page": "services" if found.row.kind == "service" else "rollback",
         "table": table,
         "operation": found,

@@ -18,6 +18,7 @@ from controlplane.operations.services import (
     ServiceKind,
     ServicePlanView,
     permission_of,
+    permission_to_plan,
     plan_service,
     request_service,
     service_kinds,
@@ -26,7 +27,8 @@ from controlplane.tables.access import Permission, access_table, may
 from web.doors import page, person, told
 from web.plans import deletion_treemap, item_groups
 from web.service_board import service_board
-from web.service_forms import ServiceForm, chosen, missing, text_of
+from web.service_forms import ServiceForm
+from web.service_words import chosen, missing, text_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -59,11 +61,13 @@ def services_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
 def service(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     """Choose, look at the plan; a POST asks for exactly that plan."""
     kind = _kind(service)
-    asked = permission_of(service) if request.method == "POST" else Permission.VIEW
+    parameters = chosen(service, request.GET)
+    is_asked = request.method == "POST"
+    asked = permission_of(service) if is_asked else permission_to_plan(parameters)
     table = access_table(person(request), slug, asked)
-    if request.method == "POST":
+    if is_asked:
         return _confirm(request, table, kind)
-    return _show(_Shown(request, table, kind, chosen(service, request.GET)))
+    return _show(_Shown(request, table, kind, parameters))
 
 
 @dataclass(slots=True)

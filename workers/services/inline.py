@@ -92,8 +92,7 @@ def write_with_services(
 
     Raises InvalidInput for a service's setting, and whatever `write` raises.
     """
-    service_keys = {key for one in _INLINE for key in one.keys}
-    own = {key: value for key, value in options.items() if key not in service_keys}
+    own = own_options(options)
     asked = [(one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))]
     outcome = write(own)
     if isinstance(outcome, Committed):
@@ -102,8 +101,25 @@ def write_with_services(
     return outcome
 
 
+def own_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those that are the write's, without those of services. Raises InvalidInput for a service's
+    setting.
+    """
+    for one in _INLINE:
+        _parameters(one, options)
+    service_keys = {key for one in _INLINE for key in one.keys}
+    return {key: value for key, value in options.items() if key not in service_keys}
+
+
 def _asked(table: Table, one: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
     """The service's parameters; None when it is not to run. Raises InvalidInput."""
+    parameters = _parameters(one, options)
+    is_possible = table.config.is_merge_on_read or not one.only_merge_on_read
+    return parameters if is_possible else None
+
+
+def _parameters(one: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
+    """None when the options neither run nor schedule it. Raises InvalidInput."""
     runs = _is_set(options, one.run_key)
     only_schedules = one.schedule_key is not None and _is_set(options, one.schedule_key)
     given = {key: options[key] for key in one.keys & set(one.parameters) if key in options}
@@ -111,8 +127,7 @@ def _asked(table: Table, one: _Inline, options: Mapping[str, str]) -> dict[str, 
     if one.schedule_key is not None:
         parameters[SCHEDULE_ONLY] = "false" if runs else "true"
     one.check(parameters)
-    is_possible = table.config.is_merge_on_read or not one.only_merge_on_read
-    return parameters if is_possible and (runs or only_schedules) else None
+    return parameters if runs or only_schedules else None
 
 
 def _is_set(options: Mapping[str, str], key: str) -> bool:

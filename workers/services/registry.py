@@ -9,6 +9,7 @@ from workers.services.clustering.service import ClusteringService
 from workers.services.compaction.service import CompactionService
 from workers.services.deletes.partitions import DeletePartition
 from workers.services.deletes.rows import Delete
+from workers.services.overwrites import Overwrite
 from workers.services.restore import Restore
 from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
@@ -22,10 +23,14 @@ _ALL: tuple[Service, ...] = (
     DeleteSavepoint(),
     Delete(),
     DeletePartition(),
+    Overwrite("insert_overwrite"),
+    Overwrite("insert_overwrite_table"),
     Restore(),
     ClusteringService(),
 )
 _SERVICES = {one.name: one for one in _ALL}
+FINISHED_ONCE_BEGUN = frozenset({Restore.name})
+"""While its plan is pending all writers wait, so nobody stops it midway."""
 
 
 def service(name: str) -> Service:

@@ -8,7 +8,7 @@ meanwhile takes the savepoint back, because a clean may have been planned withou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.transaction import (
@@ -136,7 +136,8 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
             None, {}, _refused(asked, "only a completed commit of the active timeline is saved")
         )
     if _standing(timeline, asked):
-        return _Proposal(commit, {}, _refused(asked, "this commit has a savepoint already"))
+        refused = _refused(asked, "this commit has a savepoint already")
+        return _Proposal(commit, {}, replace(refused, is_done=True))
     view = FileSystemView.load(table, timeline=timeline, as_of=commit.completed_at)
     files = [(one.partition, path) for one in view.slices for path in one.files]
     sizes = {path: info.size for _, path in files if (info := table.storage.info(path))}
@@ -192,4 +193,5 @@ def _deletion(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
         blockers=tuple(blockers),
         warnings=("the next clean may delete what it held",) if savepoint else (),
         figures={"files": len(savepoint.paths) if savepoint else 0},
+        is_done=savepoint is None,
     )

@@ -29,9 +29,11 @@ class PlanItem:
     what: str
     """A path relative to the table, a file group as `partition/file id`, or an instant."""
     effect: str
-    """In one word: `delete`, `merge`, `rewrite`, `archive`, `keep`, `undo`."""
+    """In one word: `delete`, `merge`, `rewrite`, `archive`, `keep`, `undo`, `write`."""
     bytes: int = 0
     detail: str = ""
+    digest: str = ""
+    """Of the content, where name and size do not say it all; part of the plan's hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class ServicePlan:
     warnings: tuple[str, ...] = ()
     figures: Mapping[str, int] = field(default_factory=dict)
     """Backlog and sizes by name, for pages: `log_files`, `delta_commits`, `bytes`."""
+    is_done: bool = False
+    """The table is already as the service would leave it: a run that comes again has succeeded."""
 
     @property
     def is_empty(self) -> bool:
@@ -60,7 +64,7 @@ class ServicePlan:
     @property
     def plan_hash(self) -> str:
         """Changes with anything that a person was shown and that matters."""
-        items = [[item.what, item.effect, item.bytes] for item in self.items]
+        items = [[item.what, item.effect, item.bytes, item.digest] for item in self.items]
         shown = [self.service, self.instant, items, list(self.blockers)]
         return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 

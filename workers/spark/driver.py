@@ -26,11 +26,12 @@ from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
-from workers.spark.roots import storage_under_root
+from workers.services.inline import write_with_services
 from workers.spark.session import connect_session
 from workers.spark.sources import Position, Source, open_source
 from workers.spark.sources.source import POSITION_KEY
 from workers.spark.write import write_dataframe
+from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.timeline.metadata import STREAM_KEY
@@ -174,15 +175,20 @@ class Driver:
             source.before_commit(instant)
 
         job = self._job
-        return write_dataframe(
-            table,
-            source.frame(spark, number),
-            operation=job.operation,
-            stream=job.stream,
-            options={**job.options, "sluice.operation.id": job.operation_id},
-            extra={POSITION_KEY: Position(source.run, number).encode()},
-            before_commit=before_commit,
-        )
+
+        def write(own: Mapping[str, str]) -> CommitOutcome:
+            return write_dataframe(
+                table,
+                source.frame(spark, number),
+                operation=job.operation,
+                stream=job.stream,
+                options=own,
+                extra={POSITION_KEY: Position(source.run, number).encode()},
+                before_commit=before_commit,
+            )
+
+        options = {**job.options, "sluice.operation.id": job.operation_id}
+        return write_with_services(table, options, write)
 
     def _settled(self, table: Table, outcome: CommitOutcome) -> CommitOutcome:
         """An unknown outcome may be known a moment later; nothing is deleted meanwhile."""

@@ -49,7 +49,7 @@ def launch(job: WriteJob, environment: Mapping[str, str]) -> int | None:
     run_dir = Path(job.run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     with _launching(run_dir):
-        if (run_dir / CANCELLED_FILE).exists():
+        if is_forbidden(run_dir):
             return None
         known = read_pid(run_dir)
         if known is not None or (run_dir / ENDING_FILE).exists():
@@ -84,6 +84,11 @@ def forbid_launch(run_dir: Path) -> None:
     run_dir.mkdir(parents=True, exist_ok=True)
     with _launching(run_dir):
         (run_dir / CANCELLED_FILE).touch()
+
+
+def is_forbidden(run_dir: Path) -> bool:
+    """Whether the operation was cancelled."""
+    return (run_dir / CANCELLED_FILE).exists()
 
 
 def read_pid(run_dir: Path) -> int | None:

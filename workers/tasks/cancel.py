@@ -27,7 +27,7 @@ from workers.spark.process import (
     forbid_launch,
     kill_driver,
 )
-from workers.spark.roots import storage_under_root
+from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.reports import reporting
 

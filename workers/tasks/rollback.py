@@ -13,7 +13,7 @@ from workers.jobs import RollbackJob
 from workers.ports import system_ports
 from workers.recovery import rollback as recovery
 from workers.reporting import OperationReport, Progress, ReportState
-from workers.spark.roots import storage_under_root
+from workers.storage.roots import storage_under_root
 from workers.table.table import open_
 from workers.tasks.reports import reporting
 

@@ -1,7 +1,11 @@
 """Carry out a table service that a person confirmed or a schedule started, with its progress.
 
-A job that comes again (its worker died, or its last report was lost) finds its own plan on the
-timeline or nothing left to do; it never fails because its first run changed the table.
+A job that comes again (its worker died, or its last report was lost) finds its own instant or its
+own plan on the timeline, or nothing left to do; it never fails because its first run changed the
+table.
+
+A job that is cancelled stops between two things that its plan names. What was begun stays pending,
+and the next run takes it up.
 """
 
 from __future__ import annotations
@@ -10,21 +14,28 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from celery import Task, shared_task
 
+from workers.clock import InstantTime
 from workers.config import WriteOptions, write_options
 from workers.errors import ServiceBusy
 from workers.jobs import ServiceJob
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
 from workers.services import registry
+from workers.services.given_rows import PATH_KEY
 from workers.services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
-from workers.spark.roots import storage_under_root
+from workers.spark.process import is_forbidden
+from workers.storage.roots import source_under_root, storage_under_root
+from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.tasks.reports import reporting
+from workers.timeline.metadata import OPERATION_KEY
 
+_COMMITS_LOOKED_AT = 200
 ALIVE_EVERY_S = 10.0
 """Silence for longer than a few of these is a dead worker, and the job is sent again."""
 
@@ -46,18 +57,28 @@ class _Run:
 
     def carry_out(self) -> None:
         job = self._job
+        if self._is_cancelled():
+            self._report(ReportState.CANCELLED, "cancelled before it began")
+            return
         service = registry.service(job.service)
         table = open_(storage_under_root(job.table, os.environ), system_ports())
+        if path := job.parameters.get(PATH_KEY, "").strip():
+            source_under_root(path, os.environ)
         self._report(ReportState.RUNNING, f"{job.service} begins")
         expected = job.plan_hash
         if self._is_again:
-            plan = service.plan(table, job.parameters)
-            if plan.is_empty:
-                self._report(ReportState.SUCCEEDED, "nothing is left to do")
+            done = _done_before(table, job.operation_id)
+            plan = None if done else service.plan(table, job.parameters)
+            if plan is None or plan.is_done or (plan.is_empty and not plan.blockers):
+                self._report(ReportState.SUCCEEDED, "nothing is left to do", instant=done)
                 return
             expected = None if _is_continued(table, plan) else expected
-        with self._staying_alive():
-            outcome = self._outcome(service, table, expected)
+        try:
+            with self._staying_alive():
+                outcome = self._outcome(service, table, expected)
+        except _Cancelled as cancelled:
+            self._report_cancelled(service, table, cancelled)
+            return
         if outcome is not None:
             self._report(
                 ReportState.SUCCEEDED,
@@ -93,7 +114,30 @@ class _Run:
         )
 
     def _on_progress(self, done: int, total: int) -> None:
+        """Services call it where they can stop: before the first thing, and between two."""
         self._report(ReportState.PROGRESS, self._job.service, Progress(done, total, "items"))
+        is_stoppable = self._job.service not in registry.FINISHED_ONCE_BEGUN and done < total
+        if is_stoppable and self._is_cancelled():
+            raise _Cancelled(done, total)
+
+    def _is_cancelled(self) -> bool:
+        return self._job.run_dir is not None and is_forbidden(Path(self._job.run_dir))
+
+    def _report_cancelled(self, service: Service, table: Table, cancelled: _Cancelled) -> None:
+        done, total = cancelled.done, cancelled.total
+        plan = service.plan(table, self._job.parameters)
+        is_pending = _is_continued(table, plan)
+        rest = (
+            "its plan stays pending, the next run takes it up"
+            if is_pending
+            else ("nothing was changed")
+        )
+        self._report(
+            ReportState.CANCELLED,
+            f"stopped after {done} of {total}; {rest}",
+            Progress(done, total, "items"),
+            instant=plan.instant if is_pending else None,
+        )
 
     @contextmanager
     def _staying_alive(self) -> Iterator[None]:
@@ -124,6 +168,23 @@ class _Run:
                 **facts,
             )
         )
+
+
+class _Cancelled(Exception):
+    """Not an error of the engine: a person wants no more of this run."""
+
+    def __init__(self, done: int, total: int) -> None:
+        super().__init__(f"cancelled after {done} of {total}")
+        self.done = done
+        self.total = total
+
+
+def _done_before(table: Table, operation_id: str) -> InstantTime | None:
+    """The newest write that this very job has completed, among the last ones."""
+    for instant in reversed(table.timeline().completed_writes()[-_COMMITS_LOOKED_AT:]):
+        if read_instant(table, instant).extra_metadata.get(OPERATION_KEY) == operation_id:
+            return instant.requested_at
+    return None
 
 
 def _is_continued(table: Table, plan: ServicePlan) -> bool:

@@ -24,6 +24,7 @@ from workers.merge.merge import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
 from workers.schema.bad_rows import refuse_rows
 from workers.schema.reconcile import conform
+from workers.schema.table_schema import TableSchema
 from workers.write.context import WriteContext
 
 BUCKET = "_sluice_bucket"
@@ -42,7 +43,7 @@ def prepare(context: WriteContext, batch: pa.Table | pa.RecordBatch) -> pa.Table
     rows = conform(table, context.schema, columns=list(context.columns))
     _check_ordering(context, rows)
     keys, buckets = _located(context, rows)
-    paths = _partition_paths(context, rows)
+    paths = _partition_paths(context.config, rows)
     prepared = (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
         .append_column(pa.field(PARTITION_PATH, pa.string()), paths)
@@ -106,8 +107,16 @@ def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
         refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
 
 
-def _partition_paths(context: WriteContext, rows: pa.Table) -> pa.Array[Any]:
-    config = context.config
+def partition_paths_of(config: TableConfig, schema: TableSchema, rows: pa.Table) -> frozenset[str]:
+    """The partitions that these rows belong to; for plans, before a write begins."""
+    fields = list(config.partition_by)
+    if not fields:
+        return frozenset({""})
+    values = conform(rows.select(fields), schema, columns=fields).group_by(fields).aggregate([])
+    return frozenset(str(path) for path in _partition_paths(config, values).to_pylist())
+
+
+def _partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
     if not config.partition_by:
         return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
     columns: list[Any] = [

@@ -16,7 +16,9 @@ from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.errors import InvalidRequest
 from controlplane.fields import InstantTimeSerializerField
+from controlplane.operations.models import Operation
 from controlplane.operations.rollbacks import PlanView
 from controlplane.operations.selectors import (
     OperationDetail,
@@ -26,8 +28,12 @@ from controlplane.operations.selectors import (
     operations_page,
 )
 from controlplane.operations.services import (
+    PLANNED_OPERATIONS,
+    WRITE_OPERATIONS,
+    permission_of,
     plan_rollback,
     request_cancel,
+    request_planned_write,
     request_rollback,
     request_write,
 )
@@ -58,14 +64,25 @@ class TableOperationListApi(APIView):
     permission_classes = [IsOperatorToWrite]
 
     class WriteRequest(Strict):
-        source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
+        source = serializers.DictField(required=False, default=dict)  # type: ignore[assignment]  # the name of a base's attribute
+        partitions = serializers.ListField(
+            child=serializers.CharField(max_length=1000),
+            required=False,
+            default=list,
+            help_text="Paths, for delete_partition.",
+        )
         operation = serializers.ChoiceField(
-            choices=["upsert", "insert", "bulk_insert"], default="upsert"
+            choices=WRITE_OPERATIONS,
+            default="upsert",
+            help_text="What takes data away is the service of the same name: plan it there, then "
+            "ask here or there with plan_hash, reason and table_name.",
         )
         stream = serializers.CharField(max_length=100, required=False, default=None)
         options = serializers.DictField(child=serializers.CharField(), required=False)
         spark_conf = serializers.DictField(child=serializers.CharField(), required=False)
         reason = serializers.CharField(max_length=500, required=False, default="")
+        plan_hash = serializers.CharField(max_length=64, required=False, default="")
+        table_name = serializers.CharField(max_length=200, required=False, default="")
 
     @extend_schema(
         operation_id="table_operations_list",
@@ -81,14 +98,38 @@ class TableOperationListApi(APIView):
     @extend_schema(
         operation_id="writes_request",
         request=WriteRequest,
+        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str) -> Response:
         asked = validated(self.WriteRequest, request)
-        table = access_table(request.user, slug, Permission.OPERATE)
-        reason = asked.pop("reason")
-        operation = request_write(table=table, parameters=asked, by=actor(request), reason=reason)
-        return Response(_shown_operation(operation.pk), status=202)
+        ask = _planned_write if asked["operation"] in PLANNED_OPERATIONS else _write
+        return Response(_shown_operation(ask(request, slug, asked).pk), status=202)
+
+
+def _write(request: Request, slug: str, asked: dict[str, Any]) -> Operation:
+    table = access_table(request.user, slug, Permission.OPERATE)
+    reason = asked.pop("reason")
+    if given := [name for name in ("partitions", "plan_hash", "table_name") if asked.pop(name)]:
+        raise InvalidRequest("this operation takes nothing away and no plan", unknown=given)
+    return request_write(table=table, parameters=asked, by=actor(request), reason=reason)
+
+
+def _planned_write(request: Request, slug: str, asked: dict[str, Any]) -> Operation:
+    table = access_table(request.user, slug, permission_of(asked["operation"]))
+    if given := [name for name in ("stream", "options", "spark_conf") if asked.get(name)]:
+        raise InvalidRequest("what takes data away has no such settings", unknown=given)
+    return request_planned_write(
+        table,
+        asked["operation"],
+        source=asked["source"],
+        partitions=asked["partitions"],
+        plan_hash=asked["plan_hash"],
+        reason=asked["reason"],
+        typed_name=asked["table_name"],
+        by=actor(request),
+        idempotency_key=idempotency_key(request),
+    )
 
 
 class OperationApi(APIView):

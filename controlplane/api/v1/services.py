@@ -38,6 +38,7 @@ from controlplane.operations.services import (
     ServiceKind,
     ServicePlanView,
     permission_of,
+    permission_to_plan,
     plan_service,
     request_service,
     service_kinds,
@@ -84,7 +85,7 @@ class ServicePlanApi(APIView):
     )
     def post(self, request: Request, slug: str, service: str) -> Response:
         asked = validated(self.ServicePlanRequest, request)
-        table = access_table(request.user, slug, Permission.VIEW)
+        table = access_table(request.user, slug, permission_to_plan(asked["parameters"]))
         return Response(shown(plan_service(table, service, asked["parameters"], None)))
 
 

@@ -38,7 +38,7 @@ class Asked:
 
 def plan_and_run(table: Table, asked: Asked, say: Say) -> None:
     """Raises what `plan_service` raises, PlanVoid, NotAllowedNow, LakehouseError."""
-    view = plan_service(table, asked.service, asked.parameters, None)
+    view = plan_service(table, asked.service, asked.parameters, None, is_shell=True)
     show_plan(view, say)
     if asked.plan_hash and asked.plan_hash != view.plan_hash:
         raise PlanVoid("the table changed since that plan was shown", now=view.plan_hash)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,54 @@ def test_a_wrong_filter_is_an_error_in_one_form(
     assert response.status_code == 400
     assert set(response.json()) == {"code", "message", "values"}
     assert response.json()["code"] == "invalid_request"
+
+
+def test_every_operation_of_a_write_is_taken_and_what_takes_data_away_by_its_plan_only(
+    client: Client, admin: User, lake: Lake, tmp_path: Path, settings: Settings
+) -> None:
+    lake.commit(OSLO)
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    (tmp_path / "rows.csv").write_text("id,ts,city\n1,9,Turku\n")
+    source = {"kind": "csv", "path": f"{tmp_path}/rows.csv"}
+    client.force_login(admin)
+    operations, base = "/api/v1/tables/trips/operations/", "/api/v1/tables/trips/services/"
+
+    plain = [
+        post(client, operations, {"operation": one, "source": source}).json()["row"]["kind"]
+        for one in ("upsert", "insert", "bulk_insert")
+    ]
+    unplanned, planned = [], []
+    for one in ("delete", "insert_overwrite", "insert_overwrite_table"):
+        asked = {"operation": one, "source": source, "table_name": "trips", "reason": "why"}
+        unplanned.append(post(client, operations, asked).json()["code"])
+        plan = post(client, f"{base}{one}/plan/", {"parameters": {"path": source["path"]}}).json()
+        answer = post(client, operations, asked | {"plan_hash": plan["plan_hash"]})
+        planned.append((answer.status_code, answer.json()["row"]["service"]))
+    partition = post(client, operations, {"operation": "delete_partition", "partitions": ["x"]})
+
+    assert plain == ["write"] * 3
+    assert unplanned == ["plan_changed"] * 3
+    assert planned == [(202, "delete"), (202, "insert_overwrite"), (202, "insert_overwrite_table")]
+    assert partition.json()["code"] == "invalid_request"
+
+
+def test_a_write_takes_the_settings_of_inline_services_and_checks_them(
+    client: Client, admin: User, lake: Lake
+) -> None:
+    client.force_login(admin)
+    asked = {"source": {"kind": "csv", "path": "/x.csv"}, "operation": "upsert"}
+    given = [
+        {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"},
+        {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "many"},
+        {"hoodie.compact.outline": "true"},
+    ]
+
+    found = [
+        post(client, "/api/v1/tables/trips/operations/", asked | {"options": one}).status_code
+        for one in given
+    ]
+
+    assert found == [202, 400, 400]
 
 
 def test_a_rollback_from_plan_to_request(client: Client, admin: User, lake: Lake) -> None:

@@ -57,6 +57,7 @@ def test_a_commit_is_mirrored_with_writer_rows_and_files(lake: Lake) -> None:
     record = InstantRecord.objects.get(table=lake.row, requested_at=instant)
     assert (record.state, record.writer_name, record.rows) == ("completed", "ingest", 2)
     assert record.files == len(record.metadata["file_groups"]) > 0
+    assert record.metadata["partition_bytes"] == {"": record.bytes}
     assert changed is not None
     assert "instants" in changed
     lake.row.refresh_from_db()

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from controlplane.operations import retention
 from controlplane.operations.models import Operation
-from controlplane.operations.requests import run_dir
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.services import request_write
 from tests.controlplane.lake import Lake
 

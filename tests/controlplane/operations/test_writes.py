@@ -25,7 +25,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.operations.demo import kill_in_the_middle
 from controlplane.operations.models import Operation
 from controlplane.operations.recovery import recover_tables
-from controlplane.operations.requests import run_dir
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.services import (
     kill_demo_writer,
     reconcile,

@@ -107,12 +107,56 @@ def test_a_write_into_the_partition_after_the_plan_voids_it(table: LakehouseTabl
     assert all(one.is_completed for one in table.timeline())
 
 
+@pytest.mark.parametrize("keys", ['["0", "3", "9"]', '[{"id": "0"}, {"id": "3"}]'])
+def test_rows_that_keys_name_go_and_no_others(table: LakehouseTable, keys: str) -> None:
+    shown = plan(table, "delete", {"keys": keys})
+
+    run(table, "delete", {"keys": keys}, shown.plan_hash)
+
+    assert shown.figures["rows"] == 2
+    assert ids(table) == ["1", "2", "4"]
+
+
+def test_a_key_with_its_partition_is_meant_there_only(table: LakehouseTable) -> None:
+    table.write(pa.Table.from_pylist([ROWS[0] | {"city": "Turku"}], schema=SCHEMA))
+
+    run(table, "delete", {"keys": '[{"id": "0", "city": "Oslo"}]'}, None)
+
+    left = table.read().select(["id", "city"]).to_pylist()
+    assert [row["city"] for row in left if row["id"] == "0"] == ["Turku"]
+
+
+def test_keys_come_from_a_file_whose_other_columns_are_not_looked_at(
+    table: LakehouseTable, tmp_path: Path
+) -> None:
+    path = tmp_path / "gone.csv"
+    path.write_text("note,id\nx,1\ny,4\n")
+
+    run(table, "delete", {"path": str(path)}, None)
+
+    assert ids(table) == ["0", "2", "3"]
+
+
+def test_as_many_other_rows_are_another_plan(table: LakehouseTable) -> None:
+    shown = plan(table, "delete", {"keys": '["0"]'})
+
+    with pytest.raises(PlanChanged):
+        run(table, "delete", {"keys": '["1"]'}, shown.plan_hash)
+
+
 @pytest.mark.parametrize(
     ("service", "parameters"),
     [
         ("delete", {}),
         ("delete", {"predicate": "town = 'Oslo'"}),
         ("delete", {"where": "ts = 1"}),
+        ("delete", {"keys": "[1"}),
+        ("delete", {"keys": "[]"}),
+        ("delete", {"keys": "[1]"}),
+        ("delete", {"keys": '[{"city": "Oslo"}]'}),
+        ("delete", {"keys": '[{"id": "1", "town": "Oslo"}]'}),
+        ("delete", {"keys": '["1"]', "predicate": "ts = 1"}),
+        ("delete", {"path": "/nowhere/keys.csv"}),
         ("delete_partition", {}),
         ("delete_partition", {"partitions": "Paris"}),
         ("delete_partition", {"partitions": "../trips2"}),

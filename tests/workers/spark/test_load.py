@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from workers.errors import InvalidInput
+from workers.files.rows_file import CsvFile
 from workers.spark.load import StreamColumns, parse_streams
-from workers.spark.sources.files import CsvFile
 
 PRESENT = ["id", "origin", "temp", "dewp", "wind", "visib"]
 SHARED = ["id", "origin"]

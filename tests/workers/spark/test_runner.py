@@ -8,7 +8,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from workers.spark.sources.ad_requests import (
     AdRequests,
 )
 from workers.table.schema_history import read_instant
+from workers.table.view import FileSystemView
 from workers.tasks import launch_write
 from workers.timeline.instant import State
 from workers.timeline.metadata import OPERATION_KEY, STREAM_KEY
@@ -149,6 +150,20 @@ def test_three_streams_at_once_become_one_table_of_joined_rows(node: Node) -> No
     assert [ending["state"] for ending in endings] == ["succeeded"] * 3
     assert by_key(node.table.read()) == joined()
     assert_referee_agrees(node.table.location)
+
+
+def test_a_job_compacts_inline_when_its_options_say_so(node: Node) -> None:
+    plain = node.stream("click", rounds=1)
+    inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    job = replace(plain, options={**plain.options, **inline})
+
+    node.launch(job)
+    [ending] = node.endings(job)
+
+    assert ending["state"] == "succeeded", ending
+    view = FileSystemView.load(node.table.table)
+    assert view.slices
+    assert all(one.base_file and not one.log_files for one in view.slices)
 
 
 def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> None:

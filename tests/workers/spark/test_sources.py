@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
-from workers.spark.roots import source_under_root
 from workers.spark.sources.ad_requests import (
     KEY,
     ORDERING,
@@ -27,6 +26,7 @@ from workers.spark.sources.ad_requests import (
 from workers.spark.sources.files import FileSource
 from workers.spark.sources.source import Asked, Position, Surroundings
 from workers.spark.sources.streams import DemoStream
+from workers.storage.roots import source_under_root
 
 RUN = AdRequests(seed=7, run=1_767_225_600, rounds=12)
 

@@ -1,9 +1,10 @@
-"""The service `delete`: delete the rows that a condition names, slice by slice, never the table at
-once.
+"""The service `delete`: delete the rows that a condition or a list of keys names, slice by slice,
+never the table at once.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice
 from workers.schema.table_schema import TableSchema
 from workers.services.deletes.ending import committed
+from workers.services.deletes.selection import Selection, selection_of
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -28,12 +30,10 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.handles import write_file_groups
-from workers.write.predicate import Predicate, predicate_of
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.status import TaskIds
 
-PREDICATE_KEY = "predicate"
 _NAME: Final = "delete"
 _Found = list[tuple[FileSlice, pa.Table]]
 
@@ -42,11 +42,11 @@ class Delete:
     name = _NAME
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameter: `predicate`, such as `city = 'Oslo' and ts < 5`."""
+        """Parameters: see `selection_of`."""
         schema = _schema(table)
-        predicate = _predicate(parameters, schema)
+        selection = selection_of(table.config, schema, parameters)
         view = FileSystemView.load(table)
-        return _plan(table, list(_matching(table, schema, predicate, view.slices)))
+        return _plan(table, list(_matching(table, schema, selection, view.slices)))
 
     def run(
         self,
@@ -57,14 +57,14 @@ class Delete:
     ) -> ServiceOutcome:
         """As `Service.run`; PlanChanged as well when another writer was faster."""
         schema = _schema(table)
-        predicate = _predicate(request.parameters, schema)
+        selection = selection_of(table.config, schema, request.parameters)
         columns = _key_columns(table)
         batch = pa.schema([schema.arrow.field(name) for name in columns])
         transaction = WriteClient(table, options).begin(batch, WriteRequest(_NAME))
         try:
             # Rows of the snapshot that the transaction started from; later ones are a conflict.
             slices = transaction.context.slices.values()
-            found = list(_matching(table, schema, predicate, slices, on_progress))
+            found = list(_matching(table, schema, selection, slices, on_progress))
             plan = _plan(table, found)
             plan.check(request)
             rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
@@ -83,18 +83,18 @@ class Delete:
 def _matching(
     table: Table,
     schema: TableSchema,
-    predicate: Predicate,
+    selection: Selection,
     slices: Iterable[FileSlice],
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[FileSlice, pa.Table]]:
     """Key and partition columns of the rows to delete, per file slice that has any."""
     keys = _key_columns(table)
-    wanted = None if predicate.columns is None else {*keys, *predicate.columns}
+    wanted = None if selection.columns is None else {*keys, *selection.columns}
     ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
     for done, one in enumerate(ordered, start=1):
         rows = read_slice(table.storage, table.config, schema, one, columns=wanted)
         rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
-        matching = rows.filter(predicate.expression).select(list(keys))
+        matching = selection.of(rows).select(list(keys))
         if matching.num_rows:
             yield one, matching
         if on_progress is not None:
@@ -104,8 +104,11 @@ def _matching(
 def _plan(table: Table, found: _Found) -> ServicePlan:
     total = sum(rows.num_rows for _, rows in found)
     items = tuple(
-        # The number stands in what is hashed: other rows are another plan.
-        PlanItem(f"{rows.num_rows} rows of {'/'.join(filter(None, _key(one)))}", "delete")
+        PlanItem(
+            f"{rows.num_rows} rows of {'/'.join(filter(None, _key(one)))}",
+            "delete",
+            digest=_digest(rows),
+        )
         for one, rows in found
     )
     return ServicePlan(
@@ -121,18 +124,21 @@ def _plan(table: Table, found: _Found) -> ServicePlan:
     )
 
 
+def _digest(rows: pa.Table) -> str:
+    """Of the keys in their order: other rows are another plan, the same rows elsewhere are not."""
+    ordered = rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ordered.schema) as stream:
+        stream.write_table(ordered)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
 def _key(one: FileSlice) -> tuple[str, str]:
     return one.partition, one.file_id
 
 
 def _key_columns(table: Table) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*table.config.record_key, *table.config.partition_by)))
-
-
-def _predicate(parameters: Mapping[str, str], schema: TableSchema) -> Predicate:
-    if unknown := sorted(set(parameters) - {PREDICATE_KEY}):
-        raise InvalidInput("unknown parameter", keys=unknown, known=[PREDICATE_KEY])
-    return predicate_of(parameters.get(PREDICATE_KEY, ""), schema.arrow)
 
 
 def _schema(table: Table) -> TableSchema:

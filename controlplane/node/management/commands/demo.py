@@ -17,7 +17,7 @@ from controlplane.accounts.roles import ADMIN
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.demo import HEARTBEAT, RESTARTS_MAX
 from controlplane.operations.models import Operation, ServiceSetting
-from controlplane.operations.requests import run_dir
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.schedules import update_service_setting
 from controlplane.operations.services import request_cancel, request_write
 from controlplane.operations.states import OPEN, OperationKind, OperationState

@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.errors import ControlPlaneError
-from controlplane.node.management.commands.table import add_confirmation, roll_back
+from controlplane.node.management.commands.table import roll_back
+from controlplane.node.shell.confirmation import add_confirmation
 from workers.errors import LakehouseError
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
+from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.services import Asked, plan_and_run
 from controlplane.node.shell.views import show_file_groups, show_schema, show_services
@@ -31,13 +33,17 @@ _SERVICES = {
     "restore": ("restore", "take the table back to a savepoint"),
     "delete": ("delete", "delete the rows that a condition names"),
     "delete-partition": ("delete_partition", "empty whole partitions"),
+    "insert-overwrite": ("insert_overwrite", "put a file's rows in the place of their partitions'"),
+    "insert-overwrite-table": ("insert_overwrite_table", "put a file's rows in the place of all"),
 }
 _POSITIONAL = {
     "savepoint": ("instant", "?", "the commit; the newest when absent"),
     "delete-savepoint": ("instant", None, "the savepoint's commit"),
     "restore": ("instant", None, "the savepoint's commit"),
-    "delete": ("predicate", None, "such as \"city = 'Oslo' and ts < 5\""),
+    "delete": ("predicate", "?", "such as \"city = 'Oslo' and ts < 5\""),
     "delete-partition": ("partitions", None, "paths with commas between them"),
+    "insert-overwrite": ("path", None, "a .csv or .parquet file"),
+    "insert-overwrite-table": ("path", None, "a .csv or .parquet file"),
 }
 
 _VIEWS = {
@@ -114,12 +120,6 @@ def roll_back(command: BaseCommand, options: Mapping[str, Any]) -> None:
     )
 
 
-def add_confirmation(parser: ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="carry the plan out")
-    parser.add_argument("--plan-hash", default="", help="carry out this plan, or nothing")
-    parser.add_argument("--reason", default="", help="for the audit")
-
-
 def registered(slug: str) -> Table:
     """Raises CommandError."""
     table = Table.objects.filter(slug=slug).first()
@@ -145,6 +145,11 @@ def _add_service(parser: ArgumentParser, action: str) -> None:
         parser.add_argument(name, nargs=count, default="", help=text)
     if action == "savepoint":
         parser.add_argument("--comment", default="", help="why it is kept")
+    if action == "delete":
+        parser.add_argument(
+            "--keys", default="", help="keys as a JSON list, instead of a condition"
+        )
+        parser.add_argument("--path", default="", help="a file of keys, instead of a condition")
     parser.add_argument(
         "--set",
         action="append",
@@ -161,8 +166,9 @@ def _asked(action: str, options: Mapping[str, Any]) -> Asked:
     parameters = dict(_pair(text) for text in options["set"])
     if action in _POSITIONAL and (value := options[_POSITIONAL[action][0]]):
         parameters[_POSITIONAL[action][0]] = value
-    if options.get("comment"):
-        parameters["comment"] = options["comment"]
+    parameters |= {key: value for key in ("comment", "keys", "path") if (value := options.get(key))}
+    if path := parameters.get("path"):
+        parameters["path"] = str(Path(path).resolve())
     return Asked(
         service=service,
         parameters=parameters,

@@ -17,18 +17,21 @@ from django.core.management import BaseCommand, CommandError
 from django.db import DatabaseError, OperationalError
 
 from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.services import Asked, plan_and_run
+from controlplane.operations.services import PLANNED_OPERATIONS
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table as TableRow
 from controlplane.tables.services import register_table
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
-from workers.jobs import WriteJob
+from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.ports import RandomIds, system_ports
 
 if TYPE_CHECKING:
+    from workers.files.rows_file import CsvFile
     from workers.spark.load import StreamColumns
-    from workers.spark.sources.files import CsvFile
 
 EXAMPLE = """
 example (hourly weather, three airports):
@@ -62,8 +65,9 @@ class Command(BaseCommand):
         parser.add_argument("--missing", default="NA", help="the word for a missing value (NA)")
         parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
         parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
-        parser.add_argument("--operation", default="upsert", choices=["upsert", "bulk_insert"])
+        parser.add_argument("--operation", default="upsert", choices=OPERATIONS)
         parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
+        add_confirmation(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -72,8 +76,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _write(self, options: Mapping[str, Any]) -> None:
+        from workers.files.rows_file import CsvFile, names
         from workers.spark.load import parse_streams
-        from workers.spark.sources.files import CsvFile, names
 
         path = Path(options["csv"]).resolve()
         if not path.is_file():
@@ -86,6 +90,9 @@ class Command(BaseCommand):
             key_from=key_from,
         )
         rows = file.read()
+        if options["operation"] in PLANNED_OPERATIONS:
+            self._write_planned(options, file)
+            return
         table = self._table(options, rows.schema, path.stem)
         config = table.table.config
         shared = (*config.record_key, *config.partition_by, *config.ordering)
@@ -96,9 +103,32 @@ class Command(BaseCommand):
             self._write_spark(table, file, streams, options["operation"])
         self.stdout.write(f"{table.read().num_rows} rows in {table.location}")
 
+    def _write_planned(self, options: Mapping[str, Any], file: CsvFile) -> None:
+        """What takes data away: shown first, and carried out when it was confirmed."""
+        location = self._location(options, Path(file.path).stem)
+        row = TableRow.objects.filter(location=location).first()
+        if row is None:
+            raise CommandError(f"no table is registered at {location}")
+        parameters = {"path": file.path, "missing": file.missing}
+        if file.key:
+            parameters |= {"key": file.key, "key_from": ",".join(file.key_from)}
+        asked = Asked(
+            service=options["operation"],
+            parameters=parameters,
+            reason=options["reason"],
+            is_confirmed=options["yes"],
+            plan_hash=options["plan_hash"],
+            is_dry=False,
+        )
+        plan_and_run(row, asked, self.stdout.write)
+
+    def _location(self, options: Mapping[str, Any], stem: str) -> str:
+        name = options["name"] or stem
+        return checked_location(options["table"] or f"{settings.SLUICE_TABLE_ROOTS[0]}/{name}")
+
     def _table(self, options: Mapping[str, Any], schema: pa.Schema, stem: str) -> LakehouseTable:
         name = options["name"] or stem
-        location = checked_location(options["table"] or f"{settings.SLUICE_TABLE_ROOTS[0]}/{name}")
+        location = self._location(options, stem)
         try:
             table = open_table(location)
         except TableNotFound:

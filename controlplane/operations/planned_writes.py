@@ -1,0 +1,60 @@
+"""Writes that take data away, asked for as writes: each is the service of its name, with a plan.
+
+Their rows come from a file that one worker reads whole (`services.given_rows` says how large).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from controlplane.errors import InvalidRequest
+from controlplane.operations.models import Operation
+from controlplane.operations.table_services import request_service
+from controlplane.tables.models import Table
+from workers.services.given_rows import FILE_KEYS
+
+_KINDS = ("csv", "parquet")
+
+
+def request_planned_write(
+    table: Table,
+    operation: str,
+    *,
+    source: Mapping[str, Any],
+    partitions: Sequence[str],
+    plan_hash: str,
+    reason: str,
+    typed_name: str,
+    by: User,
+    idempotency_key: str | None = None,
+) -> Operation:
+    """Queue the write that was shown as `plan_hash` by the plan of the service `operation`.
+
+    Raises what `request_service` raises.
+    """
+    parameters = planned_parameters(operation, source=source, partitions=partitions)
+    return request_service(
+        table, operation, parameters, plan_hash, reason, typed_name, by, idempotency_key
+    )
+
+
+def planned_parameters(
+    operation: str, *, source: Mapping[str, Any], partitions: Sequence[str]
+) -> dict[str, str]:
+    """A write's source and partitions as the service has them. Raises InvalidRequest."""
+    if operation == "delete_partition":
+        if source:
+            raise InvalidRequest("this operation takes partitions and no rows", operation=operation)
+        return {"partitions": ",".join(partitions)}
+    if partitions:
+        raise InvalidRequest("this operation takes rows and no partitions", operation=operation)
+    given = {key: value for key, value in source.items() if key != "kind"}
+    unknown = sorted(set(given) - set(FILE_KEYS))
+    if source.get("kind") not in _KINDS or unknown:
+        raise InvalidRequest(
+            "rows of this operation come from a file", kinds=_KINDS, known=FILE_KEYS, other=unknown
+        )
+    return {key: str(value) for key, value in given.items()}

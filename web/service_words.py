@@ -1,0 +1,215 @@
+"""What the pages say of each table service, and what a person may choose before it is planned.
+
+The engine checks every parameter again; a name that is not listed here is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+PARAMETER_CHARS_MAX = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One parameter of a service; an empty value leaves it to the engine."""
+
+    name: str
+    label: str
+    hint: str = ""
+    options: Sequence[str] = ()
+    kind: str = "text"
+    is_needed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceText:
+    """What the pages say of a service."""
+
+    title: str
+    verb: str
+    purpose: str
+    takes: str = ""
+    """What is gone for good afterwards; empty for what loses nothing."""
+    choices: Sequence[Choice] = field(default_factory=tuple)
+
+
+_INSTANT = Choice(
+    name="instant", label="Instant", hint="17 digits, as on the timeline", is_needed=True
+)
+_FILE = (
+    Choice(
+        name="path",
+        label="File with the rows",
+        hint="absolute path of a .csv or .parquet below a source root, 256 MB at most",
+        is_needed=True,
+    ),
+    Choice(name="missing", label="Missing value", hint="the word for it in a CSV; NA when empty"),
+)
+TEXTS: Mapping[str, ServiceText] = {
+    "compaction": ServiceText(
+        title="Compaction",
+        verb="Compact",
+        purpose="Merges log files into new base files, so that reads need not merge them again.",
+        choices=(
+            Choice(
+                name="hoodie.compaction.strategy",
+                label="File groups in the order of",
+                options=(
+                    "LogFileSizeBasedCompactionStrategy",
+                    "LogFileNumBasedCompactionStrategy",
+                    "BoundedIOCompactionStrategy",
+                    "UnBoundedCompactionStrategy",
+                ),
+            ),
+            Choice(name="hoodie.compaction.target.io", label="At most, in MB", kind="number"),
+            Choice(
+                name="hoodie.compaction.logfile.num.threshold",
+                label="With at least, logs",
+                kind="number",
+            ),
+        ),
+    ),
+    "clustering": ServiceText(
+        title="Clustering",
+        verb="Cluster",
+        purpose="Rewrites file groups with their rows in another order, so that reads skip more.",
+        choices=(
+            Choice(
+                name="hoodie.clustering.plan.strategy.sort.columns",
+                label="Sort by",
+                hint="column names, separated by commas; a pending plan has its own",
+            ),
+            Choice(
+                name="hoodie.layout.optimize.strategy",
+                label="Layout",
+                options=("linear", "z-order"),
+            ),
+            Choice(
+                name="hoodie.clustering.plan.strategy.partition.selected",
+                label="Partitions",
+                hint="separated by commas; all when empty",
+            ),
+        ),
+    ),
+    "clean": ServiceText(
+        title="Cleaning",
+        verb="Clean",
+        purpose="Deletes file versions that no snapshot, savepoint or pending plan needs.",
+        takes="Time travel to before what is kept.",
+        choices=(
+            Choice(
+                name="hoodie.clean.policy",
+                label="Keep by",
+                options=(
+                    "KEEP_LATEST_COMMITS",
+                    "KEEP_LATEST_BY_HOURS",
+                    "KEEP_LATEST_FILE_VERSIONS",
+                ),
+            ),
+            Choice(name="hoodie.clean.commits.retained", label="Commits kept", kind="number"),
+            Choice(name="hoodie.clean.hours.retained", label="Hours kept", kind="number"),
+            Choice(name="hoodie.clean.fileversions.retained", label="Versions kept", kind="number"),
+            Choice(
+                name="sluice.reader.retention.minutes",
+                label="Longest reader, minutes",
+                kind="number",
+            ),
+        ),
+    ),
+    "archive": ServiceText(
+        title="Archiving",
+        verb="Archive",
+        purpose="Moves old instants into the history, so that listings of the timeline stay short.",
+        choices=(
+            Choice(name="hoodie.keep.min.commits", label="Commits that stay", kind="number"),
+            Choice(name="hoodie.keep.max.commits", label="Begin above", kind="number"),
+        ),
+    ),
+    "savepoint": ServiceText(
+        title="Savepoint",
+        verb="Create the savepoint",
+        purpose="Keeps the files of one completed instant until the savepoint is deleted.",
+        choices=(_INSTANT, Choice(name="comment", label="Comment", hint="What it is kept for")),
+    ),
+    "delete_savepoint": ServiceText(
+        title="Delete a savepoint",
+        verb="Delete the savepoint",
+        purpose="Lets the cleaner take the files that only this savepoint keeps.",
+        takes="The way back to that state, once the cleaner has run.",
+        choices=(_INSTANT,),
+    ),
+    "restore": ServiceText(
+        title="Restore",
+        verb="Restore",
+        purpose="Puts the table back to a savepoint by undoing every later instant, newest first.",
+        takes="Every write after that instant.",
+        choices=(_INSTANT,),
+    ),
+    "delete": ServiceText(
+        title="Delete rows",
+        verb="Delete the rows",
+        purpose="Deletes rows by condition, by key or by a file of keys, as one commit that can be "
+        "rolled back.",
+        takes="The rows it names.",
+        choices=(
+            Choice(name="predicate", label="Condition", hint="such as city = 'Oslo' and ts < 5"),
+            Choice(
+                name="keys",
+                label="Keys",
+                hint='JSON: ["a", "b"], or [{"id": "a", "city": "Oslo"}] for keys of more columns',
+                kind="area",
+            ),
+            Choice(
+                name="path",
+                label="File of keys",
+                hint="absolute path of a .csv or .parquet below a source root",
+            ),
+        ),
+    ),
+    "insert_overwrite": ServiceText(
+        title="Overwrite partitions",
+        verb="Overwrite the partitions",
+        purpose="Puts the rows of a file in the place of all that their partitions hold now.",
+        takes="Every row that is in these partitions now.",
+        choices=_FILE,
+    ),
+    "insert_overwrite_table": ServiceText(
+        title="Overwrite the table",
+        verb="Overwrite the table",
+        purpose="Puts the rows of a file in the place of all that the table holds now.",
+        takes="Every row that is in the table now.",
+        choices=_FILE,
+    ),
+    "delete_partition": ServiceText(
+        title="Delete partitions",
+        verb="Delete the partitions",
+        purpose="Takes whole partitions out of the table, as one commit that can be rolled back.",
+        takes="Every row of the partitions it names.",
+        choices=(
+            Choice(
+                name="partitions",
+                label="Partitions",
+                hint="paths, separated by commas",
+                is_needed=True,
+            ),
+        ),
+    ),
+}
+
+
+def text_of(service: str) -> ServiceText:
+    """A service that the engine has gained since has a title at least."""
+    title = service.replace("_", " ").capitalize()
+    return TEXTS.get(service) or ServiceText(title=title, verb=f"Run {title.lower()}", purpose="")
+
+
+def chosen(service: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """The parameters that a request names, as the engine takes them."""
+    values = {one.name: asked.get(one.name, "").strip() for one in text_of(service).choices}
+    return {name: value[:PARAMETER_CHARS_MAX] for name, value in values.items() if value}
+
+
+def missing(service: str, parameters: Mapping[str, str]) -> list[Choice]:
+    return [one for one in text_of(service).choices if one.is_needed and one.name not in parameters]

@@ -1,0 +1,94 @@
+"""Which rows a delete takes: those that match a condition, or those whose keys are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from workers.config import TableConfig
+from workers.errors import InvalidInput
+from workers.schema.table_schema import TableSchema
+from workers.services.given_rows import FILE_KEYS, PATH_KEY, rows_of_file, rows_of_text
+from workers.write.predicate import Predicate, predicate_of
+
+PREDICATE_KEY = "predicate"
+KEYS_KEY = "keys"
+_KNOWN = frozenset({PREDICATE_KEY, KEYS_KEY, *FILE_KEYS})
+
+
+class Selection(Protocol):
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns that it looks at; None when that is not known."""
+        ...
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """The rows that it takes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _ByPredicate:
+    predicate: Predicate
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        return self.predicate.columns
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        return rows.filter(self.predicate.expression)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByKeys:
+    keys: pa.Table
+    """Key columns; the partition's as well where a key is meant in one partition only."""
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        return frozenset(self.keys.column_names)
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        return rows.join(
+            self.keys, self.keys.column_names, join_type="left semi", use_threads=False
+        )
+
+
+def selection_of(
+    config: TableConfig, schema: TableSchema, parameters: Mapping[str, str]
+) -> Selection:
+    """Parameters, one of three: `predicate`, such as `city = 'Oslo' and ts < 5`; `keys`, a JSON
+    list such as `["a", "b"]` or `[{"id": "a", "city": "Oslo"}]`; `path`, a file of keys.
+
+    Raises InvalidInput.
+    """
+    if unknown := sorted(set(parameters) - _KNOWN):
+        raise InvalidInput("unknown parameter", keys=unknown, known=sorted(_KNOWN))
+    given = [key for key in (PREDICATE_KEY, KEYS_KEY, PATH_KEY) if parameters.get(key, "").strip()]
+    match given:
+        case [key] if key == PREDICATE_KEY:
+            return _ByPredicate(predicate_of(parameters[key], schema.arrow))
+        case [key] if key == KEYS_KEY:
+            rows = rows_of_text(parameters[key], schema.arrow, single=config.record_key)
+            return _by_keys(config, schema, rows)
+        case [_]:
+            return _by_keys(config, schema, rows_of_file(parameters, schema.arrow))
+    raise InvalidInput(
+        "a delete needs a predicate, or keys, or a file of keys; one of them", given=given
+    )
+
+
+def _by_keys(config: TableConfig, schema: TableSchema, rows: pa.Table) -> Selection:
+    """Other columns of a file are not looked at."""
+    if missing := [name for name in config.record_key if name not in rows.column_names]:
+        raise InvalidInput("a key has a value for each key column", missing=missing)
+    located = dict.fromkeys((*config.record_key, *config.partition_by))
+    wanted = [name for name in located if name in rows.column_names]
+    typed = pa.schema([schema.arrow.field(name).with_nullable(True) for name in wanted])
+    try:
+        return _ByKeys(rows.select(wanted).cast(typed))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput("keys are not of the table's types", why=error) from error

@@ -1,0 +1,153 @@
+"""The services `insert_overwrite` and `insert_overwrite_table`: rows of a file in the place of what
+their partitions, or the table, hold now. The replaced files stay until a clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from workers.config import WriteOptions, write_options
+from workers.errors import InvalidInput
+from workers.schema.table_schema import TableSchema
+from workers.services.deletes.ending import committed
+from workers.services.given_rows import FILE_KEYS, PATH_KEY, digest_of_file, rows_of_file
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.write.client import WriteClient
+from workers.write.columns import writer_schema
+from workers.write.handles import write_file_groups
+from workers.write.prepare import partition_paths_of, prepare
+from workers.write.request import WriteRequest, check_request
+from workers.write.status import TaskIds
+
+Replacing = Literal["insert_overwrite", "insert_overwrite_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """What the file brings."""
+
+    path: str
+    digest: str
+    rows: pa.Table
+
+
+class Overwrite:
+    def __init__(self, operation: Replacing) -> None:
+        self._operation = operation
+
+    @property
+    def name(self) -> str:
+        return self._operation
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameters: `path` of a CSV or Parquet file with the rows; for a CSV also `missing`,
+        `key` and `key_from`, as `manage.py write` has them.
+        """
+        known = current_schema(table)
+        incoming = _incoming(parameters, known)
+        request = WriteRequest(self._operation)
+        check_request(table, write_options({}), request)
+        schema = writer_schema(table, write_options({}), request, incoming.rows.schema, known)
+        touched = partition_paths_of(table.config, schema, incoming.rows)
+        return self._plan(table, incoming, touched, FileSystemView.load(table).slices)
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        """As `Service.run`; PlanChanged as well when another writer was faster."""
+        incoming = _incoming(request.parameters, current_schema(table))
+        client = WriteClient(table, options)
+        transaction = client.begin(incoming.rows.schema, WriteRequest(self._operation))
+        context = transaction.context
+        try:
+            # What the transaction started from is what it replaces, so that is what is compared.
+            prepared = prepare(context, incoming.rows)
+            touched = partition_paths_of(table.config, context.schema, incoming.rows)
+            plan = self._plan(table, incoming, touched, context.slices.values())
+            plan.check(request)
+            statuses = write_file_groups(context, prepared, TaskIds(), table.storage)
+        except Exception as error:
+            transaction.abort(f"{type(error).__name__}: {error}")
+            raise
+        instant = committed(transaction.commit(statuses), service=self.name)
+        summary = f"{plan.figures['rows']} rows replace {plan.figures['file_groups']} file groups"
+        return ServiceOutcome(self.name, instant, summary, plan.figures)
+
+    def _plan(
+        self,
+        table: Table,
+        incoming: _Incoming,
+        touched: Collection[str],
+        slices: Iterable[FileSlice],
+    ) -> ServicePlan:
+        is_whole_table = self._operation == "insert_overwrite_table"
+        gone = sorted(
+            (one for one in slices if is_whole_table or one.partition in touched),
+            key=lambda one: (one.partition, one.file_id),
+        )
+        files = tuple(
+            PlanItem(path, "delete", _size(table, path), f"file group {one.file_id}")
+            for one in gone
+            for path in one.files
+        )
+        rows = incoming.rows.num_rows
+        arrival = PlanItem(
+            f"{rows} rows of {incoming.path}",
+            "write",
+            incoming.rows.nbytes,
+            f"into {len(touched)} partitions" if table.config.partition_by else "",
+            digest=incoming.digest,
+        )
+        figures = {
+            "rows": rows,
+            "partitions": len(touched),
+            "file_groups": len(gone),
+            "files": len(files),
+            "bytes": sum(item.bytes for item in files),
+        }
+        return ServicePlan(
+            service=self.name,
+            summary=_summary(figures, is_whole_table=is_whole_table),
+            items=(*files, arrival),
+            blockers=() if table.write_refusal is None else (table.write_refusal,),
+            warnings=("readers of older snapshots keep the files until they are cleaned",),
+            figures=figures,
+        )
+
+
+def _incoming(parameters: Mapping[str, str], known: TableSchema | None) -> _Incoming:
+    if unknown := sorted(set(parameters) - set(FILE_KEYS)):
+        raise InvalidInput("unknown parameter", keys=unknown, known=FILE_KEYS)
+    rows = rows_of_file(parameters, known.arrow if known is not None else None)
+    if rows.num_rows == 0:
+        raise InvalidInput("the file has no rows; delete says what is to go", **parameters)
+    path = parameters[PATH_KEY].strip()
+    return _Incoming(path, digest_of_file(path), rows)
+
+
+def _summary(figures: Mapping[str, int], *, is_whole_table: bool) -> str:
+    what = "the whole table" if is_whole_table else f"{figures['partitions']} partitions"
+    return f"replace {what}: {figures['file_groups']} file groups go, {figures['rows']} rows come"
+
+
+def _size(table: Table, path: str) -> int:
+    found = table.storage.info(path)
+    return found.size if found else 0
