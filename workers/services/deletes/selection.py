@@ -76,9 +76,10 @@ def selection_of(
             return _by_keys(config, schema, rows)
         case [_]:
             return _by_keys(config, schema, rows_of_file(parameters, schema.arrow))
-    raise InvalidInput(
-        "a delete needs a predicate, or keys, or a file of keys; one of them", given=given
-    )
+        case _:
+            raise InvalidInput(
+                "a delete needs a predicate, or keys, or a file of keys; one of them", given=given
+            )
 
 
 def _by_keys(config: TableConfig, schema: TableSchema, rows: pa.Table) -> Selection:
