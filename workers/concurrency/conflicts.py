@@ -167,8 +167,8 @@ def rivals(
 
 
 def vanished(at_start: Iterable[Instant], at_validation: Iterable[Instant]) -> list[Instant]:
-    """Writes that were complete when we started and are not any more: what we built on was taken
-    back.
+    """Writes that were complete when we started and are not any more: taken back, or archived
+    (`taken_back` tells).
     """
     now = {(one.requested_at, one.action) for one in at_validation if one.is_completed}
     return [

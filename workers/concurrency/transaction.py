@@ -21,7 +21,6 @@ from workers.concurrency.conflicts import (
     overlapping_file_groups,
     rivals,
     unmergeable_file_groups,
-    vanished,
     write_set,
 )
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
@@ -33,6 +32,7 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
 )
+from workers.concurrency.taken_back import taken_back
 from workers.config import ConcurrencyMode, WriteOptions
 from workers.errors import (
     InstantRolledBack,
@@ -47,7 +47,6 @@ from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import SchemaVersion, read_instant, schema_at
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
-from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import (
@@ -331,10 +330,7 @@ def _lost_base(
     table: Table, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Conflict | None:
     """A base file that was merged into ours came from a commit that has been taken back since."""
-    history = ArchivedTimeline(table.storage, table.layout)
-    for lost in vanished(started.timeline.instants, timeline.instants):
-        if history.completed_at(lost.requested_at) is not None:
-            continue  # Archived meanwhile, not taken back.
+    for lost in taken_back(table, started.timeline, timeline):
         # Of a replacement everything may be built on it: the file groups that it took away are
         # back, and the ids of new ones were chosen after it.
         is_replacement = lost.action is Action.REPLACECOMMIT

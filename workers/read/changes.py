@@ -7,8 +7,9 @@ clustering change no row and are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
+from workers.merge.merge import MergeRule
 from workers.read.comparison import is_new_or_different
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
+from workers.read.log_versions import with_meta
 from workers.read.snapshot import check_has_history, schema_for_reading
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
@@ -45,6 +48,10 @@ class ChangeUnit:
     completed_at: InstantTime
     before: tuple[FileSlice, ...]
     after: tuple[FileSlice, ...]
+    absent: frozenset[str] = frozenset()
+    """Columns of the window's end that were not there then: files may hold values of others that
+    had the same names and were dropped.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,21 @@ def changes_schema(schema: TableSchema) -> pa.Schema:
 
 
 def unit_changes(
-    storage: Storage, config: TableConfig, schema: TableSchema, unit: ChangeUnit
+    storage: Storage,
+    config: TableConfig,
+    schema: TableSchema,
+    unit: ChangeUnit,
+    *,
+    rule: MergeRule | None = None,
 ) -> pa.Table:
-    """Raises NotFound, MalformedTable, UnsupportedTable."""
+    """`rule` as for `read_slice`. Raises NotFound, MalformedTable, UnsupportedTable."""
+    there = schema
+    if unit.absent:
+        there = schema.select([name for name in schema.field_names if name not in unit.absent])
 
     def rows(slices: tuple[FileSlice, ...]) -> pa.Table:
-        parts = [read_slice(storage, config, schema, one) for one in slices]
-        return pa.concat_tables([slice_schema(schema).empty_table(), *parts])
+        parts = [read_slice(storage, config, there, one, rule=rule) for one in slices]
+        return with_meta(pa.concat_tables([slice_schema(there).empty_table(), *parts]), schema)
 
     before, after = rows(unit.before), rows(unit.after)
     keys = _single(before.column(RECORD_KEY))
@@ -136,16 +151,41 @@ def _planned(
 ) -> ChangesPlan:
     check_has_history(table)
     history = History.load(table, timeline, earliest=since)
+    changing = [
+        (instant, metadata)
+        for instant, metadata in history.written(since, until)
+        if not (metadata.compacted or metadata.operation_type in _REWRITES)
+    ]
+    has_data = any(metadata.file_groups for _, metadata in changing)
+    schema = schema_for_reading(table, timeline, until, has_data=has_data)
     units: list[ChangeUnit] = []
-    for instant in history.writes(since, until):
-        metadata = history.metadata(instant)
-        if not (metadata.compacted or metadata.operation_type in _REWRITES):
-            units += _units(history, instant, metadata)
-    schema = schema_for_reading(table, timeline, until, has_data=bool(units))
+    for (instant, metadata), absent in zip(changing, _absent(schema, changing), strict=True):
+        units += _units(history, instant, metadata, absent)
     return ChangesPlan(schema, tuple(units))
 
 
-def _units(history: History, instant: Instant, metadata: CommitMetadata) -> Iterator[ChangeUnit]:
+def _absent(
+    schema: TableSchema, written: Sequence[tuple[Instant, CommitMetadata]]
+) -> list[frozenset[str]]:
+    """Per commit the columns that it or a later one lacks: what they hold now came after that."""
+    names = frozenset(schema.field_names)
+    absent: frozenset[str] = frozenset()
+    found = []
+    for _, metadata in reversed(written):
+        if metadata.schema_json:
+            absent |= names - _column_names(metadata.schema_json)
+        found.append(absent)
+    return found[::-1]
+
+
+@lru_cache(maxsize=64)
+def _column_names(schema_json: str) -> frozenset[str]:
+    return frozenset(TableSchema.from_avro_json(schema_json).field_names)
+
+
+def _units(
+    history: History, instant: Instant, metadata: CommitMetadata, absent: frozenset[str]
+) -> Iterator[ChangeUnit]:
     completed_at = instant.completed_at
     assert completed_at is not None, instant
     just_before = format_instant(parse_instant(completed_at) - 1)
@@ -155,6 +195,7 @@ def _units(history: History, instant: Instant, metadata: CommitMetadata) -> Iter
             completed_at,
             history.slices(just_before, groups=groups),
             history.slices(completed_at, groups=groups),
+            absent,
         )
 
 

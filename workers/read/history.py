@@ -15,12 +15,13 @@ from workers.clock import InstantTime
 from workers.errors import NotFound, SnapshotExpired
 from workers.files.names import FileId, bucket_of
 from workers.files.partition import list_partitions
+from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles, latest_slice
-from workers.timeline.archive import archived_instants
-from workers.timeline.clean_metadata import read_clean_plan
+from workers.timeline.archive import ArchivedInstant, archived_instants, check_readable
+from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 from workers.timeline.timeline import Timeline
@@ -55,11 +56,17 @@ class History:
                 gone.add(path)
         replaced = visible.replaced_groups()
         if gone:
-            replaced = _replaced_before(table, timeline) | replaced
+            replaced = _replaced_before(table) | replaced
         return cls(table, timeline, visible, groups, frozenset(gone), replaced)
 
     def writes(self, since: InstantTime, until: InstantTime | None) -> list[Instant]:
-        """Completed writes of the window, archived ones too, in the order they became visible."""
+        """Completed writes of the window, archived ones too, in the order they became visible.
+
+        Raises UnsupportedTable when it begins in an archive that Sluice does not read.
+        """
+        first = self.timeline.first_time
+        if first is None or since < first:
+            check_readable(self.table.storage, self.table.layout)
         archived = (one.instant for one in archived_instants(self.table.storage))
         known = {
             one.requested_at: one
@@ -74,18 +81,17 @@ class History:
         ]
         return sorted(found, key=lambda one: (one.completed_at or "", one.requested_at))
 
-    def metadata(self, instant: Instant) -> CommitMetadata:
-        """What a completed write says of itself. Raises MalformedTable."""
-        if self.timeline.find(instant.requested_at) is not None:
-            return read_instant(self.table, instant)
-        found = archived_instants(
-            self.table.storage,
-            requested_from=instant.requested_at,
-            completed_until=instant.completed_at,
-            with_content=True,
-        )
-        [content] = [one.metadata for one in found if one.instant == instant]
-        return read_commit_metadata(content or b"")
+    def written(
+        self, since: InstantTime, until: InstantTime | None
+    ) -> list[tuple[Instant, CommitMetadata]]:
+        """As `writes`, with what each says of itself. Raises MalformedTable."""
+        writes = self.writes(since, until)
+        archived = [one for one in writes if self.timeline.find(one.requested_at) is None]
+        contents = _archived_metadata(self.table, archived)
+        return [
+            (one, contents[one] if one in contents else read_instant(self.table, one))
+            for one in writes
+        ]
 
     def slices(
         self, at: InstantTime | None, *, groups: Collection[GroupKey] | None = None
@@ -141,6 +147,24 @@ class History:
         )
 
 
+def _archived_metadata(
+    table: Table, instants: Collection[Instant]
+) -> dict[Instant, CommitMetadata]:
+    if not instants:
+        return {}
+    found = archived_instants(
+        table.storage,
+        requested_from=min(one.requested_at for one in instants),
+        completed_until=max(one.completed_at or "" for one in instants),
+        with_content=True,
+    )
+    return {
+        one.instant: read_commit_metadata(one.metadata or b"")
+        for one in found
+        if one.instant in instants
+    }
+
+
 def _home(partition: str, file_id: FileId) -> tuple[str, int | FileId]:
     bucket = bucket_of(file_id)
     return partition, file_id if bucket is None else bucket
@@ -154,13 +178,22 @@ def _cleaned_files(
     A clean that was planned before `earliest` took nothing that was visible then.
     """
     for archived in archived_instants(table.storage, requested_from=earliest, with_content=True):
-        if archived.instant.action is Action.CLEAN and archived.plan:
-            yield from _files_of_plan(archived.plan)
+        if archived.instant.action is Action.CLEAN:
+            yield from _files_of_archived(archived)
     for instant in timeline.instants:
         if instant.action is Action.CLEAN and instant.requested_at >= earliest:
             requested = Instant(instant.requested_at, Action.CLEAN, State.REQUESTED)
             with suppress(NotFound):  # The plan comes before the first effect.
                 yield from _files_of_plan(table.storage.read(table.layout.path(requested)))
+
+
+def _files_of_archived(clean: ArchivedInstant) -> Iterator[tuple[str, str]]:
+    """By its plan; other engines need not archive that, but what was deleted they do."""
+    if clean.plan:
+        yield from _files_of_plan(clean.plan)
+    elif clean.metadata:
+        for partition, names in read_clean_metadata(clean.metadata).deleted_by_partition.items():
+            yield from ((partition, join(partition, name)) for name in names)
 
 
 def _files_of_plan(content: bytes) -> Iterator[tuple[str, str]]:
@@ -169,12 +202,10 @@ def _files_of_plan(content: bytes) -> Iterator[tuple[str, str]]:
         yield from ((partition, path) for path in paths)
 
 
-def _replaced_before(table: Table, timeline: Timeline) -> dict[GroupKey, InstantTime]:
+def _replaced_before(table: Table) -> dict[GroupKey, InstantTime]:
     """File groups that archived commits took away."""
     found: dict[GroupKey, InstantTime] = {}
-    for archived in archived_instants(
-        table.storage, completed_until=timeline.first_time, with_content=True
-    ):
+    for archived in archived_instants(table.storage, with_content=True):
         if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
             replaced = read_commit_metadata(archived.metadata).replaced_groups
             found |= dict.fromkeys(replaced, archived.instant.completed_at or "")

@@ -19,6 +19,7 @@ from workers.clock import InstantTime
 from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME
 from workers.files.names import instant_of
+from workers.merge.merge import MergeRule
 from workers.read.comparison import is_new_or_different
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
@@ -70,15 +71,23 @@ def read_incremental(
 
 
 def window_rows(
-    storage: Storage, config: TableConfig, plan: IncrementalPlan, one: WindowSlice
+    storage: Storage,
+    config: TableConfig,
+    plan: IncrementalPlan,
+    one: WindowSlice,
+    *,
+    rule: MergeRule | None = None,
 ) -> pa.Table:
-    """The slice's rows that the window's commits wrote. Raises NotFound, MalformedTable."""
-    rows = read_slice(storage, config, plan.schema, one.after)
+    """The slice's rows that the window's commits wrote; `rule` as for `read_slice`.
+
+    Raises NotFound, MalformedTable.
+    """
+    rows = read_slice(storage, config, plan.schema, one.after, rule=rule)
     if not config.is_partial_update:
         commits = pa.array(plan.instants, pa.string())
         return rows.filter(pc.is_in(rows.column(COMMIT_TIME), value_set=commits))
     # A late column can change a row whose commit time stays that of a newer version.
-    older = [read_slice(storage, config, plan.schema, slice_) for slice_ in one.before]
+    older = [read_slice(storage, config, plan.schema, slice_, rule=rule) for slice_ in one.before]
     return rows.filter(is_new_or_different(pa.concat_tables([rows.slice(0, 0), *older]), rows))
 
 

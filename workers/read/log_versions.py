@@ -133,7 +133,9 @@ def _counts(instant: str, slice_: FileSlice) -> bool:
     return slice_.archived_before is not None and instant < slice_.archived_before
 
 
-def with_meta(rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None) -> pa.Table:
+def with_meta(
+    rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None = None
+) -> pa.Table:
     """Meta columns first, then of the schema's columns those wanted, absent ones null."""
     names = [name for name in schema.field_names if wanted is None or name in wanted]
     present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]

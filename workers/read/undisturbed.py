@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from workers.concurrency.conflicts import vanished
+from workers.concurrency.taken_back import taken_back
 from workers.errors import MalformedTable, NotFound, SnapshotChanged, SnapshotExpired
 from workers.table.table import Table
 from workers.timeline.instant import Action
@@ -39,7 +39,7 @@ def undisturbed(table: Table, look: Callable[[Timeline], _Seen]) -> _Seen:
             if not _may_explain(timeline, table.timeline()):
                 break  # Another look would leave it out without a word.
         else:
-            if not _is_taken_back(timeline, table.timeline()):
+            if not taken_back(table, timeline, table.timeline()):
                 return seen
             missing = None
     if missing is not None:
@@ -58,10 +58,3 @@ def expired(missing: NotFound) -> SnapshotExpired:
 def _may_explain(before: Timeline, after: Timeline) -> bool:
     """Whether something went on that removes files."""
     return before != after or any(one.action in _REMOVING for one in after.pending())
-
-
-def _is_taken_back(before: Timeline, after: Timeline) -> bool:
-    """Archived instants left the timeline too, but nothing of theirs was undone."""
-    first = after.first_time
-    gone = vanished(before.instants, after.instants)
-    return any(first is None or one.requested_at >= first for one in gone)

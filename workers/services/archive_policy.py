@@ -93,6 +93,9 @@ def _limits(
     table: Table, timeline: Timeline, commits: list[Instant], settings: ArchiveSettings
 ) -> Iterator[tuple[InstantTime, str]]:
     """(the latest start that is allowed, why)."""
+    newest = [one for one in commits if one.action is table.data_action]
+    if newest:  # The table's schema is the newest commit's, whenever that was requested.
+        yield max(newest, key=lambda one: one.completed_at or "").requested_at, "the newest commit"
     if limit := _pending_limit(timeline, commits):
         yield limit, "a pending instant"
     if not settings.goes_beyond_savepoints:

@@ -50,7 +50,8 @@ class WindowWork:
 
     def tables(self, number: int) -> Iterator[pa.Table]:
         context = self.context
-        yield window_rows(context.storage, context.config, self.plan, self.plan.slices[number])
+        slice_ = self.plan.slices[number]
+        yield window_rows(context.storage, context.config, self.plan, slice_, rule=context.rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +64,5 @@ class ChangeWork:
 
     def tables(self, number: int) -> Iterator[pa.Table]:
         context, unit = self.context, self.plan.units[number]
-        yield unit_changes(context.storage, context.config, context.schema, unit)
+        schema = context.schema
+        yield unit_changes(context.storage, context.config, schema, unit, rule=context.rule)

@@ -35,16 +35,18 @@ def schema_at(
     """None when no completed instant up to `as_of` (a completion time) carries a schema.
 
     When all that carry one are archived it comes from the history, or from the newest base file's
-    footer (case E-15).
+    footer (case E-15). At an old moment an archived write may have been the newest although an
+    active one was complete: the archiver goes by request time, and keeps only what is newest now.
     """
     for instant in reversed(timeline.completed_writes()):
         if as_of is not None and (instant.completed_at or "") > as_of:
             continue
         if found := _carried(instant, read_instant(table, instant)):
-            return found
+            newer = _archived_schema(table, instant.completed_at, as_of) if as_of else None
+            return newer or found
     if not read_manifest(table.storage).files:
         return None
-    return _archived_schema(table, as_of) or (_footer_schema(table) if as_of is None else None)
+    return _archived_schema(table, None, as_of) or (_footer_schema(table) if not as_of else None)
 
 
 def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None:
@@ -56,14 +58,30 @@ def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None
     return SchemaVersion(instant.requested_at, TableSchema.from_avro_json(metadata.schema_json))
 
 
-def _archived_schema(table: Table, as_of: InstantTime | None) -> SchemaVersion | None:
-    archived = archived_instants(table.storage, completed_until=as_of, with_content=True)
-    for one in sorted(archived, key=lambda one: one.instant.completed_at or "", reverse=True):
-        if not one.instant.action.writes_data or not one.metadata:
-            continue
-        if found := _carried(one.instant, read_commit_metadata(one.metadata)):
+def _archived_schema(
+    table: Table, since: InstantTime | None, until: InstantTime | None
+) -> SchemaVersion | None:
+    """Of the newest archived write that completed after `since` and not after `until`."""
+    archived = [
+        one.instant
+        for one in archived_instants(table.storage, completed_until=until)
+        if one.instant.action.writes_data and (one.instant.completed_at or "") > (since or "")
+    ]
+    for instant in sorted(archived, key=lambda one: one.completed_at or "", reverse=True):
+        if found := _carried(instant, _archived_metadata(table, instant)):
             return found
     return None
+
+
+def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
+    found = archived_instants(
+        table.storage,
+        requested_from=instant.requested_at,
+        completed_until=instant.completed_at,
+        with_content=True,
+    )
+    [content] = [one.metadata for one in found if one.instant == instant]
+    return read_commit_metadata(content or b"")
 
 
 def _footer_schema(table: Table) -> SchemaVersion | None:

@@ -7,54 +7,20 @@ Every write has a value of its own, so a row says which commit wrote it.
 from __future__ import annotations
 
 import random
-from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
 
 from tests.behaviours.setups import KINDS_AND_MODES
-from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
+from tests.support.scenario_table import READINGS, Row, ScenarioTables
+from tests.workers.read.diary import Diary, changes, read
 from workers.clock import format_instant, parse_instant
 from workers.lakehouse import open_table
 from workers.read.request import EARLIEST
 
 SEEDS = range(2)
 KEYS = [f"k{number}" for number in range(10)]
-Rows = dict[str, Row]
-
-
-class Diary:
-    """What a snapshot said after each commit, by its completion time."""
-
-    def __init__(self, table: ScenarioTable) -> None:
-        self.table = table
-        self.pages: dict[str, Rows] = {EARLIEST: {}}
-
-    def note(self) -> None:
-        completed = self.table.table.timeline().completed_writes()
-        self.pages[completed[-1].completed_at or ""] = {row["id"]: row for row in self.table.rows()}
-
-    @property
-    def times(self) -> list[str]:
-        return sorted(self.pages)
-
-    def written(self, since: str, until: str) -> list[Row]:
-        """Rows that stand at `until` and did not at `since`."""
-        older = self.pages[since]
-        rows = self.pages[until]
-        return [rows[key] for key in sorted(rows) if older.get(key) != rows[key]]
-
-    def changes(self, since: str, until: str) -> list[tuple[str, str, Row | None, Row | None]]:
-        found = []
-        for before, after in pairwise([one for one in self.times if since <= one <= until]):
-            old, new = self.pages[before], self.pages[after]
-            for key in sorted(old.keys() | new.keys()):
-                if old.get(key) != new.get(key):
-                    op = "i" if key not in old else "u" if key in new else "d"
-                    found.append((op, after, old.get(key), new.get(key)))
-        return found
 
 
 def a_diary(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Diary:
@@ -82,17 +48,6 @@ def a_diary(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Di
         table.writer("w", mode=mode).upsert_and_commit(*rows)
         diary.note()
     return diary
-
-
-def read(table: ScenarioTable, **asked: Any) -> list[Row]:
-    rows: pa.Table = open_table(table.location).read(**asked)
-    return sorted(rows.to_pylist(), key=lambda row: str(row["id"]))
-
-
-def changes(table: ScenarioTable, **asked: Any) -> list[tuple[Any, ...]]:
-    rows = open_table(table.location).read(query="cdc", **asked).to_pylist()
-    found = [(row["op"], row["ts"], row["before"], row["after"]) for row in rows]
-    return sorted(found, key=lambda one: (one[1], str((one[2] or one[3])["id"])))
 
 
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)

@@ -1,0 +1,27 @@
+"""Which commits that somebody saw have been rolled back since; archived ones have not.
+
+The history tells: what the archiver takes off the timeline is durable there before. Asking only
+whether an instant is older than the timeline's start would not do: a listing that runs beside an
+archiver has holes (bug A10).
+"""
+
+from __future__ import annotations
+
+from workers.concurrency.conflicts import vanished
+from workers.table.table import Table
+from workers.timeline.archive import ArchivedTimeline
+from workers.timeline.instant import Instant
+from workers.timeline.timeline import Timeline
+
+
+def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]:
+    """Writes that were complete in `before`, and in `after` neither complete nor archived.
+
+    Raises MalformedTable.
+    """
+    gone = vanished(before.instants, after.instants)
+    if table.layout.version == 1:  # Its archive is not read.
+        first = after.first_time
+        return [one for one in gone if first is None or one.requested_at >= first]
+    history = ArchivedTimeline(table.storage, table.layout)
+    return [one for one in gone if history.completed_at(one.requested_at) is None]
