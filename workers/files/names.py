@@ -192,6 +192,27 @@ def partition_path(
     return check_partition_path("/".join(segments), url_encode=url_encode)
 
 
+def partition_texts(
+    fields: Sequence[str], path: str, *, hive_style: bool, url_encode: bool
+) -> list[str] | None:
+    """The text of each field's value in a path that `partition_path` spelled, `DEFAULT_PARTITION`
+    for none; None where the path does not tell, as of several values that hold '/'.
+    """
+    segments = path.split("/") if len(fields) > 1 else [path]
+    if len(segments) != len(fields):
+        return None
+    texts = []
+    for field, segment in zip(fields, segments, strict=True):
+        prefix = f"{field}=" if hive_style else ""
+        if not segment.startswith(prefix):
+            return None
+        text = segment[len(prefix) :]
+        if url_encode:
+            text = _ESCAPE.sub(lambda found: chr(int(found[0][1:], 16)), text)
+        texts.append(text)
+    return texts
+
+
 def _value_text(field: str, value: object) -> str:
     match value:
         case None | "":

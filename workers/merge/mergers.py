@@ -7,7 +7,7 @@ itself, inside the `MergeRule`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -30,6 +30,14 @@ def register_merger(name: str, merger: Merger) -> None:
     standing = _registered.setdefault(name, merger)
     if standing is not merger:
         raise InvalidInput("another merger has this name already", name=name)
+
+
+def adopt_mergers(mergers: Mapping[str, Merger]) -> None:
+    """For a process that works for another: take that one's mergers, in place of what stood here.
+
+    A function that travelled is another object each time, so registering it again would not do.
+    """
+    _registered.update(mergers)
 
 
 def merger_named(name: str) -> Merger:

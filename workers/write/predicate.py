@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
+from workers.read.pruning import Condition, among, compares
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -53,6 +54,8 @@ class Predicate:
     expression: Expression
     columns: frozenset[str] | None
     """The columns that it looks at; None when that is not known."""
+    conditions: tuple[Condition, ...] = ()
+    """Some of what must hold of single columns, for telling where matching rows may be."""
 
 
 def predicate_of(given: object, schema: pa.Schema) -> Predicate:
@@ -70,6 +73,10 @@ def predicate_of(given: object, schema: pa.Schema) -> Predicate:
     return found
 
 
+def _is_there(value: Any) -> bool:
+    return value is not None
+
+
 @dataclass(slots=True)
 class _Parser:
     text: str
@@ -78,13 +85,17 @@ class _Parser:
     at: int = 0
     depth: int = 0
     columns: set[str] = field(default_factory=set)
+    simple: list[Condition] = field(default_factory=list)
+    """What the last condition says of its column."""
+    required: list[Condition] = field(default_factory=list)
+    """Of those that AND joins outside of all parentheses."""
 
     def parse(self) -> Predicate:
         self.tokens = self._tokens()
         expression = self._any()
         if self.at < len(self.tokens):
             raise self._error("nothing more was expected")
-        return Predicate(expression, frozenset(self.columns))
+        return Predicate(expression, frozenset(self.columns), tuple(self.required))
 
     def _tokens(self) -> list[tuple[str, str]]:
         if len(self.text) > _LENGTH_MAX:
@@ -109,6 +120,8 @@ class _Parser:
         found = self._all()
         while self._takes("keyword", "OR"):
             found = found | self._all()
+            if self.depth == 1:
+                self.required = []
         self.depth -= 1
         return found
 
@@ -122,30 +135,40 @@ class _Parser:
         negations = 0
         while self._takes("keyword", "NOT"):
             negations += 1
+        self.simple = []
         found = self._condition()
+        if self.depth == 1 and not negations:
+            self.required += self.simple
         return ~found if negations % 2 else found
 
     def _condition(self) -> Expression:
         if self._takes("sign", "("):
             found = self._any()
             self._expect("sign", ")")
+            self.simple = []
             return found
         name = self._column()
         column: Any = pc.field(name)
         if self._takes("keyword", "IS"):
             is_negated = self._takes("keyword", "NOT")
             self._expect("keyword", "NULL")
+            self.simple = [Condition(name, _is_there) if is_negated else among(name, None)]
             return column.is_valid() if is_negated else column.is_null()
         is_negated = self._takes("keyword", "NOT")
         found = self._membership(name, column)
         if found is not None:
+            self.simple = [] if is_negated else self.simple
             return ~found if is_negated else found
         if is_negated:
             raise self._error("IN, BETWEEN or LIKE was expected")
         sign = self._next("sign")
         if sign not in _COMPARISONS:
             raise self._error("a comparison was expected")
-        return _COMPARISONS[sign](column, self._value(name))
+        compare, value = _COMPARISONS[sign], self._value(name)
+        is_equal = compare is operator.eq
+        plain = value.as_py()
+        self.simple = [among(name, plain) if is_equal else compares(name, compare, plain)]
+        return compare(column, value)
 
     def _membership(self, name: str, column: Any) -> Expression | None:
         if self._takes("keyword", "IN"):
@@ -157,11 +180,17 @@ class _Parser:
             found = column == values[0]
             for value in values[1:]:
                 found = found | (column == value)
+            self.simple = [among(name, *(value.as_py() for value in values))]
             return found
         if self._takes("keyword", "BETWEEN"):
             least = self._value(name)
             self._expect("keyword", "AND")
-            return (column >= least) & (column <= self._value(name))
+            most = self._value(name)
+            self.simple = [
+                compares(name, operator.ge, least.as_py()),
+                compares(name, operator.le, most.as_py()),
+            ]
+            return (column >= least) & (column <= most)
         if self._takes("keyword", "LIKE"):
             return pc.match_like(column, self._next("text").replace("''", "'"))
         return None

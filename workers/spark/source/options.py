@@ -21,8 +21,9 @@ AS_OF = "as.of.instant"
 SINCE = "hoodie.datasource.read.begin.instanttime"
 UNTIL = "hoodie.datasource.read.end.instanttime"
 COLUMNS = "hoodie.read.columns"
+FILTER = "sluice.read.filter"
 
-_READ = (QUERY, QUERY_TYPE, INCREMENTAL_FORMAT, AS_OF, SINCE, UNTIL, COLUMNS)
+_READ = (QUERY, QUERY_TYPE, INCREMENTAL_FORMAT, AS_OF, SINCE, UNTIL, COLUMNS, FILTER)
 _FORMATS = {"latest_state": Query.INCREMENTAL, "cdc": Query.CDC}
 
 

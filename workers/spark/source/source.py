@@ -1,22 +1,33 @@
 """`spark.dataSource.register(SluiceDataSource)`, then `spark.read.format("sluice")` and
 `df.write.format("sluice")`.
+
+Spark plans in processes of its own, which have registered no merger: `source_with` makes a source
+that carries those of its user.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from workers.merge.mergers import Merger, adopt_mergers, merger_named
 from workers.spark.scan import Work
-from workers.spark.source.options import location, opened, request_of, write_options_of
+from workers.spark.source.options import FILTER, location, opened, request_of, write_options_of
 from workers.spark.source.reader import SluiceReader, plan_work
 from workers.spark.source.writer import SluiceWriter
 from workers.spark.types import to_spark
+from workers.table.table import Table
 
 
 class SluiceDataSource(DataSource):
     """Tables must exist: `create_table` makes them, with their key."""
+
+    mergers: ClassVar[Mapping[str, Merger]] = {}
+    """By name, as the user's process has registered them."""
 
     @classmethod
     def name(cls) -> str:
@@ -31,10 +42,27 @@ class SluiceDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> SluiceWriter:
         """Raises TableNotFound, InvalidInput, UnsupportedTable before anything is written."""
-        where = location(self.options)
         operation, options = write_options_of(self.options, overwrite=overwrite)
-        opened(where).check_writable()
-        return SluiceWriter(where, operation, options, schema)
+        self._table().check_writable()
+        where = location(self.options)
+        return SluiceWriter(where, operation, options, schema, self.mergers)
 
     def _planned(self) -> tuple[Work, pa.Schema]:
-        return plan_work(opened(location(self.options)), request_of(self.options))
+        return plan_work(self._table(), request_of(self.options), self.options.get(FILTER))
+
+    def _table(self) -> Table:
+        adopt_mergers(self.mergers)
+        return opened(location(self.options))
+
+
+def source_with(*mergers: str) -> type[SluiceDataSource]:
+    """The source for tables that these registered mergers fold, to register in its place.
+
+    Raises UnsupportedTable for a name that is not registered here.
+    """
+    carried = {name: merger_named(name) for name in mergers}
+
+    class SluiceDataSourceWithMergers(SluiceDataSource):
+        mergers = carried
+
+    return SluiceDataSourceWithMergers

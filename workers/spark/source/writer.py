@@ -8,7 +8,7 @@ dead driver left in the staging place is swept a day later by the next write thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
 from workers.errors import LakehouseError
+from workers.merge.mergers import Merger, adopt_mergers
 from workers.ports import RandomIds
 from workers.spark.source.options import opened
 from workers.spark.types import to_arrow
@@ -46,12 +47,18 @@ class Staged(WriterCommitMessage):
 
 class SluiceWriter(DataSourceArrowWriter):
     def __init__(
-        self, location: str, operation: str, options: dict[str, str], schema: StructType
+        self,
+        location: str,
+        operation: str,
+        options: dict[str, str],
+        schema: StructType,
+        mergers: Mapping[str, Merger],
     ) -> None:
         self._location = location
         self._operation = operation
         self._write_options = options
         self._schema = to_arrow(schema)
+        self._mergers = mergers
         self._place = f"{STAGING}/{RandomIds().token()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -73,6 +80,7 @@ class SluiceWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Raises NotCommitted, InvalidInput, LockTimeout; the staged rows are gone then."""
         storage = LocalStorage(self._location)
+        adopt_mergers(self._mergers)
         try:
             batch = self._batch(storage, messages)
             request = WriteRequest(self._operation)  # type: ignore[arg-type]  # begin() refuses
