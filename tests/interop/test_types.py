@@ -26,9 +26,19 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "double": (pa.float64(), [1e308, -1e-308, None]),
     "raw": (pa.binary(), [b"\x00\xff", b"", None]),
     "day": (pa.date32(), [dt.date(1582, 10, 15), dt.date(9999, 12, 31), None]),
+    # From before the Gregorian calendar; the second is a day that the hybrid calendar lacks.
+    "old_day": (pa.date32(), [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(1500, 2, 28)]),
     "moment": (
         pa.timestamp("us", "UTC"),
         [dt.datetime(1970, 1, 1, 0, 0, 0, 1, _UTC), dt.datetime(2038, 1, 19, tzinfo=_UTC), None],
+    ),
+    "old_moment": (
+        pa.timestamp("us", "UTC"),
+        [
+            dt.datetime(1, 1, 1, tzinfo=_UTC),
+            dt.datetime(1500, 2, 28, 23, 59, 59, 999_999, _UTC),
+            dt.datetime(1899, 12, 31, tzinfo=_UTC),
+        ],
     ),
     "wall": (pa.timestamp("us"), [-3_600_000_000, 1_709_164_800_000_000, None]),
     "price": (pa.decimal128(10, 2), [Decimal("99999999.99"), Decimal("-0.01"), None]),

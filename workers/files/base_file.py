@@ -31,6 +31,11 @@ _BATCH_BYTES = 32 << 20
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
+# Our dates and times are proleptic Gregorian. Of a file that names no Spark version Spark suspects
+# the hybrid calendar of its versions before 3, and raises on old values. It compares versions as
+# text: 3.1 is the first whose dates and times of every kind are like ours.
+SPARK_VERSION_KEY = "org.apache.spark.version"
+SPARK_CALENDAR = "3.1.0+sluice"
 
 
 def write_base_file(
@@ -139,7 +144,7 @@ def _write_row_groups(
             if group.num_rows or rows == 0:
                 writer.write_table(group.replace_schema_metadata(None), _ROW_GROUP_ROWS)
             rows += group.num_rows
-        writer.add_key_value_metadata(footer())
+        writer.add_key_value_metadata({SPARK_VERSION_KEY: SPARK_CALENDAR} | footer())
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
+from workers import register_merger
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, create_table
+from workers.schema.alter import AddColumn, DropColumn, WidenColumn
 from workers.spark import beside
+from workers.spark.source import source_with
 
 pytestmark = pytest.mark.spark
 
@@ -27,6 +31,12 @@ FIELDS: list[pa.Field[Any]] = [
     pa.field("tags", pa.list_(pa.string())),
 ]
 SCHEMA = pa.schema(FIELDS)
+OLD_DAYS = [(1, 1, 1), (1500, 2, 28), (1582, 10, 10), (1899, 12, 31), (2024, 2, 29)]
+
+
+def adding_n(older: pa.Table, newer: pa.Table) -> pa.Table:
+    both: list[Any] = [older.column("n"), newer.column("n")]
+    return newer.set_column(newer.column_names.index("n"), "n", pc.add(*both))
 
 
 def rows(ids: range, *, ts: int, n: int) -> pa.Table:
@@ -160,5 +170,70 @@ def test_column_that_there_is_not_is_refused_before_spark_runs(
         table.read(spark, since=times[0], columns=["nowhere"])
 
 
+def session_with(spark: SparkSession, merger: str) -> Any:
+    spark.dataSource.register(source_with(merger))
+    return spark.read.format("sluice")
+
+
 def plan_of(frame: Any) -> str:
     return str(frame._explain_string(extended=True))
+
+
+def test_spark_reads_old_dates_as_they_are_whatever_calendar_it_suspects(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """In a file that names no Spark version, Spark raises on these, or moves them by days."""
+    moments = [dt.datetime(*day, 12, tzinfo=dt.UTC) for day in OLD_DAYS]
+    rows = pa.table(
+        {
+            "id": [str(number) for number in range(len(OLD_DAYS))],
+            "day": pa.array([one.date() for one in moments]),
+            "moment": pa.array(moments, pa.timestamp("us", "UTC")),
+        }
+    )
+    table = create_table(tmp_path / "t", name="old", schema=rows.schema, record_key=["id"])
+    table.write(rows, options=OPTIONS)
+
+    for suspicion in ("EXCEPTION", "LEGACY"):
+        spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", suspicion)
+        frame = table.read(spark)
+        assert "ReadSchema" in plan_of(frame)
+        found = frame.selectExpr("id", "string(day)", "unix_micros(moment) as moment").toArrow()
+        assert counted(found) == counted(
+            rows.select(["id"])
+            .append_column("day", rows.column("day").cast(pa.string()))
+            .append_column("moment", rows.column("moment").cast(pa.int64()))
+        )
+    spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInRead")
+
+
+def test_dropped_column_does_not_come_back_as_its_namesake_nor_widened_ones_change(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table, times = made(tmp_path, "COPY_ON_WRITE")
+    for change in (DropColumn("tags"), WidenColumn("n", pa.int64())):
+        table.alter(change, options=OPTIONS)
+    table.write(rows(range(230), ts=20, n=6).drop_columns(["tags"]), options=OPTIONS)
+    table.alter(AddColumn("tags", pa.list_(pa.string())), options=OPTIONS)
+    table.write(rows(range(3), ts=30, n=7), options=OPTIONS)
+
+    for asked in ({}, {"as_of": times[-1]}, {"query": "cdc", "since": times[-2]}):
+        assert counted(table.read(spark, **asked).toArrow()) == counted(table.read(**asked)), asked
+    tagged = table.read(spark).where("tags is not null")
+    assert sorted(row.id for row in tagged.collect()) == ["k000", "k001", "k002"]
+    assert {row.n for row in table.read(spark).collect()} == {6, 7}
+
+
+def test_registered_merger_folds_windows_and_changes_on_executors_that_do_not_know_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    register_merger("test-adding-n", adding_n)
+    merging = {"hoodie.record.merge.mode": "CUSTOM", "sluice.record.merger": "test-adding-n"}
+    table, times = made(tmp_path, "MERGE_ON_READ", **merging)
+
+    asked: list[dict[str, Any]] = [{}, {"since": times[0]}, {"query": "cdc", "since": times[0]}]
+    for one in asked:
+        assert counted(table.read(spark, **one).toArrow()) == counted(table.read(**one)), one
+    source = session_with(spark, "test-adding-n").load(table.location)
+    assert counted(source.toArrow()) == counted(table.read())
+    assert source.where("n = 3").count()  # Added up from 1 and 2.
