@@ -48,3 +48,19 @@ def test_table_of_apache_hudi_is_never_written_without_knowing_its_rules(
         table.write(schema.empty_table())
 
     assert sorted(path.relative_to(location) for path in location.rglob("*")) == before
+
+
+def test_window_that_begins_in_an_archive_that_is_not_read_is_refused(tmp_path: Path) -> None:
+    [archive] = [one for one in ARCHIVES if "cow-v6_simplekeygen" in one.name]
+    location = unpacked(archive, tmp_path)
+    table = open_table(location)
+    everything = table.read(since="earliest").num_rows
+    first = table.timeline()[0].requested_at
+
+    archived = location / ".hoodie" / "archived"
+    archived.mkdir(exist_ok=True)
+    (archived / ".commits_.archive.1_1-0-1").write_bytes(b"#HUDI#")
+
+    with pytest.raises(UnsupportedTable, match="archived timeline"):
+        table.read(since="earliest")
+    assert 0 < table.read(since=first).num_rows <= everything
