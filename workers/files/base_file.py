@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workers.errors import MalformedTable
+from workers.files.calendar import PROLEPTIC, check_calendar
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.parquet_encoding import repeating_columns
 from workers.storage.base import Storage
@@ -31,11 +32,6 @@ _BATCH_BYTES = 32 << 20
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
-# Our dates and times are proleptic Gregorian. Of a file that names no Spark version Spark suspects
-# the hybrid calendar of its versions before 3, and raises on old values. It compares versions as
-# text: 3.1 is the first whose dates and times of every kind are like ours.
-SPARK_VERSION_KEY = "org.apache.spark.version"
-SPARK_CALENDAR = "3.1.0+sluice"
 
 
 def write_base_file(
@@ -144,15 +140,17 @@ def _write_row_groups(
             if group.num_rows or rows == 0:
                 writer.write_table(group.replace_schema_metadata(None), _ROW_GROUP_ROWS)
             rows += group.num_rows
-        writer.add_key_value_metadata({SPARK_VERSION_KEY: SPARK_CALENDAR} | footer())
+        writer.add_key_value_metadata(PROLEPTIC | footer())
     return rows
 
 
 def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
-    """Raises one of UNREADABLE when the content is damaged."""
+    """Raises one of UNREADABLE when the content is damaged, UnsupportedTable."""
     # With threads, pool threads hold a Python stream, and a short process now and then aborts at
     # its end ("terminate called without an active exception": 4 of 500, without threads 0 of 500).
-    table = pq.ParquetFile(stream).read(columns=columns, use_threads=False)
+    file = pq.ParquetFile(stream)
+    check_calendar(file)
+    table = file.read(columns=columns, use_threads=False)
     return table.replace_schema_metadata(None)
 
 
@@ -176,6 +174,7 @@ def iterate_base_file(
         try:
             # Without pre-buffering, or the whole row group is held beside its decoded batches.
             file = pq.ParquetFile(stream, pre_buffer=False)
+            check_calendar(file)
             for batch in file.iter_batches(_batch_rows(file), columns=columns, use_threads=False):
                 part = pa.Table.from_batches([batch])
                 yield part.replace_schema_metadata(None)
