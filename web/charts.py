@@ -177,7 +177,7 @@ def density(
             "<br>%{z} instants, %{customdata[1]} pending<extra></extra>"
         ),
         "hoverongaps": False,
-        "xgap": 1,
+        "xgap": 0,  # On a narrow screen a gap is as wide as its cell, and nothing is left.
         "ygap": 6,
         "showscale": False,
     }

@@ -92,6 +92,8 @@ def treemap(tiles: Iterable[Tile], *, name: str, height: int = 300) -> Figure:
         "textinfo": "label",
         "tiling": {"pad": 1},
         "pathbar": {"visible": False},
+        # Only partitions have a headline; without one its room would be empty.
+        "marker": {"pad": {"t": 20 if around else 2, "l": 2, "r": 2, "b": 2}},
         "meta": {
             "links": [""] * len(around) + [tile.link for tile in shown],
             "tones": [""] * len(around) + [tile.tone for tile in shown],

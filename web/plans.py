@@ -13,8 +13,9 @@ from web.charts import Figure
 
 ITEMS_SHOWN = 500
 _INSTANT = re.compile(r"\A[0-9]{17}\Z")
-_ORDER = ("undo", "delete", "merge", "rewrite", "archive", "keep")
-_TONES = {"undo": "bad", "delete": "bad", "merge": "busy", "rewrite": "busy"}
+_COUNTED = re.compile(r"\A([0-9]+ rows) of (.+)\Z", re.DOTALL)
+_ORDER = ("undo", "delete", "write", "merge", "rewrite", "archive", "keep")
+_TONES = {"undo": "bad", "delete": "bad", "write": "busy", "merge": "busy", "rewrite": "busy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,10 @@ class ItemGroup:
     lines: tuple[PlanLine, ...]
     count: int
     bytes: int
+
+    @property
+    def has_details(self) -> bool:
+        return any(line.item.detail for line in self.lines)
 
     @property
     def hidden(self) -> int:
@@ -93,8 +98,12 @@ def files_treemap(files: Sequence[tuple[str, int]]) -> Figure | None:
 def _line(item: PlanItemRow) -> PlanLine:
     if _INSTANT.match(item.what):
         return PlanLine(item, "", item.what, item.what)
-    partition, _, name = item.what.rpartition("/")
-    return PlanLine(item, partition, name, "")
+    if item.effect == "write":  # What comes does not lie in the table yet.
+        return PlanLine(item, "", item.what, "")
+    counted = _COUNTED.match(item.what)
+    rows, path = counted.groups() if counted else ("", item.what)
+    partition, _, name = path.rpartition("/")
+    return PlanLine(item, partition, f"{rows} of {name}" if rows else name, "")
 
 
 def _rank(effect: str) -> int:

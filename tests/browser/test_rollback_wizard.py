@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/trips/rollback")
-    expect(page.get_by_text("yes, newest completed write")).to_have_count(1)
+    expect(page.get_by_text("yes, it is the newest")).to_have_count(1)
     page.get_by_role("link", name="Plan the rollback").first.click()
 
     page.wait_for_selector("#id_typed_name")

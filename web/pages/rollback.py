@@ -143,7 +143,7 @@ def _show_plan(
 
 
 def _choices(table: Table) -> list[_Choice]:
-    rows = timeline_window(table, actions=_WRITES, limit=CHOICES_SHOWN).rows
+    rows = timeline_window(table, actions=_WRITES, limit=CHOICES_SHOWN, archived=False).rows
     now = timezone.now()
     return choose(rows, alive=_alive(table, now))
 
@@ -170,7 +170,7 @@ def _choice(row: InstantRow, newer: int | None, is_alive: bool) -> _Choice:
             return _Choice(row, "alive", "its writer is alive")
         return _Choice(row, "ready", "yes, its writer is gone")
     if newer == 0:
-        return _Choice(row, "ready", "yes, newest completed write")
+        return _Choice(row, "ready", "yes, it is the newest")
     return _Choice(row, "later", f"after {newer} newer one{'' if newer == 1 else 's'}")
 
 
