@@ -10,6 +10,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.mirror import file_facts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.mirror.sync import forget_mirror, sync_table
+from controlplane.mirror.views_file_stats import write_heat
 from controlplane.mirror.views_files import backlog, file_group, file_groups_page, partitions
 from tests.controlplane.lake import Lake
 from workers.config import write_options
@@ -165,3 +166,16 @@ def run_service(lake: Lake, service: str, **parameters: str) -> None:
 def instants_of_mirror() -> list[dict[str, Any]]:
     rows = InstantRecord.objects.order_by("requested_at", "action").values()
     return [{key: value for key, value in one.items() if key != "id"} for one in rows]
+
+
+def test_the_heat_of_writes_is_what_each_wrote_in_bytes(lake: Lake) -> None:
+    written = [lake.commit(row(1)), lake.commit(row(1), row(2))]
+    sync_table(lake.row)
+
+    heat = write_heat(lake.row)
+
+    sizes = dict(InstantRecord.objects.values_list("requested_at", "bytes"))
+    assert heat.partitions == ("",)
+    assert heat.instants == tuple(written)
+    assert heat.bytes == (tuple(sizes[at] for at in written),)
+    assert min(heat.bytes[0]) > 0
