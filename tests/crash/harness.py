@@ -7,15 +7,16 @@ decided, nothing is left behind, and hudi-rs agrees on each distinct end state.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+from tests.crash.digests import digest, digest_for_readers
 from tests.crash.operations import ALONE, COLUMNS, FIRST, SCHEMA, Operation
 from tests.support.crash_ports import StillClock, still_ports
-from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Files, MemoryStorage, Moment
+from tests.support.memory_storage import Files, MemoryStorage, RecordingStorage
 from tests.support.referee import referee_rows
 from workers.config import WriteOptions, write_options
 from workers.errors import InstantRolledBack, PlanOvertaken
@@ -72,12 +73,26 @@ class State:
     files: Files
     now_ms: int
 
-    def later(self, ms: int) -> State:
-        return State(self.files, self.now_ms + ms)
-
 
 def made(kind: Kind, before: Iterable[Operation]) -> State:
     """A table with three rows, after the operations of `before` ran undisturbed."""
+    return _after(kind, tuple(one for one in before if one.runs_on(kind.name)))
+
+
+@cache
+def _after(kind: Kind, before: tuple[Operation, ...]) -> State:
+    """Sequences share their beginnings, so each beginning is made once."""
+    if not before:
+        return _with_three_rows(kind)
+    earlier = _after(kind, before[:-1])
+    clock = StillClock(earlier.now_ms)
+    storage = MemoryStorage(clock, earlier.files)
+    before[-1].run(_opened(storage, clock, f"setup{len(before)}-"), kind.options)
+    clock.sleep(1)
+    return State(storage.files, clock.now_ms())
+
+
+def _with_three_rows(kind: Kind) -> State:
     clock = StillClock()
     storage = MemoryStorage(clock)
     table = create_table(
@@ -93,61 +108,56 @@ def made(kind: Kind, before: Iterable[Operation]) -> State:
         storage=storage,
     )
     write_arrow(table.table, FIRST, WriteRequest(), kind.options)
-    for operation in before:
-        if not operation.runs_on(kind.name):
-            continue
-        clock.sleep(1)
-        operation.run(table, kind.options)
     clock.sleep(1)
     return State(storage.files, clock.now_ms())
 
 
+_judged: dict[str, Rows] = {}
+"""The rows that hudi-rs has read, by what it could look at. Many trials end in the same."""
+
+
 @dataclass
 class Trial:
-    """One operation, crashed everywhere from one state."""
+    """One operation from one state, dying everywhere, and recoveries from that dying everywhere in
+    turn.
+    """
 
     kind: Kind
     operation: Operation
     start: State
-    cases: int = 0
+    every: int = 1
+    """Of this many states that the operation's death leaves, the recovery of one dies in turn."""
+    offset: int = 0
+    """Which one: the same moments should not be left out of every trial."""
+    cases: dict[str, Rows] = field(default_factory=dict)
+    """Each distinct state that recovery began with, by its digest: the rows that it ended in."""
     _ends: dict[str, tuple[State, Rows]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.old = rows_of(self.start)
-        self.new = rows_of(self._undisturbed())
+    def run(self) -> None:
+        deaths = died_everywhere(self.start, self._run)
+        self.old, self.new = rows_of(self.start), rows_of(deaths[-1])
         if self.operation.keeps_rows:
             assert self.new == self.old
-
-    def run(self, *, crash_recovery: bool) -> None:
-        """Each distinct state that a crash leaves is one case, and each that a crash of its
-        recovery leaves.
-        """
-        for crashed in _crashes(self.start, self._run):
+        for number, crashed in enumerate(deaths, self.offset):
             self._assert_old_or_new(crashed)
             expected = self._expected(crashed)
-            later = crashed.later(DEAD_AFTER_MS)
-            again = [later]
-            if crash_recovery:
-                again += _crashes(later, self._recover)
-            for state in again:
-                self.cases += 1
-                self._check_recovery(state, expected)
+            deaths_again = self._recovered(crashed, expected)
+            if number % self.every == 0:
+                for crashed_again in deaths_again:
+                    self._recovered(crashed_again, expected)
 
     def judge(self, directory: Path) -> None:
         """hudi-rs reads every distinct end state as we do."""
         for number, (state, expected) in enumerate(self._ends.values()):
-            place = directory / str(number)
-            MemoryStorage(StillClock(state.now_ms), state.files).dump(place)
-            assert _plain(referee_rows(place, COLUMNS)) == expected
+            name = digest_for_readers(state.files)
+            if name not in _judged:
+                place = directory / str(number)
+                MemoryStorage(StillClock(state.now_ms), state.files).dump(place)
+                _judged[name] = _plain(referee_rows(place, COLUMNS))
+            assert _judged[name] == expected
 
     def _run(self, table: LakehouseTable) -> None:
         self.operation.run(table, self.kind.options)
-
-    def _undisturbed(self) -> State:
-        clock = StillClock(self.start.now_ms)
-        storage = MemoryStorage(clock, self.start.files)
-        self._run(_opened(storage, clock, "done"))
-        return State(storage.files, clock.now_ms())
 
     def _assert_old_or_new(self, crashed: State) -> None:
         if not self.operation.takes_back:
@@ -162,24 +172,32 @@ class Trial:
             return (self.new,) if _was_undone(crashed, self.start) else (self.old, self.new)
         return (self.new,) if _was_committed(crashed, self.start) else (self.old,)
 
+    def _recovered(self, crashed: State, expected: tuple[Rows, ...]) -> list[State]:
+        """Recover to the end; what deaths on the way leave. A state that was recovered before
+        ends in the same rows again.
+        """
+        case, deaths = digest(crashed.files), []
+        if case not in self.cases:
+            later = State(crashed.files, crashed.now_ms + DEAD_AFTER_MS)
+            deaths = died_everywhere(later, self._recover)
+            self.cases[case] = self._rows_in_the_end(deaths[-1])
+        assert self.cases[case] in expected
+        return deaths
+
+    def _rows_in_the_end(self, end: State) -> Rows:
+        """Nothing is left behind, and running recovery once more changes nothing (RI)."""
+        name = digest(end.files)
+        if name not in self._ends:
+            clock = StillClock(end.now_ms)
+            storage = MemoryStorage(clock, end.files)
+            self._recover(_opened(storage, clock, "again"))
+            assert storage.files == end.files
+            assert_nothing_is_left(end)
+            self._ends[name] = (end, rows_of(end))
+        return self._ends[name][1]
+
     def _recover(self, table: LakehouseTable) -> None:
         recover(table, self.kind)
-
-    def _check_recovery(self, state: State, expected: tuple[Rows, ...]) -> None:
-        """Recovery run to its end; running it once more changes nothing (RI)."""
-        clock = StillClock(state.now_ms + DEAD_AFTER_MS)
-        storage = MemoryStorage(clock, state.files)
-        table = _opened(storage, clock, f"r{state.now_ms}")
-        recover(table, self.kind)
-        once = dict(storage.files)
-        recover(table, self.kind)
-        assert storage.files == once
-        digest = _digest(once)
-        if digest not in self._ends:
-            end = State(once, clock.now_ms())
-            assert_nothing_is_left(end)
-            self._ends[digest] = (end, rows_of(end))
-        assert self._ends[digest][1] in expected
 
 
 def recover(table: LakehouseTable, kind: Kind) -> None:
@@ -203,32 +221,19 @@ def _take_up(table: LakehouseTable, instant: Instant, options: WriteOptions) -> 
         service(name).run(table.table, request, options)
 
 
-def _crashes(start: State, run: Callable[[LakehouseTable], None]) -> Iterator[State]:
-    """Every state that a crash of `run` can leave, each once."""
-    seen: set[str] = set()
-    for moment in MOMENTS:
-        die_at = 0
-        while True:
-            die_at += 1
-            left = _crashed(start, run, die_at, moment)
-            if left is None:
-                break
-            state, is_distinct = left
-            if is_distinct and (digest := _digest(state.files)) not in seen:
-                seen.add(digest)
-                yield state
+def died_everywhere(start: State, run: Callable[[LakehouseTable], None]) -> list[State]:
+    """Every state that a death of `run` can leave, each once; the last is what it ends in.
 
-
-def _crashed(
-    start: State, run: Callable[[LakehouseTable], None], die_at: int, moment: Moment
-) -> tuple[State, bool] | None:
+    A death leaves what the storage held at that moment, so one run shows them all.
+    """
     clock = StillClock(start.now_ms)
-    storage = FaultyStorage(clock, start.files, die_at=die_at, moment=moment)
-    try:
-        run(_opened(storage, clock, f"x{start.now_ms}"))
-    except Crash:
-        return State(storage.files, clock.now_ms()), storage.had_middle
-    return None
+    storage = RecordingStorage(clock, start.files)
+    run(_opened(storage, clock, f"x{start.now_ms}"))
+    states = {digest(files): State(files, now_ms) for files, now_ms in storage.left}
+    # What it ends in is the last one, though a death may have left the same before.
+    end = State(storage.files, clock.now_ms())
+    states.pop(digest(end.files), None)
+    return [*states.values(), end]
 
 
 def _opened(storage: MemoryStorage, clock: StillClock, prefix: str) -> LakehouseTable:
@@ -300,12 +305,3 @@ def _instant_of(path: str) -> str | None:
     name = path.rpartition("/")[2]
     found = parse_base_file(name) or parse_log_file(name)
     return found.instant if found else None
-
-
-def _digest(files: Files) -> str:
-    """Equal for states that differ in nothing but the lock."""
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        if not path.startswith(".hoodie/.locks/"):
-            digest.update(f"{path}\0{hash(files[path][0])}\0".encode())
-    return digest.hexdigest()

@@ -44,8 +44,6 @@ class Operation:
     """Undoes what was committed: readers may see each commit go, one after the other."""
     keeps_rows: bool = False
     """A table service: whoever reads sees the same rows before, during and after."""
-    again: bool = True
-    """Running it once more ends in the same rows."""
     cases_least: int = 8
     """A savepoint is one file, or none."""
 
@@ -179,6 +177,6 @@ OPERATIONS = [
     ARCHIVE,
     SAVEPOINT,
     DELETE_SAVEPOINT,
-    Operation("restore", _restore, needs=(UPSERT,), takes_back=True, again=False),
-    Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True, again=False),
+    Operation("restore", _restore, needs=(UPSERT,), takes_back=True),
+    Operation("rollback", _roll_back_newest, needs=(UPSERT,), takes_back=True),
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +21,8 @@ TRIALS = [
     ("kind", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]
 )
 def test_table_is_old_or_new_whatever_call_dies(
-    kind: Kind,
-    operation: Operation,
-    tmp_path: Path,
-    record_property: Callable[[str, object], None],
+    kind: Kind, operation: Operation, run_trial: Callable[[Trial], int]
 ) -> None:
-    trial = Trial(kind, operation, made(kind, operation.needs))
-    trial.run(crash_recovery=True)
-    trial.judge(tmp_path)
-    record_property("cases", trial.cases)
-    assert trial.cases >= operation.cases_least
+    cases = run_trial(Trial(kind, operation, made(kind, operation.needs)))
+
+    assert cases >= operation.cases_least

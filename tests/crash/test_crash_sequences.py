@@ -1,16 +1,16 @@
-"""Every operation after every other one, crashed at each storage call and recovered; of some the
-recovery is crashed in turn.
+"""Every operation after every other one, crashed at each storage call, and every third recovery
+from that crashed at each of its calls in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.crash.harness import COW, MOR, NBCC, Kind, Trial, made
 from tests.crash.operations import OPERATIONS, Operation
+from tests.support.crash_count import SUITE_TESTS
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +21,8 @@ SEQUENCES = [
     for second in OPERATIONS
     if first.runs_on(kind.name) and second.runs_on(kind.name)
 ]
-RECOVERY_CRASHED = SEQUENCES[::7]
-"""Seven shares no factor with the number of operations, so every operation has its turn."""
+RECOVERIES_CRASHED_EVERY = 3
+"""Beginning with another one in each sequence, so every moment of an operation has its turn."""
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,12 @@ def test_table_is_old_or_new_after_two_operations(
     kind: Kind,
     first: Operation,
     second: Operation,
-    tmp_path: Path,
+    run_trial: Callable[[Trial], int],
     record_property: Callable[[str, object], None],
 ) -> None:
-    trial = Trial(kind, second, made(kind, [*first.needs, first, *second.needs]))
-    trial.run(crash_recovery=(kind, first, second) in RECOVERY_CRASHED)
-    trial.judge(tmp_path)
-    record_property("cases", trial.cases)
-    assert trial.cases
+    record_property(SUITE_TESTS, len(SEQUENCES))
+
+    start = made(kind, [*first.needs, first, *second.needs])
+    offset = SEQUENCES.index((kind, first, second))
+
+    assert run_trial(Trial(kind, second, start, RECOVERIES_CRASHED_EVERY, offset))

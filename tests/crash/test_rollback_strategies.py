@@ -8,10 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.harness import COW, DEAD_AFTER_MS, MOR, NBCC, Kind, State, made, rows_of
+from tests.crash.harness import (
+    COW,
+    DEAD_AFTER_MS,
+    MOR,
+    NBCC,
+    Kind,
+    State,
+    died_everywhere,
+    made,
+    rows_of,
+)
 from tests.crash.operations import UPSERT
 from tests.support.crash_ports import StillClock, still_ports
-from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, MemoryStorage
+from tests.support.memory_storage import MemoryStorage
 from workers.config import write_options
 from workers.lakehouse import open_table
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -37,17 +47,8 @@ def test_both_strategies_name_the_same_files_and_end_in_the_same_table(kind: Kin
 
 
 def _crashes_of_an_upsert(kind: Kind) -> Iterator[State]:
-    start = made(kind, [])
-    for moment in MOMENTS:
-        for die_at in range(1, 1000):
-            clock = StillClock(start.now_ms)
-            storage = FaultyStorage(clock, start.files, die_at=die_at, moment=moment)
-            ports = still_ports(clock, prefix="x")
-            try:
-                UPSERT.run(open_table(storage.location, ports=ports, storage=storage), kind.options)
-                break
-            except Crash:
-                yield State(storage.files, clock.now_ms() + DEAD_AFTER_MS)
+    for state in died_everywhere(made(kind, []), lambda table: UPSERT.run(table, kind.options)):
+        yield State(state.files, state.now_ms + DEAD_AFTER_MS)
 
 
 def _opened(state: State) -> Table:

@@ -1,12 +1,12 @@
-"""The storage port in memory, and one that dies at a chosen call: what the crash harness runs
-on.
+"""The storage port in memory, one that remembers what each death would leave, and one that dies at
+a chosen call: what the crash harness runs on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal
@@ -17,6 +17,8 @@ from workers.storage.base import FileInfo, Tagged, checked_path
 
 Files = dict[str, tuple[bytes, int]]
 """Path -> (content, modified ms)."""
+Changes = Mapping[str, bytes | None]
+"""Path -> its new content; None deletes it."""
 Moment = Literal["before", "middle", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "middle", "after")
 
@@ -50,9 +52,8 @@ class MemoryStorage:
         return FileInfo(path, len(found[0]), found[1]) if found else None
 
     def list_files(self, directory: str) -> list[FileInfo]:
-        return [
-            one for one in self.list_tree(directory) if one.path.rpartition("/")[0] == directory
-        ]
+        start = len(directory) + 1 if directory else 0
+        return [one for one in self.list_tree(directory) if "/" not in one.path[start:]]
 
     def list_directories(self, directory: str) -> list[str]:
         prefix = f"{directory}/" if directory else ""
@@ -61,29 +62,26 @@ class MemoryStorage:
 
     def list_tree(self, directory: str) -> list[FileInfo]:
         prefix = f"{directory}/" if directory else ""
-        return [
-            FileInfo(path, len(content), modified_ms)
-            for path, (content, modified_ms) in sorted(self.files.items())
-            if path.startswith(prefix)
-        ]
+        found = sorted(one for one in self.files.items() if one[0].startswith(prefix))
+        return [FileInfo(path, len(content), at) for path, (content, at) in found]
 
     def put(self, path: str, content: bytes) -> None:
-        self.files[checked_path(path)] = (content, self._clock.now_ms())
+        self._change({checked_path(path): content})
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        if path in self.files:
-            return False
-        self.put(path, content)
-        return True
+        is_new = checked_path(path) not in self.files
+        self._change({path: content} if is_new else {})
+        return is_new
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
-        if path not in self.files or _tag(self.files[path][0]) != tag:
-            return None
-        self.put(path, content)
-        return _tag(content)
+        matches = path in self.files and _tag(self.files[path][0]) == tag
+        self._change({path: content} if matches else {})
+        return _tag(content) if matches else None
 
     def append(self, path: str, content: bytes) -> None:
-        self.put(path, self.files.get(path, (b"", 0))[0] + content)
+        standing = self.files.get(path, (b"", 0))[0]
+        half = content[: len(content) // 2]
+        self._change({path: standing + content}, half={path: standing + half})
 
     @contextmanager
     def create_data(self, path: str) -> Iterator[IO[bytes]]:
@@ -91,17 +89,19 @@ class MemoryStorage:
             raise InvalidInput("data file exists already", path=path)
         stream = io.BytesIO()
         yield stream
-        self.put(path, stream.getvalue())
+        content = stream.getvalue()
+        self._change({path: content}, half={path: content[: len(content) // 2]})
 
     def open_data(self, path: str) -> IO[bytes]:
         return io.BytesIO(self.read(path))
 
     def delete(self, path: str) -> None:
-        self.files.pop(path, None)
+        self._change({path: None})
 
     def delete_tree(self, directory: str) -> None:
-        for file in self.list_tree(directory):
-            self.delete(file.path)
+        doomed = [file.path for file in self.list_tree(directory)]
+        half = doomed[: (len(doomed) + 1) // 2]
+        self._change(dict.fromkeys(doomed), half=dict.fromkeys(half))
 
     def dump(self, directory: Path) -> None:
         """Lay the files out for a reader that knows only directories."""
@@ -110,113 +110,77 @@ class MemoryStorage:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
 
+    def _change(self, changes: Changes, half: Changes | None = None) -> None:
+        """Every call that changes something ends here, once; `half` is None where it is atomic."""
+        self._put_all(self.files, changes)
 
-class FaultyStorage(MemoryStorage):
-    """Dies before, in the middle of or after its n-th changing call, and answers nothing ever
-    after.
+    def _put_all(self, files: Files, changes: Changes) -> None:
+        for path, content in changes.items():
+            if content is None:
+                files.pop(path, None)
+            else:
+                files[path] = (content, self._clock.now_ms())
+
+
+class RecordingStorage(MemoryStorage):
+    """Keeps what is left when its process dies before, in the middle of or after each changing
+    call.
 
     Reading changes nothing, so dying at a reading call is the same case as dying before the next
-    changing one. In the middle means: a data file or an appended text is half there, half of a tree
-    is deleted. A call that is atomic has no middle; `had_middle` says whether this one had.
+    changing one; and after a call is before the next. In the middle means: a data file or an
+    appended text is half there, half of a tree is deleted. A call that is atomic has no middle.
+    """
+
+    def __init__(self, clock: Clock, files: Files) -> None:
+        super().__init__(clock, files)
+        self.left: list[tuple[Files, int]] = [(dict(self.files), clock.now_ms())]
+        """Files and the time of each death, in order."""
+
+    def _change(self, changes: Changes, half: Changes | None = None) -> None:
+        if half is not None:
+            self._note()
+            self._put_all(self.left[-1][0], half)
+        super()._change(changes, half)
+        self._note()
+
+    def _note(self) -> None:
+        self.left.append((dict(self.files), self._clock.now_ms()))
+
+
+class FaultyStorage(MemoryStorage):
+    """Dies at its n-th changing call, and answers nothing ever after; of a call without a middle
+    that is before it.
     """
 
     def __init__(self, clock: Clock, files: Files, *, die_at: int, moment: Moment) -> None:
         super().__init__(clock, files)
         self._die_at = die_at
         self._moment = moment
-        self.calls = 0
-        self.is_dead = False
-        self.had_middle = True
-
-    def _turn(self) -> bool:
-        """True when this is the call to die at."""
-        if self.is_dead:
-            raise Crash
-        self.calls += 1
-        return self.calls == self._die_at
-
-    def _die(self) -> None:
-        self.is_dead = True
-        raise Crash
-
-    def _before(self, *, has_middle: bool = False) -> bool:
-        is_last = self._turn()
-        if is_last and self._moment == "before":
-            self._die()
-        if is_last and self._moment == "middle" and not has_middle:
-            self.had_middle = False
-            self._die()
-        return is_last
+        self._calls = 0
+        self._is_dead = False
 
     def read(self, path: str) -> bytes:
-        if self.is_dead:
-            raise Crash
+        self._check_alive()
         return super().read(path)
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        if self.is_dead:
-            raise Crash
+        self._check_alive()
         return super().list_tree(directory)
 
-    def put(self, path: str, content: bytes) -> None:
-        is_last = self._before()
-        super().put(path, content)
-        if is_last:
-            self._die()
+    def _change(self, changes: Changes, half: Changes | None = None) -> None:
+        self._check_alive()
+        self._calls += 1
+        if self._calls != self._die_at:
+            super()._change(changes)
+            return
+        done: dict[Moment, Changes] = {"before": {}, "middle": half or {}, "after": changes}
+        super()._change(done[self._moment])
+        self._is_dead = True
+        raise Crash
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
-        is_last = self._before()
-        created = path not in self.files
-        if created:
-            self.files[checked_path(path)] = (content, self._clock.now_ms())
-        if is_last:
-            self._die()
-        return created
-
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
-        is_last = self._before()
-        matches = path in self.files and _tag(self.files[path][0]) == tag
-        if matches:
-            self.files[path] = (content, self._clock.now_ms())
-        if is_last:
-            self._die()
-        return _tag(content) if matches else None
-
-    def append(self, path: str, content: bytes) -> None:
-        is_last = self._before(has_middle=True)
-        half = content[: len(content) // 2] if is_last and self._moment == "middle" else content
-        standing = self.files.get(path, (b"", 0))[0]
-        self.files[path] = (standing + half, self._clock.now_ms())
-        if is_last:
-            self._die()
-
-    @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
-        is_last = self._before(has_middle=True)
-        stream = io.BytesIO()
-        yield stream
-        content = stream.getvalue()
-        if is_last and self._moment == "middle":
-            content = content[: len(content) // 2]
-        self.files[path] = (content, self._clock.now_ms())
-        if is_last:
-            self._die()
-
-    def delete(self, path: str) -> None:
-        is_last = self._before()
-        self.files.pop(path, None)
-        if is_last:
-            self._die()
-
-    def delete_tree(self, directory: str) -> None:
-        is_last = self._before(has_middle=True)
-        doomed = [file.path for file in super().list_tree(directory)]
-        if is_last and self._moment == "middle":
-            doomed = doomed[: (len(doomed) + 1) // 2]
-        for path in doomed:
-            self.files.pop(path, None)
-        if is_last:
-            self._die()
+    def _check_alive(self) -> None:
+        if self._is_dead:
+            raise Crash
 
 
 def _tag(content: bytes) -> str:

@@ -19,7 +19,7 @@ from workers.read.snapshot import read_snapshot
 from workers.storage.local import LocalStorage
 
 # What changes without the table changing, and what no reader looks at.
-_UNREAD = (".hoodie/.locks/", ".hoodie/.heartbeat/", ".hoodie/.temp/", ".hoodie/.sluice/")
+UNREAD = (".hoodie/.locks/", ".hoodie/.heartbeat/", ".hoodie/.temp/", ".hoodie/.sluice/")
 _judged: set[str] = set()
 
 
@@ -73,7 +73,7 @@ def _counted(rows: pa.Table) -> Counter[str]:
 def _fingerprint(location: Path | str) -> str:
     storage, digest = LocalStorage(location), hashlib.sha256()
     for file in storage.list_tree(""):
-        if not file.path.startswith(_UNREAD):
+        if not file.path.startswith(UNREAD):
             content = hashlib.sha256(storage.read(file.path)).hexdigest()
             digest.update(f"{file.path}\n{content}\n".encode())
     return digest.hexdigest()

@@ -1,0 +1,51 @@
+"""How the workers of pytest-xdist share the suite."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GROUPS = {
+    "pytest.mark.interop": "interop",
+    "pytest.mark.spark": "spark",
+    "pytest.mark.browser": "browser",
+}
+"""Files with this mark go to one worker: they share a process that takes long to start."""
+FIRST = (*GROUPS.values(), "tests/controlplane/node/test_up_and_down.py", "tests/state_machine/")
+"""The longest parts first, or one worker waits for them at the end."""
+SPREAD = "tests/crash/"
+"""Files whose tests share nothing that takes long; their cases are spread."""
+
+
+class SharedWork(LoadScopeScheduling):  # type: ignore[misc]
+    """By file, so that a fixture of a module is made once, but for what the tables above name.
+
+    (xdist's own groups need an attribute of tests that pytest 9.2 does not have any more.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return part_of(nodeid)
+
+    def _assign_work_unit(self, node: object) -> None:
+        for beginning in reversed(FIRST):
+            for part in [one for one in self.workqueue if one.startswith(beginning)]:
+                self.workqueue.move_to_end(part, last=False)
+        super()._assign_work_unit(node)
+
+
+def part_of(nodeid: str) -> str:
+    """The part of the suite to which a test belongs: one worker runs it from start to end."""
+    file = nodeid.partition("::")[0]
+    if file.startswith(SPREAD):
+        # The last parameter changes within a part, so a part shares how its tables begin.
+        return nodeid.rpartition("-")[0] or file
+    return _group(file) or file
+
+
+@cache
+def _group(file: str) -> str | None:
+    text = (REPOSITORY / file).read_text(encoding="utf-8")
+    return next((group for mark, group in GROUPS.items() if mark in text), None)
