@@ -9,6 +9,8 @@ decision object lets only one side win (HB3).
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat as heartbeats
@@ -33,6 +35,10 @@ _log = logging.getLogger(__name__)
 
 def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
     """Raises LockTimeout. Idempotent; any number of writers may do it at once (bug B1)."""
+    found = _Found.now(table)
+    if not any(True for _ in found.timeline.pending()):
+        _sweep(table, found)  # Nobody is at work, so nobody died at it.
+        return []
     _finish_decided(table, options)
     for instant in list(table.timeline().pending()):
         if instant.action is Action.ROLLBACK:
@@ -49,7 +55,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
         _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
         outcomes.append(outcome)
     _drop_half_made_savepoints(table, options)
-    _sweep(table)
+    _sweep(table, _Found.now(table))
     return outcomes
 
 
@@ -104,24 +110,43 @@ def _reason(table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int)
     return None
 
 
-def _sweep(table: Table) -> None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What writers keep beside the table, and the timeline as it was after that was listed: an
+    instant that begins in between has nothing here.
+    """
+
+    beats: Mapping[InstantTime, Heartbeat]
+    marked: Sequence[InstantTime]
+    waiting: Sequence[FileInfo]
+    timeline: Timeline
+
+    @classmethod
+    def now(cls, table: Table) -> _Found:
+        storage = table.storage
+        return cls(
+            {beat.instant: beat for beat in read_heartbeats(storage)},
+            list(pending_marker_instants(storage)),
+            list(decisions.waiting_metadata(storage)),
+            table.timeline(),
+        )
+
+
+def _sweep(table: Table, found: _Found) -> None:
     """Remove heartbeats, markers and waiting metadata whose instants are not pending any more."""
     storage, now_ms = table.storage, table.ports.clock.now_ms()
-    beats = {beat.instant: beat for beat in read_heartbeats(storage)}
-    marked = pending_marker_instants(storage)
-    waiting = decisions.waiting_metadata(storage)
-    timeline = table.timeline()
+    beats, timeline = found.beats, found.timeline
     pending = {instant.requested_at for instant in timeline.pending()}
     _unpublish_undone(table, timeline)
     finish_archiving(table, timeline)
     for instant, beat in beats.items():
         if instant not in pending and beat.is_expired(now_ms):
             storage.delete(heartbeats.path_of(instant))
-    for instant in marked:
+    for instant in found.marked:
         beat_of = beats.get(instant)
         if instant not in pending and (beat_of is None or beat_of.is_expired(now_ms)):
             delete_markers(storage, instant)
-    for file in waiting:
+    for file in found.waiting:
         if _instant_of(file) not in pending:
             storage.delete(file.path)
 
