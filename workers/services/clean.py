@@ -25,7 +25,7 @@ from workers.services.clean_policy import (
     retained,
     unneeded_files,
 )
-from workers.services.execution import claimed, schedule, take_back
+from workers.services.execution import claimed, schedule, taken_up
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -95,16 +95,12 @@ def pending_cleans(timeline: Timeline) -> list[Instant]:
 def finish_pending_cleans(
     table: Table, options: WriteOptions, on_progress: Progress | None = None
 ) -> list[ServiceOutcome]:
-    """Carry every pending clean out; one without a readable plan never began and goes (bug A8).
+    """Carry every pending clean out.
 
     Raises ServiceBusy when another process is on it, LockTimeout.
     """
     outcomes = []
-    while pending := pending_cleans(table.timeline()):
-        instant = pending[0]
-        if read_clean_plan(plan_content(table.storage, instant)) is None:
-            take_back(table, options, instant, reason="its plan is empty or torn")
-            continue
+    for instant, _ in taken_up(table, options, Action.CLEAN, read_clean_plan):
         # A fenced one is pending anew by then, under another instant.
         with suppress(InstantRolledBack):
             outcomes.append(_carry_out(table, options, instant, on_progress))

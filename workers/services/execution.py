@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
@@ -47,6 +48,7 @@ from workers.timeline.pending_plans import plan_content
 from workers.timeline.timeline import Timeline
 
 _LEASES_MAX = 3
+_Plan = TypeVar("_Plan")
 _log = logging.getLogger(__name__)
 
 PlanMaker = Callable[[Timeline, InstantTime], bytes | None]
@@ -58,21 +60,51 @@ ContentMaker = Callable[[Timeline], bytes]
 
 
 def schedule(
-    table: Table, options: WriteOptions, action: Action, make_plan: PlanMaker
+    table: Table,
+    options: WriteOptions,
+    action: Action,
+    make_plan: PlanMaker,
+    *,
+    is_new: bool = True,
 ) -> Instant | None:
     """A durable plan and nothing else. Its instant is later than all that the plan was made from.
 
-    Raises LockTimeout, LeaseLost, ServiceBusy during a restore, and what `make_plan` raises.
+    Raises LockTimeout, LeaseLost, for a new plan ServiceBusy during a restore, and what `make_plan`
+    raises.
     """
     with table_lock(table, options).held() as lease:
         timeline = settled_timeline(table)
-        refuse_during_restore(timeline)
+        if is_new:
+            refuse_during_restore(timeline)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
         plan = make_plan(timeline, requested_at)
         if plan is None:
             return None
         lease.confirm()
         return transitions.request(table.storage, requested_at, action, plan)
+
+
+def taken_up(
+    table: Table, options: WriteOptions, action: Action, read_plan: Callable[[bytes], _Plan | None]
+) -> Iterator[tuple[Instant, _Plan]]:
+    """Every pending plan of `action`, oldest first, for the caller to carry out; those that appear
+    meanwhile as well. One without a readable plan never began and goes (bug A8).
+
+    Raises LockTimeout.
+    """
+    met: set[InstantTime] = set()
+    while pending := [
+        one
+        for one in table.timeline().pending()
+        if one.action is action and one.requested_at not in met
+    ]:
+        instant = pending[0]
+        met.add(instant.requested_at)
+        plan = read_plan(plan_content(table.storage, instant))
+        if plan is None:
+            take_back(table, options, instant, reason="its plan is empty or torn")
+        else:
+            yield instant, plan
 
 
 class Claim:
@@ -199,12 +231,8 @@ def claimed(
 def _plan_again(table: Table, options: WriteOptions, fenced: Instant) -> None:
     """The same plan as a new instant: its effects may have begun, and must stay on record."""
     content = plan_content(table.storage, fenced)
-    if not content:
-        return
-    with table_lock(table, options).held() as lease:
-        requested_at = next_instant(table.ports.clock, settled_timeline(table).last_time)
-        lease.confirm()
-        transitions.request(table.storage, requested_at, fenced.action, content)
+    if content:
+        schedule(table, options, fenced.action, lambda *_: content, is_new=False)
 
 
 def _claim(

@@ -19,7 +19,7 @@ from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.services.clean import finish_pending_cleans
-from workers.services.execution import Claim, claimed, schedule, take_back
+from workers.services.execution import Claim, claimed, schedule, taken_up
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -74,8 +74,7 @@ class Restore:
         table.check_writable()
         if request.expected_plan_hash is not None:
             self.plan(table, request.parameters).check(request)
-        _drop_empty_plans(table, options)
-        for instant, stored in _pending(table, table.timeline()):
+        for instant, stored in taken_up(table, options, Action.RESTORE, read_restore_plan):
             outcome = _carry_out(table, request, options, instant, on_progress)
             is_asked = asked in (stored.target, instant.requested_at)
             if is_asked or request.expected_plan_hash is not None:
@@ -109,14 +108,6 @@ def _pending(table: Table, timeline: Timeline) -> Iterator[tuple[Instant, Restor
             stored = read_restore_plan(plan_content(table.storage, instant))
             if stored is not None:
                 yield instant, stored
-
-
-def _drop_empty_plans(table: Table, options: WriteOptions) -> None:
-    """A restore without a readable plan never began (bug A8)."""
-    for instant in list(table.timeline().pending()):
-        is_restore = instant.action is Action.RESTORE
-        if is_restore and read_restore_plan(plan_content(table.storage, instant)) is None:
-            take_back(table, options, instant, reason="its plan is empty or torn")
 
 
 def _undone(timeline: Timeline, target: InstantTime) -> list[Instant]:
