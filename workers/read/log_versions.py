@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import TableConfig
+from workers.config import MergeMode, TableConfig
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.delete_record import ERASES, DeleteRecord
 from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
@@ -56,8 +56,18 @@ class LogReader:
         tables = [self._block_versions(block) for block in blocks]
         if not tables:
             return None
+        self._check_ordering()
         empty = with_meta(self.schema.arrow.empty_table(), self.schema, self.columns)
         return pa.concat_tables([empty, *tables], promote_options="default")
+
+    def _check_ordering(self) -> None:
+        is_ordered = self.config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+        if is_ordered and len(self.config.ordering) > 1:
+            raise UnsupportedTable(
+                "logs are not merged by several ordering fields: compact the table with the engine "
+                "that wrote it, or read it as read_optimized",
+                ordering=self.config.ordering,
+            )
 
     def _block_versions(self, block: ParquetData | AvroData | Deletes) -> pa.Table:
         if isinstance(block, Deletes):

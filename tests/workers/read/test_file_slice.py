@@ -264,6 +264,30 @@ def test_partial_blocks_and_a_registered_merger_are_refused_together() -> None:
         read_slice(layout.storage, layout.config, SCHEMA, FileSlice("", "f", None, None, ("log",)))
 
 
+def test_logs_are_not_merged_by_the_first_of_several_ordering_fields() -> None:
+    """The second decides where the first is equal: choosing without it would be a silent error."""
+    layout = Layout(config(ordering=("ts", "a")), seed=0)
+    names = ["id", "ts", "a"]
+    layout.base = [{"id": "k", "ts": 1, "a": 2, "b": None}]
+    write_base_file(
+        layout.storage,
+        "base.parquet",
+        with_meta(layout.base, list(COLUMNS.names)),
+        avro_schema=SCHEMA.with_meta_avro(),
+    )
+    block = encode_parquet_block(
+        with_meta([{"id": "k", "ts": 1, "a": 1}], names),
+        instant=BASE_INSTANT,
+        avro_schema=SCHEMA.select(names).with_meta_avro(),
+    )
+    write_log_file(layout.storage, "log", [block])
+
+    slice_ = layout.slice
+    assert read_slice(layout.storage, layout.config, SCHEMA, slice_).num_rows == 1
+    with pytest.raises(UnsupportedTable, match="several ordering fields"):
+        read_slice(layout.storage, layout.config, SCHEMA, replace(slice_, log_files=("log",)))
+
+
 def newest(older: pa.Table, newer: pa.Table) -> pa.Table:
     return newer
 
