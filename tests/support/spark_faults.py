@@ -6,61 +6,59 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from workers.spark.write import write_owned
 from workers.write.context import WriteContext
+from workers.write.staging import StagedGroup
+from workers.write.status import WriteStatus
 
 _LINGERS_S = 60.0
 
 
-def write_then_fail_once(
-    context: WriteContext, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def write_then_fail_once(context: WriteContext, groups: Sequence[StagedGroup]) -> list[WriteStatus]:
     """The first attempt writes everything and dies before it can say so."""
-    answers = list(write_owned(context, batches))
+    answers = write_owned(context, groups)
     task = TaskContext.get()
     assert task is not None
     if task.attemptNumber() == 0 and answers:
         raise RuntimeError("this attempt dies after writing")
-    yield from answers
+    return answers
 
 
 def write_then_linger_once(
-    flags: str, context: WriteContext, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    flags: str, context: WriteContext, groups: Sequence[StagedGroup]
+) -> list[WriteStatus]:
     """The first attempt to get here writes its files and then says nothing for a long time."""
-    answers = list(write_owned(context, batches))
+    answers = write_owned(context, groups)
     if answers and _is_first(flags):
         time.sleep(_LINGERS_S)
-    yield from answers
+    return answers
 
 
 def linger_once_before_writing(
-    flags: str, context: WriteContext, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    flags: str, context: WriteContext, groups: Sequence[StagedGroup]
+) -> list[WriteStatus]:
     """The first attempt to get here sleeps long enough to meet a rival, then writes."""
-    received = list(batches)
-    if received and _is_first(flags):
+    if _is_first(flags):
         time.sleep(_LINGERS_S)
-    yield from write_owned(context, received)
+    return write_owned(context, groups)
 
 
 def write_then_lose_executor_once(
-    flags: str, context: WriteContext, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    flags: str, context: WriteContext, groups: Sequence[StagedGroup]
+) -> list[WriteStatus]:
     """The first attempt to get here writes its files, and its executor is killed."""
-    answers = list(write_owned(context, batches))
+    answers = write_owned(context, groups)
     if answers and _is_first(flags):
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
         executor = int(daemon.rpartition(")")[2].split()[1])
         os.kill(executor, signal.SIGKILL)
         time.sleep(_LINGERS_S)
-    yield from answers
+    return answers
 
 
 def _is_first(flags: str) -> bool:

@@ -1,77 +1,98 @@
-"""Which rows belong together: the file group of every row, computed where the rows are.
+"""Which rows belong together: every task prepares its own rows and lays them out by file group.
 
-Only the columns that decide a row's place, or for which a row may be refused, cross to Python here;
-whole rows stay in the JVM and cross once, to the task that writes them.
+Whole rows cross from the JVM to Python once, here. A few rows are answered with as they are; more
+are staged in the table's storage, where whoever writes their file group finds them. So nothing is
+shuffled by the JVM, and no row returns to it.
 """
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import arrow_udf, col, struct
-from pyspark.sql.types import IntegerType
+from pyspark.sql.functions import col
 
-from workers.files.meta_columns import PARTITION_PATH
 from workers.spark.types import to_arrow
+from workers.storage.local import LocalStorage
 from workers.write.context import WriteContext
-from workers.write.prepare import BUCKET, prepare
+from workers.write.prepare import prepare, prepared_schema
+from workers.write.staging import StagedFile, stage
 
-FILE_GROUP: Final = "_sluice_file_group"
-"""The column whose equal values say: one task writes these rows."""
+_FIELDS: Final[dict[str, pa.DataType]] = {"staged": pa.string(), "rows": pa.binary()}
+_ANSWER: Final = pa.schema(_FIELDS)
+_ANSWER_SPARK: Final = "staged string, rows binary"
+_ANSWERED_BYTES_MAX: Final = 64 << 10
+"""Of rows that a task answers with; ten thousand tasks still fit into the driver."""
+_STAGED_BYTES: Final = 48 << 20
+"""Held by a task before they are staged, in memory three times over for a moment."""
 
 
-def with_file_groups(df: DataFrame, context: WriteContext) -> DataFrame:
-    """The frame with one column more, `FILE_GROUP`; equal for rows of one file group.
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    staged: tuple[StagedFile, ...]
+    here: pa.Table
+    """As `prepare` made them; not among the staged ones."""
 
-    Raises InvalidInput for columns that the table cannot hold, now; for rows, when it runs.
+
+def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
+    """Run the frame. Raises InvalidInput for columns that the table cannot hold, before; Spark's
+    own exception, which holds InvalidInput for rows that it cannot hold.
     """
-    batch = to_arrow(df.schema)
-    prepare(context, batch.empty_table())
-    names = deciding_columns(context, batch)
-    narrow = replace(context, columns=names)
-
-    @arrow_udf(returnType=IntegerType())
-    def numbers(rows: pa.Array) -> pa.Array:  # type: ignore[type-arg] # Spark reads these hints.
-        return file_group_numbers(narrow, rows)
-
-    return df.withColumn(FILE_GROUP, numbers(struct(*map(_quoted, names))))
-
-
-def deciding_columns(context: WriteContext, batch: pa.Schema) -> tuple[str, ...]:
-    """Of a batch's columns those that place a row, and those with values that may be refused."""
-    config = context.config
-    placing = {*config.record_key, *config.partition_by, *config.ordering}
-    table = context.schema.arrow
-    return tuple(
-        name
-        for name in context.columns
-        if name in batch.names
-        and (
-            name in placing
-            or batch.field(name).type != table.field(name).type
-            or not table.field(name).nullable
-        )
+    prepare(context, to_arrow(df.schema).empty_table())
+    if context.operation == "delete":
+        df = df.select(*map(_quoted, context.columns))
+    answers = df.mapInArrow(partial(_placed, context), _ANSWER_SPARK).collect()
+    staged = (StagedFile.from_json(one.staged) for one in answers if one.staged is not None)
+    rows = [
+        pa.ipc.open_stream(bytes(one.rows)).read_all() for one in answers if one.rows is not None
+    ]
+    return PlacedRows(
+        tuple(staged), pa.concat_tables([prepared_schema(context).empty_table(), *rows])
     )
-
-
-def file_group_numbers(context: WriteContext, rows: pa.Array[Any]) -> pa.Array[Any]:
-    """A number per row, the same for rows of one file group; on executors.
-
-    Raises InvalidInput for a row that the table cannot hold, before any file is written.
-    """
-    assert isinstance(rows, pa.StructArray), rows.type
-    prepared = prepare(context, pa.RecordBatch.from_struct_array(rows))
-    paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
-    starts = [zlib.crc32(str(path).encode()) for path in paths.dictionary.to_pylist()]
-    numbers = np.asarray(starts, dtype=np.int64)[paths.indices.to_numpy()]
-    numbers += prepared.column(BUCKET).to_numpy()
-    return pa.array((numbers & 0x7FFFFFFF).astype(np.int32), pa.int32())
 
 
 def _quoted(name: str) -> Column:
     return col("`" + name.replace("`", "``") + "`")
+
+
+def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On executors."""
+    storage = LocalStorage(context.location)
+    task = TaskContext.get()
+    assert task is not None, "this runs on executors"
+    held: list[pa.RecordBatch] = []
+    size = staged = 0
+
+    def staged_file() -> pa.RecordBatch:
+        # The attempt id is unique in the application: retries and speculative copies never meet.
+        attempt = f"{task.stageId()}-{task.taskAttemptId()}-{staged}"
+        prepared = prepare(context, pa.Table.from_batches(held))
+        held.clear()
+        file = stage(prepared, storage, context.instant, attempt)
+        return pa.record_batch([[file.to_json()], [None]], schema=_ANSWER)
+
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _STAGED_BYTES:
+            yield staged_file()
+            size, staged = 0, staged + 1
+    if held and (staged or size > _ANSWERED_BYTES_MAX):
+        yield staged_file()
+    elif held:
+        rows = _encoded(prepare(context, pa.Table.from_batches(held)))
+        yield pa.record_batch([[None], [rows]], schema=_ANSWER)
+
+
+def _encoded(prepared: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, prepared.schema) as writer:
+        writer.write_table(prepared)
+    return sink.getvalue().to_pybytes()

@@ -1,40 +1,46 @@
 """Write a Spark DataFrame: the driver begins and commits, tasks place rows and write file groups.
 
-A first pass adds to every row the number of its file group, for which only keys and partitions
-cross to Python. Spark brings the rows of one number together, and each task writes its file groups
-and answers with statuses: whole rows cross once. No task reads the timeline, and no row returns to
-the driver.
+A first job lays the rows out by file group (`placement`). A second one writes them: each task gets
+its share of the file groups, reads their staged rows by path and answers with statuses. What is
+small is written by the driver, which then holds all of it already. No task reads the timeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack, InvalidInput
 from workers.spark.failures import await_losers, ours_of, stop_tasks
-from workers.spark.placement import FILE_GROUP, with_file_groups
+from workers.spark.placement import PlacedRows, place_rows
+from workers.spark.session import TASKS_MAX
 from workers.spark.types import to_arrow
+from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline import decisions
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.context import WriteContext
-from workers.write.handles import write_file_groups
-from workers.write.prepare import prepare
+from workers.write.groups import RowGroup, row_groups
+from workers.write.handles import write_row_groups
+from workers.write.staging import StagedGroup, by_file_group, read_staged, stage
 from workers.write.status import TaskIds, WriteStatus
 
-TaskWrite = Callable[[WriteContext, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+TaskWrite = Callable[[WriteContext, Sequence[StagedGroup]], list[WriteStatus]]
 _STATUS_SCHEMA = "status string"
+_TASK_BYTES = 4 << 20
+"""Of staged rows and standing base files: an idle Python task costs more than it saves."""
+_DRIVER_BYTES_MAX = 8 << 20
+_DRIVER_GROUPS_MAX = 64
 
 
 def write_dataframe(
@@ -65,7 +71,7 @@ def write_dataframe(
     tag = f"sluice-{transaction.instant}"
     spark = df.sparkSession
     try:
-        statuses = run_tasks(df, transaction.context, tag)
+        statuses = write_rows(df, transaction.context, tag)
         await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)
@@ -79,48 +85,120 @@ def write_dataframe(
     return transaction.commit(statuses)
 
 
+def write_rows(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
+    """Place and write the frame's rows. Raises InvalidInput, and Spark's own exception."""
+    with _tagged(df.sparkSession, tag):
+        placed = place_rows(df, context)
+        if placed.staged:
+            return _in_tasks(df.sparkSession, context, placed, write_owned)
+        storage = LocalStorage(context.location)
+        groups = list(row_groups(placed.here))
+        if _is_small(context, groups, storage):
+            return write_row_groups(context, groups, TaskIds(), storage)
+        return _in_tasks(df.sparkSession, context, placed, write_owned)
+
+
 def run_tasks(
-    df: DataFrame, context: WriteContext, tag: str, write: TaskWrite | None = None
+    df: DataFrame, context: WriteContext, tag: str, write: TaskWrite
 ) -> list[WriteStatus]:
-    """The statuses of the attempts that Spark took; others may have written as well, or still do.
+    """As `write_rows`, always in tasks, by `write`."""
+    with _tagged(df.sparkSession, tag):
+        return _in_tasks(df.sparkSession, context, place_rows(df, context), write)
 
-    `write` runs in the tasks; `write_owned` unless something is to go wrong. Raises Spark's own
-    exception.
+
+def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[WriteStatus]:
+    """Write the file groups of this task; on executors. Others may write the same, in attempts of
+    their own: which of them count, the commit's metadata says.
     """
-    spark = df.sparkSession
-    spark.addTag(tag)
-    try:
-        # No number of tasks is named, so that adaptive execution chooses one by the rows' bytes.
-        rows = (
-            with_file_groups(df, context)
-            .repartition(FILE_GROUP)
-            .mapInArrow(partial(write or write_owned, context), _STATUS_SCHEMA)
-            .collect()
-        )
-    finally:
-        with suppress(PySparkException):
-            spark.removeTag(tag)
-    return [WriteStatus.from_json(row.status) for row in rows]
-
-
-def write_owned(
-    context: WriteContext, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Write the file groups of this task and yield their statuses; on executors."""
-    received = [batch.drop_columns([FILE_GROUP]) for batch in batches if batch.num_rows]
-    if not received:
-        return
     storage = LocalStorage(context.location)
     task = TaskContext.get()
     assert task is not None, "this runs on executors"
     # The attempt id is unique in the application, so retries and speculative copies never meet.
     ids = TaskIds(task.partitionId(), task.stageId(), task.taskAttemptId())
-    prepared = prepare(context, pa.Table.from_batches(received))
-    received.clear()
-    statuses = write_file_groups(context, prepared, ids, storage)
+    statuses = write_row_groups(context, read_staged(groups, storage), ids, storage)
     _take_back_if_decided(context, statuses, storage)
-    texts = pa.array([status.to_json() for status in statuses], pa.string())
-    yield pa.RecordBatch.from_arrays([texts], names=["status"])
+    return statuses
+
+
+@contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        with suppress(PySparkException):
+            spark.removeTag(tag)
+
+
+def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storage) -> bool:
+    """Whether a second job would cost more than it spreads."""
+    if len(groups) > _DRIVER_GROUPS_MAX:
+        return False
+    rewritten = (_rewritten_bytes(context, storage, one.partition, one.bucket) for one in groups)
+    return sum(rewritten) <= _DRIVER_BYTES_MAX
+
+
+def _rewritten_bytes(context: WriteContext, storage: Storage, partition: str, bucket: int) -> int:
+    """Of the base file that a write of this file group reads and writes anew."""
+    standing = context.standing(partition, bucket)
+    if standing is None or standing.base_file is None or context.config.is_merge_on_read:
+        return 0
+    found = storage.info(standing.base_file)
+    return found.size if found else 0
+
+
+def _in_tasks(
+    spark: SparkSession, context: WriteContext, placed: PlacedRows, write: TaskWrite
+) -> list[WriteStatus]:
+    """The statuses of the attempts that Spark took; others may have written as well, or still do.
+
+    Raises Spark's own exception.
+    """
+    storage = LocalStorage(context.location)
+    staged = list(placed.staged)
+    if placed.here.num_rows:
+        staged.append(stage(placed.here, storage, context.instant, "driver"))
+    shares = _shares(context, by_file_group(staged), storage)
+    if not shares:
+        return []
+    # A range of n numbers in n tasks: each finds its share by its number, nothing is shuffled.
+    rows = (
+        spark.range(0, len(shares), 1, len(shares))
+        .mapInArrow(partial(_written, context, write, shares), _STATUS_SCHEMA)
+        .collect()
+    )
+    return [WriteStatus.from_json(row.status) for row in rows]
+
+
+def _shares(
+    context: WriteContext, groups: Sequence[StagedGroup], storage: Storage
+) -> list[list[StagedGroup]]:
+    """The file groups dealt out to tasks, about as much work to each."""
+    weights = {
+        one: one.bytes + _rewritten_bytes(context, storage, one.partition, one.bucket)
+        for one in groups
+    }
+    tasks = min(len(groups), TASKS_MAX, 1 + sum(weights.values()) // _TASK_BYTES)
+    shares: list[list[StagedGroup]] = [[] for _ in range(tasks)]
+    loads = [0] * tasks
+    for one in sorted(groups, key=weights.__getitem__, reverse=True):
+        lightest = loads.index(min(loads))
+        shares[lightest].append(one)
+        loads[lightest] += weights[one]
+    return shares
+
+
+def _written(
+    context: WriteContext,
+    write: TaskWrite,
+    shares: Sequence[Sequence[StagedGroup]],
+    numbers: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """On executors."""
+    for batch in numbers:
+        for number in batch.column("id").to_numpy():
+            texts = [status.to_json() for status in write(context, shares[number])]
+            yield pa.record_batch([pa.array(texts, pa.string())], names=["status"])
 
 
 def _take_back_if_decided(

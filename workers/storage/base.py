@@ -74,7 +74,8 @@ class Storage(Protocol):
         """Add at the end, creating the file; a crash may leave a prefix of `content`."""
 
     def create_data(self, path: str) -> AbstractContextManager[IO[bytes]]:
-        """A new data file, written sequentially, durable when the block ends without an error.
+        """A new data file, written sequentially, durable when the block ends without error. Below
+        `.hoodie/.temp/` it need not outlive a power loss.
 
         Raises InvalidInput when the path exists: data files are written once.
         """

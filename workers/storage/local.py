@@ -35,6 +35,8 @@ _HEARTBEATS = ".hoodie/.heartbeat/"
 _LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
 # Of these nobody minds either when one comes back after it was deleted: the next writer sweeps.
 _SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
+# Rows on their way to their file group: after a power loss their write is rolled back.
+_SCRATCH = ".hoodie/.temp/"
 
 
 class LocalStorage:
@@ -140,6 +142,7 @@ class LocalStorage:
     def create_data(self, path: str) -> Iterator[IO[bytes]]:
         with _reported(path):
             target = self._prepared(path)
+            is_scratch = path.startswith(_SCRATCH)
             try:
                 stream = target.open("xb")
             except FileExistsError as error:
@@ -147,8 +150,10 @@ class LocalStorage:
             with stream:
                 yield stream
                 stream.flush()
-                os.fsync(stream.fileno())
-            _sync_directory(target.parent)
+                if not is_scratch:
+                    os.fsync(stream.fileno())
+            if not is_scratch:
+                _sync_directory(target.parent)
 
     def open_data(self, path: str) -> IO[bytes]:
         with _reported(path):

@@ -19,7 +19,7 @@ class RowGroup:
     partition: str
     bucket: int
     rows: pa.Table
-    """As `prepare` made them, in the order of arrival."""
+    """As `prepare` made them, without partition path and bucket, in the order of arrival."""
     first_row: int
     """How many rows of the task stand in groups before this: keeps sequence numbers apart."""
 
@@ -32,11 +32,12 @@ def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
     codes = paths.indices.to_numpy().astype(np.int64) * (buckets.max() + 1) + buckets
     order = np.argsort(_small(codes), kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
-    whole = prepared.combine_chunks()  # Rows of many chunks are taken at half the speed.
+    # Rows of many chunks are taken at half the speed.
+    whole = prepared.drop_columns([PARTITION_PATH, BUCKET]).combine_chunks()
     for start, end in pairwise(starts):
-        rows = whole.take(order[start:end])
-        partition = rows.column(PARTITION_PATH)[0].as_py()
-        yield RowGroup(partition, int(rows.column(BUCKET)[0].as_py()), rows, int(start))
+        first = int(order[start])
+        partition = paths[first].as_py()
+        yield RowGroup(partition, int(buckets[first]), whole.take(order[start:end]), int(start))
 
 
 def _small(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | npt.NDArray[np.int16]:

@@ -5,6 +5,8 @@ Runs on executors and in plain processes alike. It sees only the context and its
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from workers.files.names import BaseFileName, LogFileName, write_token
@@ -23,11 +25,18 @@ FileWrite = BaseWrite | BaseDelete | LogWrite | LogDelete
 def write_file_groups(
     context: WriteContext, prepared: pa.Table, task: TaskIds, storage: Storage
 ) -> list[WriteStatus]:
-    """One file per file group that `prepared` changes. The rows of one file group must all be here.
+    """As `write_row_groups`, of rows as `prepare` made them."""
+    return write_row_groups(context, row_groups(prepared), task, storage)
+
+
+def write_row_groups(
+    context: WriteContext, groups: Iterable[RowGroup], task: TaskIds, storage: Storage
+) -> list[WriteStatus]:
+    """One file per file group that is changed. A group must have all rows of its file group.
 
     Raises InstantRolledBack, MarkerRefused, StorageFailed: the whole write has failed then.
     """
-    planned = (_planned(context, group, task, storage) for group in row_groups(prepared))
+    planned = (_planned(context, group, task, storage) for group in groups)
     writes = [write for write in planned if write is not None]
     if not writes:
         return []

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import uuid
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,11 +21,10 @@ from workers.config import write_options
 from workers.jobs import CancelJob
 from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.connect_server import ConnectServer
-from workers.spark.placement import FILE_GROUP, with_file_groups
+from workers.spark.write import run_tasks
 from workers.tasks import cancel_write
 from workers.timeline.instant import State
 from workers.write.client import WriteClient
-from workers.write.status import WriteStatus
 
 pytestmark = pytest.mark.spark
 
@@ -62,15 +60,9 @@ def test_task_that_wrote_and_died_is_retried_and_its_files_are_dropped(
     newer = ROWS.set_column(1, "ts", pa.array([1_000 + number for number in range(60)]))
     frame = spark.createDataFrame(newer)
     transaction = WriteClient(table.table, write_options(OPTIONS)).begin(newer.schema)
-    context = transaction.context
 
-    rows = (
-        with_file_groups(frame, context)
-        .repartition(4, FILE_GROUP)
-        .mapInArrow(partial(write_then_fail_once, context), "status string")
-        .collect()
-    )
-    statuses = [WriteStatus.from_json(row.status) for row in rows]
+    tag = f"test-{transaction.instant}"
+    statuses = run_tasks(frame, transaction.context, tag, write_then_fail_once)
     written = data_files(table, transaction.instant)
     outcome = transaction.commit(statuses)
 

@@ -87,6 +87,31 @@ def test_upserts_through_spark_read_back_the_same_by_spark_arrow_and_hudi(
     assert_referee_agrees(table.location)
 
 
+def test_rows_of_many_tasks_meet_in_their_file_groups(
+    table: LakehouseTable, spark: SparkSession
+) -> None:
+    """More than tasks answer with: staged, but for those of the last task, and written by tasks."""
+    many = spark.range(0, 24_000, 1, 3).unionByName(spark.range(24_000, 24_010, 1, 1))
+    frame = many.selectExpr(
+        "concat('k', id % 9000) as id",
+        "timestamp_micros(id) as seen_at",
+        "concat('p', id % 3) as part",
+        "date'2026-01-01' as day",
+        "cast(id as decimal(12, 2)) as price",
+        "cast(id as double) as weight",
+        "array(cast(id as string)) as tags",
+    )
+
+    outcome = table.write(frame, options=OPTIONS)
+
+    assert isinstance(outcome, Committed)
+    assert outcome.rows == 9_000
+    read = table.read()
+    assert sorted(read.column("weight").to_pylist()) == list(range(15_010, 24_010))
+    assert table.table.storage.list_tree(".hoodie/.temp") == []
+    assert_referee_agrees(table.location)
+
+
 def test_write_of_equal_keys_in_one_frame_keeps_the_newest(
     table: LakehouseTable, spark: SparkSession
 ) -> None:
