@@ -126,6 +126,12 @@ class PlanOvertaken(LakehouseError):
     code = "plan_overtaken"
 
 
+class PlanEmpty(PlanOvertaken):
+    """A crash left the file of a plan and no plan in it (bug A8)."""
+
+    code = "plan_empty"
+
+
 class SnapshotExpired(LakehouseError):
     """The table does not go back that far any more: files or instants were cleaned away."""
 

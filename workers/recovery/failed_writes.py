@@ -39,7 +39,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
     if not any(True for _ in found.timeline.pending()):
         _sweep(table, found)  # Nobody is at work, so nobody died at it.
         return []
-    _finish_decided(table, options)
+    finish_decided(table, options)
     for instant in list(table.timeline().pending()):
         if instant.action is Action.ROLLBACK:
             resume(table, instant.requested_at, options)
@@ -59,7 +59,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
     return outcomes
 
 
-def _finish_decided(table: Table, options: WriteOptions) -> None:
+def finish_decided(table: Table, options: WriteOptions) -> None:
     """Publish what crashed writers had decided; the lock is taken only when there is one."""
     for instant in table.timeline().pending():
         decision = decisions.read(table.storage, instant.requested_at)

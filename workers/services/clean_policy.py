@@ -19,6 +19,7 @@ from workers.files.partition import list_partitions
 from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
+from workers.timeline.archive import archived_instants
 from workers.timeline.instant import Instant
 from workers.timeline.timeline import Timeline
 
@@ -97,7 +98,7 @@ class Retained:
 
 def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retained:
     """The policy's own bound, moved back by pending writers and by the declared retention."""
-    commits = timeline.completed_writes()
+    commits = _completed_writes(table, timeline, settings)
     now_ms = table.ports.clock.now_ms()
     since = _policy_bound(commits, settings, now_ms)
     if since is None:
@@ -109,6 +110,20 @@ def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retai
     if settings.policy is Policy.KEEP_LATEST_FILE_VERSIONS:
         return Retained(since, None)
     return Retained(since, _oldest_readable(commits, since))
+
+
+def _completed_writes(table: Table, timeline: Timeline, settings: CleanSettings) -> list[Instant]:
+    """By completion; those of the history too, where the active timeline has too few to count.
+
+    Otherwise nothing were cleaned ever again where archiving keeps fewer than cleaning (bug G5).
+    """
+    active = timeline.completed_writes()
+    if settings.policy is not Policy.KEEP_LATEST_COMMITS or len(active) > settings.commits:
+        return active
+    known = {one.instant.requested_at: one.instant for one in archived_instants(table.storage)}
+    known |= {one.requested_at: one for one in active}
+    writes = [one for one in known.values() if one.action.writes_data]
+    return sorted(writes, key=lambda one: (one.completed_at or "", one.requested_at))
 
 
 def _policy_bound(

@@ -36,6 +36,7 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.markers.store import delete_markers, read_markers
+from workers.recovery.failed_writes import finish_decided
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.services.attempt import AttemptHeartbeat, stands
@@ -88,10 +89,12 @@ def taken_up(
     table: Table, options: WriteOptions, action: Action, read_plan: Callable[[bytes], _Plan | None]
 ) -> Iterator[tuple[Instant, _Plan]]:
     """Every pending plan of `action`, oldest first, for the caller to carry out; those that appear
-    meanwhile as well. One without a readable plan never began and goes (bug A8).
+    meanwhile as well. One without a readable plan never began and goes (bug A8); one that was
+    decided already was carried out, and only waits to be published.
 
     Raises LockTimeout.
     """
+    finish_decided(table, options)
     met: set[InstantTime] = set()
     while pending := [
         one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workers.clock import InstantTime
-from workers.errors import InstantRolledBack
+from workers.errors import InstantRolledBack, PlanEmpty
 from workers.services.service import ServiceOutcome
 from workers.services.showing import nothing_to_do
 from workers.timeline.instant import Instant
@@ -26,8 +26,9 @@ def run_rewrite(
     if pending is not None:
         try:
             return execute(pending)
-        except InstantRolledBack:
-            # Its last executor died while it was deciding, and the plan went with it.
+        except (InstantRolledBack, PlanEmpty):
+            # Its last executor died while it was deciding, or its planner while planning (bug A8):
+            # the plan is gone.
             if asked is not None:
                 raise
     planned = schedule()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workers.config import WriteOptions
-from workers.errors import InvalidInput, MalformedTable, NotFound, PlanOvertaken
+from workers.errors import InvalidInput, MalformedTable, NotFound, PlanEmpty, PlanOvertaken
 from workers.files.compression import compression_of
 from workers.schema.table_schema import TableSchema
 from workers.services.execution import Claim, claimed, take_back
@@ -154,7 +154,7 @@ class _Execution:
     def _standing(self, timeline: Timeline) -> list[PlannedSlice]:
         slices = planned_slices(self._kind.action, self._claim.plan)
         if not slices:
-            raise PlanOvertaken("the plan is empty", instant=self._claim.instant.requested_at)
+            raise PlanEmpty("the plan is empty", instant=self._claim.instant.requested_at)
         visible = VisibleFiles(self._table, timeline, None)
         return [standing(visible, one) for one in slices]
 
