@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
+
+from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
 from workers.lakehouse import open_table
+from workers.markers.store import pending_marker_instants
+from workers.read.history import History
+from workers.read.request import EARLIEST
 from workers.storage.base import join
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
@@ -17,8 +26,9 @@ from workers.timeline import decisions
 from workers.timeline.archive import archived_instants
 from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.decisions import CommitDecision, RollbackDecision
-from workers.timeline.instant import Action
-from workers.timeline.metadata import WriteStat, read_commit_metadata
+from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import WriteStat, read_commit_metadata, read_rollback_targets
+from workers.timeline.savepoint_metadata import read_restore_targets
 
 
 def assert_table_is_sound(location: str | Path) -> None:
@@ -26,6 +36,31 @@ def assert_table_is_sound(location: str | Path) -> None:
     _assert_times_are_unique_and_ordered(table)
     _assert_committed_files_stand(table)
     _assert_timeline_follows_decisions(table)
+    _assert_no_update_was_lost(table)
+    _assert_rollbacks_are_whole(table)
+    _assert_windows_deliver_each_commit_once(table)
+
+
+def assert_nothing_reported_is_lost(location: str | Path, reported: Iterable[InstantTime]) -> None:
+    """TL6: whatever was reported as committed is on the timeline, in its history, or undone."""
+    table = open_table(location).table
+    known = {one.requested_at for one in table.timeline().completed()}
+    lost = [
+        one for one in reported if one not in known and not decisions.is_undone(table.storage, one)
+    ]
+    if lost:
+        archived = archived_instants(table.storage, with_content=True)
+        known = {one.instant.requested_at for one in archived}
+        known |= {target for one in archived for target in _targets(one.instant, one.metadata)}
+    lost = [one for one in lost if one not in known]
+    assert not lost, f"reported as committed, and gone: {lost}"
+
+
+def assert_keys_are_unique(rows: pa.Table) -> None:
+    """TL9: each key is in one file group of its partition, and there once."""
+    keys = Counter(zip(rows[PARTITION_PATH].to_pylist(), rows[RECORD_KEY].to_pylist(), strict=True))
+    twice = [key for key, count in keys.items() if count > 1]
+    assert not twice, f"keys that are there twice: {twice}"
 
 
 def orphan_files(table: Table) -> list[str]:
@@ -134,3 +169,56 @@ def _assert_timeline_follows_decisions(table: Table) -> None:
             content = table.storage.read(table.layout.path(instant))
             assert decision.completed_at == instant.completed_at, (decision, instant)
             assert decision.metadata_sha256 == hashlib.sha256(content).hexdigest(), instant
+
+
+def _assert_no_update_was_lost(table: Table) -> None:
+    """TL8, where files tell it: each base file was made from the one that stood before it."""
+    if table.config.is_merge_on_read:
+        return
+    newest: dict[tuple[str, str], InstantTime] = {}
+    for instant in table.timeline().completed_writes():
+        for stat in read_instant(table, instant).stats:
+            group = (stat.partition_path, stat.file_id)
+            assert stat.prev_commit == newest.get(group, stat.prev_commit), (instant, stat)
+            newest[group] = instant.requested_at
+
+
+def _assert_rollbacks_are_whole(table: Table) -> None:
+    """RB2, RB3: one rollback per target, of which nothing is left."""
+    targets = _rolled_back(table)
+    assert len(targets) == len(set(targets)), f"rolled back twice: {targets}"
+    gone = set(targets)
+    standing = {
+        one.requested_at for one in table.timeline().instants if one.action is not Action.SAVEPOINT
+    }
+    assert gone.isdisjoint(standing), f"rolled back, yet there: {gone & standing}"
+    files = [path for path, instant in _data_files(table).items() if instant in gone]
+    assert not files, f"files of rolled back instants: {files}"
+    marked = gone.intersection(pending_marker_instants(table.storage))
+    assert not marked, f"markers of rolled back instants: {marked}"
+
+
+def _assert_windows_deliver_each_commit_once(table: Table) -> None:
+    """TL12, for the windows between any two commits that follow each other."""
+    history = History.load(table, table.timeline(), earliest=None)
+    every = history.writes(EARLIEST, None)
+    ends = [EARLIEST, *(one.completed_at or "" for one in every)]
+    delivered = [history.writes(since, until) for since, until in pairwise(ends)]
+    assert delivered == [[one] for one in every], delivered
+
+
+def _rolled_back(table: Table) -> list[InstantTime]:
+    """The targets of completed rollbacks, those of a restore included."""
+    return [
+        target
+        for one in table.timeline().completed()
+        if one.action is Action.ROLLBACK
+        for target in _targets(one, table.storage.read(table.layout.path(one)))
+    ]
+
+
+def _targets(instant: Instant, content: bytes | None) -> list[InstantTime]:
+    """What a completed rollback or restore took back; of anything else nothing."""
+    if instant.action is Action.ROLLBACK:
+        return read_rollback_targets(content or b"")
+    return read_restore_targets(content or b"") if instant.action is Action.RESTORE else []

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from hudi import HudiTableBuilder
 
+from tests.support.invariants import assert_keys_are_unique
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from workers.lakehouse import open_table
 from workers.read.snapshot import read_snapshot
@@ -47,6 +48,7 @@ def assert_referee_agrees(location: Path | str) -> None:
     if state in _judged:
         return
     ours = read_snapshot(open_table(location).table, with_meta_columns=True)
+    assert_keys_are_unique(ours)
     names = [name for name in ours.column_names if name not in META_COLUMNS]
     columns = [RECORD_KEY, PARTITION_PATH, *names]
     try:

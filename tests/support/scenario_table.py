@@ -15,7 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from tests.support.clocks import MortalScheduler
-from tests.support.invariants import assert_table_is_sound, leftovers, orphan_files
+from tests.support.invariants import (
+    assert_nothing_reported_is_lost,
+    assert_table_is_sound,
+    leftovers,
+    orphan_files,
+)
 from tests.support.referee import assert_referee_agrees
 from workers.clock import Clock, InstantTime, SystemClock
 from workers.concurrency.conflicts import Conflict
@@ -74,6 +79,8 @@ class ScenarioTable:
         self._schema = schema or pa.schema([])
         self._write_options = {"hoodie.write.markers.type": "direct"} | dict(write_options or {})
         self._excuse: str | None = None
+        self.reported: list[InstantTime] = []
+        """What its writers were told is committed."""
         self.lakehouse: LakehouseTable = create_table(
             location,
             name="scenario",
@@ -184,6 +191,7 @@ class ScenarioTable:
     def judge(self) -> None:
         """Called for every table when its test ends."""
         assert_table_is_sound(self.location)
+        assert_nothing_reported_is_lost(self.location, self.reported)
         if self._excuse is None:
             assert_referee_agrees(self.location)
 
@@ -249,7 +257,10 @@ class ScenarioWriter:
         return self
 
     def commit(self) -> CommitOutcome:
-        return self.transaction.commit(self._statuses)
+        outcome = self.transaction.commit(self._statuses)
+        if isinstance(outcome, Committed):
+            self._home.reported.append(outcome.instant)
+        return outcome
 
     def wins(self) -> Committed:
         """Commit, and it must succeed."""

@@ -29,6 +29,5 @@ def finish_archiving(table: Table, timeline: Timeline) -> list[Instant]:
         for one in archived_instants(table.storage, requested_from=old[0].requested_at)
     }
     removed = [one for one in old if one.requested_at in archived]
-    for instant in removed:
-        transitions.remove_archived(table.storage, instant)
+    transitions.remove_archived(table.storage, removed)
     return removed

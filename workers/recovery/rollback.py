@@ -190,6 +190,7 @@ def _decide(table: Table, target: Instant, by: InstantTime, request: RollbackReq
     lease.
     """
     if target.is_completed:
+        assert not request.is_only_pending, target  # RB6: a failed write never completed.
         return decisions.undo(table.storage, target.requested_at, by=by, reason=request.reason)
     decision = RollbackDecision(
         by=by,

@@ -8,7 +8,9 @@ whoever comes after a crash finishes.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from workers import stop_points
 from workers.clock import InstantTime
@@ -16,7 +18,7 @@ from workers.errors import InstantRolledBack, LeaseLost, MalformedTable, NotFoun
 from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.archive import archived_instants
-from workers.timeline.decisions import CommitDecision
+from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.layout import TimelineLayout, pending_action
 from workers.timeline.timeline import Timeline
@@ -54,6 +56,7 @@ def complete(storage: Storage, completion: Completion) -> Instant:
     """
     done = completion.instant
     assert done.completed_at is not None, done
+    assert done.completed_at > done.requested_at, done
     waiting = decisions.metadata_path(done.requested_at, completion.nonce)
     storage.put(waiting, completion.content)
     decision = CommitDecision(
@@ -138,16 +141,31 @@ def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
 
 
 def unpublish(storage: Storage, instant: Instant) -> None:
-    """Take the completed file away, so that no reader sees the instant any more."""
+    """Take the completed file away, so that no reader sees the instant any more.
+
+    Only of one that was decided to go, or that is in the history (invariant TL3).
+    """
     assert instant.is_completed, instant
+    assert _may_leave(storage, instant.requested_at), instant
     storage.delete(_LAYOUT.path(instant))
+
+
+def _may_leave(storage: Storage, requested_at: InstantTime) -> bool:
+    return (
+        decisions.is_undone(storage, requested_at)
+        or isinstance(decisions.read(storage, requested_at), RollbackDecision)
+        or requested_at < decisions.archived_before(storage)
+    )
 
 
 def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None:
     """Remove an instant's pending files; the requested one last, so a crash leaves it findable.
 
     A completed file of no bytes, which counts as pending, would stop foreign readers: it goes too.
+    What was decided to be committed is nobody's to remove (invariant TL6).
     """
+    is_decided = isinstance(decisions.read(storage, requested_at), CommitDecision)
+    assert not is_decided or _may_leave(storage, requested_at), requested_at
     for file in storage.list_files(_LAYOUT.directory):
         if file.size == 0 and file.name.startswith(f"{requested_at}_"):
             storage.delete(file.path)
@@ -157,17 +175,19 @@ def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None
         storage.delete(_LAYOUT.path(requested))
 
 
-def remove_archived(storage: Storage, archived: Instant) -> None:
-    """Take what is durable in the history from the active timeline, the completed file last.
+def remove_archived(storage: Storage, archived: Sequence[Instant]) -> None:
+    """Take what is durable in the history from the active timeline, in ascending order (bug A10).
 
-    Callers go in ascending order (bug A10): what is left of an instant is never a pending one.
+    The completed file of each goes last: what is left of an instant is never a pending one.
     """
-    assert archived.is_completed, archived
-    for action in pending_action(archived.action):
-        requested = Instant(archived.requested_at, action, State.REQUESTED)
-        storage.delete(_LAYOUT.path(requested))
-        storage.delete(_LAYOUT.path(requested.inflight()))
-    storage.delete(_LAYOUT.path(archived))
+    assert all(one.is_completed for one in archived), archived
+    assert all(one < other for one, other in pairwise(archived)), archived
+    for done in archived:
+        for action in pending_action(done.action):
+            requested = Instant(done.requested_at, action, State.REQUESTED)
+            storage.delete(_LAYOUT.path(requested))
+            storage.delete(_LAYOUT.path(requested.inflight()))
+        storage.delete(_LAYOUT.path(done))
 
 
 def put_savepoint(

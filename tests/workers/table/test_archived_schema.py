@@ -24,8 +24,7 @@ def archived(tables: ScenarioTables) -> ScenarioTable:
     storage, layout = table.storage, table.table.layout
     done = [ArchivedInstant(one, storage.read(layout.path(one))) for one in table.instants()]
     append(storage, done, lambda: None)
-    for one in table.instants():
-        transitions.remove_archived(storage, one)
+    transitions.remove_archived(storage, table.instants())
     table.excuse_referee("a timeline without any commit is no table to hudi-rs")
     return table
 
@@ -57,7 +56,7 @@ def test_schema_comes_from_a_footer_when_the_history_carries_none(
     [instant] = table.instants()
     bare = commit_metadata([], extra={}, operation_type="UPSERT").encode(instant.action)
     append(table.storage, [ArchivedInstant(instant, bare)], lambda: None)
-    transitions.remove_archived(table.storage, instant)
+    transitions.remove_archived(table.storage, [instant])
     table.excuse_referee("a timeline without any commit is no table to hudi-rs")
 
     found = current_schema(table.table, table.table.timeline())
