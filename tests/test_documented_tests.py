@@ -1,0 +1,80 @@
+"""The tables of docs/regressions.md and docs/invariants.md name code and tests that exist.
+
+Files are parsed, not imported: a name in the documents is `path::name` or `path::Class.name`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+REGRESSIONS = REPOSITORY / "docs" / "regressions.md"
+INVARIANTS = REPOSITORY / "docs" / "invariants.md"
+NAMED = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
+BUGS = {"A": 14, "B": 17, "G": 5, "H": 7}
+RULES = {"TL": 12, "RB": 6}
+
+
+def rows(document: Path) -> dict[str, list[str]]:
+    """Id -> the other cells, of every table row that begins with an id."""
+    found: dict[str, list[str]] = {}
+    for line in document.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and re.fullmatch(r"[A-Z]+[0-9]+", cells[0]):
+            assert cells[0] not in found, f"{cells[0]} stands twice"
+            found[cells[0]] = cells[1:]
+    return found
+
+
+def numbered(kinds: dict[str, int]) -> set[str]:
+    return {f"{kind}{number}" for kind, most in kinds.items() for number in range(1, most + 1)}
+
+
+@cache
+def names_of(path: str) -> frozenset[str]:
+    """Functions, classes and `Class.method` of one file; none when there is no such file."""
+    file = REPOSITORY / path
+    if not file.is_file():
+        return frozenset()
+    found = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = (one for one in node.body if isinstance(one, ast.FunctionDef))
+            found |= {f"{node.name}.{method.name}" for method in methods}
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("document", [REGRESSIONS, INVARIANTS], ids=lambda path: path.name)
+def test_all_code_that_a_document_names_exists(document: Path) -> None:
+    named = NAMED.findall(document.read_text(encoding="utf-8"))
+
+    assert named
+    assert [f"{path}::{name}" for path, name in named if name not in names_of(path)] == []
+
+
+def test_every_bug_has_a_test() -> None:
+    found = rows(REGRESSIONS)
+
+    assert set(found) == numbered(BUGS)
+    for bug, (_, shown) in found.items():
+        assert any(name.startswith("test_") for _, name in NAMED.findall(shown)), bug
+
+
+def test_every_invariant_is_asserted_by_code_and_attacked_by_a_test() -> None:
+    found = rows(INVARIANTS)
+
+    assert numbered(RULES) <= set(found)
+    for rule in sorted(numbered(RULES)):
+        *_, asserted, attacked = found[rule]
+        code, tests = NAMED.findall(asserted), NAMED.findall(attacked)
+        assert code, f"{rule} is asserted nowhere"
+        assert not any(name.startswith("test_") for _, name in code), rule
+        assert tests, f"{rule} is attacked nowhere"
+        assert all(name.startswith("test_") for _, name in tests), rule
