@@ -170,11 +170,6 @@ def test_column_that_there_is_not_is_refused_before_spark_runs(
         table.read(spark, since=times[0], columns=["nowhere"])
 
 
-def session_with(spark: SparkSession, merger: str) -> Any:
-    spark.dataSource.register(source_with(merger))
-    return spark.read.format("sluice")
-
-
 def plan_of(frame: Any) -> str:
     return str(frame._explain_string(extended=True))
 
@@ -234,6 +229,9 @@ def test_registered_merger_folds_windows_and_changes_on_executors_that_do_not_kn
     asked: list[dict[str, Any]] = [{}, {"since": times[0]}, {"query": "cdc", "since": times[0]}]
     for one in asked:
         assert counted(table.read(spark, **one).toArrow()) == counted(table.read(**one)), one
-    source = session_with(spark, "test-adding-n").load(table.location)
+    spark.dataSource.register(source_with("test-adding-n"))
+    more = spark.createDataFrame(rows(range(3), ts=9, n=10)).write.format("sluice")
+    more.options(**OPTIONS).mode("append").save(table.location)
+    source = spark.read.format("sluice").load(table.location)
     assert counted(source.toArrow()) == counted(table.read())
-    assert source.where("n = 3").count()  # Added up from 1 and 2.
+    assert source.where("n = 14").count() == 3  # Added up from 1, 3 and 10.

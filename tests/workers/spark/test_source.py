@@ -74,6 +74,10 @@ def test_append_upserts_and_overwrite_replaces_the_table(
     assert ids(window.load(table.location).toArrow()) == [f"k{one:03d}" for one in range(40, 80)]
     before = session.read.format("sluice").option("as.of.instant", first.completed_at or "")
     assert before.load(table.location).count() == 60
+    filtered = session.read.format("sluice").option("sluice.read.filter", "id = 'k050' AND n > 1")
+    assert ids(filtered.load(table.location).toArrow()) == ["k050"]
+    nothing = session.read.format("sluice").option("sluice.read.filter", "id = 'x' AND id = 'y'")
+    assert nothing.load(table.location).count() == 0
     assert second.completed_at
 
     write(frame(session, range(5), ts=0), "overwrite")
