@@ -81,7 +81,7 @@ check: lint types layers ## Lint, types and layers.
 
 .PHONY: test
 test: setup ## Every test that needs nothing but this checkout (under 10 minutes on 2 cores).
-	@$(RUN) -m pytest -n $(JOBS) -m "not (interop or browser or slow or soak)"
+	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
 
 .PHONY: scenarios
 scenarios: setup ## The stories: two or more writers on one table.
@@ -93,7 +93,7 @@ browser: setup ## The pages in a real Chromium.
 
 .PHONY: longer
 longer: setup ## What CI runs last: whole nodes, other engines, the browser.
-	@$(RUN) -m pytest -n $(JOBS) -m "$(LONGER)"
+	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "$(LONGER)"
 
 .PHONY: bench
 bench: setup ## Against Apache Hudi and delta-rs (half an hour, on a quiet machine): bench/latest.json.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]
@@ -10,6 +12,8 @@ from xdist.remote import Producer  # type: ignore[import-untyped]
 from tests.support.crash_count import CrashCount
 from tests.support.shared_work import SharedWork
 
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_LEAST = 2 << 30
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -17,6 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Reports come together in the process that has no `workerinput`.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(CrashCount(), "crash count")
+    # A commit waits for the disk more than a dozen times, and tests make thousands of them.
+    if _has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,3 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedWork:
     return SharedWork(config, log)
+
+
+def _has_room(directory: Path) -> bool:
+    """Whether `tmp_path` may be there: tests write some hundred megabytes, and start programs."""
+    if not os.access(directory, os.W_OK):
+        return False
+    found = os.statvfs(directory)
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= MEMORY_BYTES_LEAST
