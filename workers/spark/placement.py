@@ -21,11 +21,17 @@ from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.write.context import WriteContext
 from workers.write.prepare import prepare, prepared_schema
+from workers.write.sifting import sift
 from workers.write.staging import StagedFile, stage
+from workers.write.status import DeadLetterFile, TaskIds, read_results
 
-_FIELDS: Final[dict[str, pa.DataType]] = {"staged": pa.string(), "rows": pa.binary()}
+_FIELDS: Final[dict[str, pa.DataType]] = {
+    "staged": pa.string(),
+    "rows": pa.binary(),
+    "letters": pa.string(),
+}
 _ANSWER: Final = pa.schema(_FIELDS)
-_ANSWER_SPARK: Final = "staged string, rows binary"
+_ANSWER_SPARK: Final = "staged string, rows binary, letters string"
 _ANSWERED_BYTES_MAX: Final = 64 << 10
 """Of rows that a task answers with; ten thousand tasks still fit into the driver."""
 _STAGED_BYTES: Final = 48 << 20
@@ -37,6 +43,8 @@ class PlacedRows:
     staged: tuple[StagedFile, ...]
     here: pa.Table
     """As `prepare` made them; not among the staged ones."""
+    letters: tuple[DeadLetterFile, ...] = ()
+    """What the attempts that were taken put beside the table."""
 
 
 def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
@@ -51,8 +59,11 @@ def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
     rows = [
         pa.ipc.open_stream(bytes(one.rows)).read_all() for one in answers if one.rows is not None
     ]
+    _, letters = read_results(one.letters for one in answers if one.letters is not None)
     return PlacedRows(
-        tuple(staged), pa.concat_tables([prepared_schema(context).empty_table(), *rows])
+        tuple(staged),
+        pa.concat_tables([prepared_schema(context).empty_table(), *rows]),
+        tuple(letters),
     )
 
 
@@ -65,16 +76,22 @@ def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterato
     storage = LocalStorage(context.location)
     task = TaskContext.get()
     assert task is not None, "this runs on executors"
+    # The attempt id is unique in the application: retries and speculative copies never meet.
+    ids = TaskIds(task.partitionId(), task.stageId(), task.taskAttemptId())
     held: list[pa.RecordBatch] = []
     size = staged = 0
 
-    def staged_file() -> pa.RecordBatch:
-        # The attempt id is unique in the application: retries and speculative copies never meet.
-        attempt = f"{task.stageId()}-{task.taskAttemptId()}-{staged}"
-        prepared = prepare(context, pa.Table.from_batches(held))
+    def prepared() -> tuple[pa.Table, str | None]:
+        """The rows held, and what says of those that were put beside the table."""
+        sifted = sift(context, pa.Table.from_batches(held))
         held.clear()
-        file = stage(prepared, storage, context.instant, attempt)
-        return pa.record_batch([[file.to_json()], [None]], schema=_ANSWER)
+        letters = sifted.put_letters(context, ids, storage, part=staged)
+        return sifted.prepared, next((one.to_json() for one in letters), None)
+
+    def staged_file() -> pa.RecordBatch:
+        rows, letters = prepared()
+        file = stage(rows, storage, context.instant, f"{ids.stage}-{ids.attempt}-{staged}")
+        return pa.record_batch([[file.to_json()], [None], [letters]], schema=_ANSWER)
 
     for batch in batches:
         if batch.num_rows == 0:
@@ -87,8 +104,8 @@ def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterato
     if held and (staged or size > _ANSWERED_BYTES_MAX):
         yield staged_file()
     elif held:
-        rows = _encoded(prepare(context, pa.Table.from_batches(held)))
-        yield pa.record_batch([[None], [rows]], schema=_ANSWER)
+        rows, letters = prepared()
+        yield pa.record_batch([[None], [_encoded(rows)], [letters]], schema=_ANSWER)
 
 
 def _encoded(prepared: pa.Table) -> bytes:

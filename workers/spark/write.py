@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
-from workers.errors import InstantRolledBack, InvalidInput
+from workers.errors import InstantRolledBack
 from workers.spark.failures import await_losers, ours_of, stop_tasks
 from workers.spark.placement import PlacedRows, place_rows
 from workers.spark.session import TASKS_MAX
@@ -33,7 +33,7 @@ from workers.write.context import WriteContext
 from workers.write.groups import RowGroup, row_groups
 from workers.write.handles import write_row_groups
 from workers.write.staging import StagedGroup, by_file_group, read_staged, stage
-from workers.write.status import TaskIds, WriteStatus
+from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 TaskWrite = Callable[[WriteContext, Sequence[StagedGroup]], list[WriteStatus]]
 _STATUS_SCHEMA = "status string"
@@ -65,13 +65,11 @@ def write_dataframe(
         tuple(sorted((extra or {}).items())),
     )
     typed = write_options(options or {})
-    if typed.dead_letter_path:
-        raise InvalidInput("dead letters are written for Arrow data only, not for data frames")
     transaction = WriteClient(table, typed).begin(to_arrow(df.schema), request)
     tag = f"sluice-{transaction.instant}"
     spark = df.sparkSession
     try:
-        statuses = write_rows(df, transaction.context, tag)
+        statuses, letters = write_rows(df, transaction.context, tag)
         await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)
@@ -82,20 +80,28 @@ def write_dataframe(
         if ours is not None:
             raise ours from error
         raise
-    return transaction.commit(statuses)
+    return transaction.commit(statuses, letters)
 
 
-def write_rows(df: DataFrame, context: WriteContext, tag: str) -> list[WriteStatus]:
+def write_rows(
+    df: DataFrame, context: WriteContext, tag: str
+) -> tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]:
     """Place and write the frame's rows. Raises InvalidInput, and Spark's own exception."""
     with _tagged(df.sparkSession, tag):
         placed = place_rows(df, context)
-        if placed.staged:
-            return _in_tasks(df.sparkSession, context, placed, write_owned)
-        storage = LocalStorage(context.location)
-        groups = list(row_groups(placed.here))
-        if _is_small(context, groups, storage):
-            return write_row_groups(context, groups, TaskIds(), storage)
-        return _in_tasks(df.sparkSession, context, placed, write_owned)
+        return _placed_rows_written(df.sparkSession, context, placed), placed.letters
+
+
+def _placed_rows_written(
+    spark: SparkSession, context: WriteContext, placed: PlacedRows
+) -> list[WriteStatus]:
+    if placed.staged:
+        return _in_tasks(spark, context, placed, write_owned)
+    storage = LocalStorage(context.location)
+    groups = list(row_groups(placed.here))
+    if _is_small(context, groups, storage):
+        return write_row_groups(context, groups, TaskIds(), storage)
+    return _in_tasks(spark, context, placed, write_owned)
 
 
 def run_tasks(
