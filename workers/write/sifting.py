@@ -22,14 +22,10 @@ from workers.write.dead_letters import BAD_ROWS_MAX, DeadLetters, check_bad_rows
 from workers.write.prepare import prepare
 from workers.write.status import DeadLetterFile, TaskIds
 
-_Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
-
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
     prepared: pa.Table
-    positions: _Positions
-    """Where in the batch the prepared rows stood."""
     letters: pa.Table | None = None
     """The other rows with the reasons; None when there are none."""
 
@@ -59,7 +55,7 @@ def sift(context: WriteContext, batch: pa.Table, *, is_numbered: bool = False) -
     when no dead letters are asked for.
     """
     if not context.options.dead_letter_path:
-        return Sifted(prepare(context, batch), np.arange(batch.num_rows))
+        return Sifted(prepare(context, batch))
     taken = partial(prepare, context)
     taken(batch.slice(0, 0))
     bad: dict[int, str] = {}
@@ -76,7 +72,7 @@ def sift(context: WriteContext, batch: pa.Table, *, is_numbered: bool = False) -
         positions = np.delete(positions, list(found))
         good = batch.take(positions)
     letters = letters_of(batch, bad, is_numbered=is_numbered) if bad else None
-    return Sifted(prepared, positions, letters)
+    return Sifted(prepared, letters)
 
 
 def _reasons(

@@ -170,15 +170,6 @@ def test_too_many_letters_of_all_tasks_take_the_write_back(job: Job) -> None:
     assert all(state == "completed" for _, state in job.table.timeline())
 
 
-def test_positions_tell_where_the_rows_stood(job: Job) -> None:
-    sifted = sift(job.transaction.context, FIRST)
-
-    assert sifted.positions.tolist() == [0]
-    assert sifted.letters is not None
-    assert sifted.letters.num_rows == 2
-    job.transaction.abort("nothing was written")
-
-
 def test_without_a_path_a_row_refuses_its_batch(table: ScenarioTable) -> None:
     transaction = table.writer("w").begin(COLUMNS).transaction
 
