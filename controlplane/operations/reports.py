@@ -14,7 +14,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.fields import INSTANT_TIME
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
-from controlplane.operations.states import FINAL, OperationState
+from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.writers.services import record_hint
 
 MESSAGE_CHARS_MAX = 2000
@@ -41,6 +41,9 @@ def record_report(payload: Mapping[str, Any]) -> bool:
         return False
     message = _text(payload.get("message"))
     values = {**_progress(payload), **_facts(payload)}
+    if state is OperationState.SUCCEEDED and operation.kind == OperationKind.SERVICE.value:
+        # What has no step to tell of, such as a savepoint, is done as a whole.
+        values["progress_done"] = values.get("progress_total", operation.progress_total)
     with transaction.atomic():
         if payload["state"] != "progress":
             record_hint(

@@ -107,7 +107,7 @@ def test_a_table_is_overwritten_from_a_file_once_it_was_confirmed(
     run("table", "insert-overwrite", "trips", path, "--yes", "--reason", "a new start")
 
     assert shown == same
-    assert "replace the whole table: 2 file groups go, 1 rows come" in shown
+    assert "replace the whole table: out with 2 file groups, in with 1 row" in shown
     assert kept == ["Bergen", "Oslo"]
     assert cities(lake) == ["Turku"]
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from controlplane.errors import NotAllowedNow
 from controlplane.operations.selectors import operation_detail, operation_for_cancel
 from controlplane.operations.services import is_cancellable, request_cancel
 from controlplane.tables.access import Permission, access_table, may
-from web.doors import page, person
+from web.doors import page, person, told
 from web.service_words import text_of
 from web.verdicts import verification
 
@@ -43,7 +45,11 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
     found = operation_for_cancel(person(request), operation_id)
     if found.table.slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
-    request_cancel(operation=found, by=person(request), reason=request.POST.get("reason", "")[:500])
+    reason = request.POST.get("reason", "")[:500]
+    try:
+        request_cancel(operation=found, by=person(request), reason=reason)
+    except NotAllowedNow as error:  # It ended meanwhile, as the page will show.
+        messages.info(request, told(error)[2])
     return redirect("operation", table.slug, operation_id)
 
 

@@ -83,12 +83,15 @@ class Overwrite:
             touched = partition_paths_of(table.config, context.schema, incoming.rows)
             plan = self._plan(table, incoming, touched, context.slices.values())
             plan.check(request)
+            if on_progress is not None:
+                on_progress(0, len(plan.items))
             statuses = write_file_groups(context, prepared, TaskIds(), table.storage)
         except Exception as error:
             transaction.abort(f"{type(error).__name__}: {error}")
             raise
         instant = committed(transaction.commit(statuses), service=self.name)
-        summary = f"{plan.figures['rows']} rows replace {plan.figures['file_groups']} file groups"
+        rows, groups = plan.figures["rows"], plan.figures["file_groups"]
+        summary = f"{_many(groups, 'file group')} replaced by {_many(rows, 'row')}"
         return ServiceOutcome(self.name, instant, summary, plan.figures)
 
     def _plan(
@@ -104,16 +107,14 @@ class Overwrite:
             key=lambda one: (one.partition, one.file_id),
         )
         files = tuple(
-            PlanItem(path, "delete", _size(table, path), f"file group {one.file_id}")
-            for one in gone
-            for path in one.files
+            PlanItem(path, "delete", _size(table, path)) for one in gone for path in one.files
         )
         rows = incoming.rows.num_rows
         arrival = PlanItem(
             f"{rows} rows of {incoming.path}",
             "write",
             incoming.rows.nbytes,
-            f"into {len(touched)} partitions" if table.config.partition_by else "",
+            f"into {_many(len(touched), 'partition')}" if table.config.partition_by else "",
             digest=incoming.digest,
         )
         figures = {
@@ -144,8 +145,13 @@ def _incoming(parameters: Mapping[str, str], known: TableSchema | None) -> _Inco
 
 
 def _summary(figures: Mapping[str, int], *, is_whole_table: bool) -> str:
-    what = "the whole table" if is_whole_table else f"{figures['partitions']} partitions"
-    return f"replace {what}: {figures['file_groups']} file groups go, {figures['rows']} rows come"
+    what = "the whole table" if is_whole_table else _many(figures["partitions"], "partition")
+    gone, coming = _many(figures["file_groups"], "file group"), _many(figures["rows"], "row")
+    return f"replace {what}: out with {gone}, in with {coming}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _size(table: Table, path: str) -> int:

@@ -332,6 +332,7 @@ def test_a_savepoint_is_made_and_shown_with_who_and_what_came_after(
     (found,) = savepoints(lake.row)
     assert (found.instant, found.by, found.comment) == (kept, "olaf", asked["comment"])
     assert (found.commits_after, found.files) == (1, 1)
+    assert ended.progress_done == ended.progress_total > 0
 
 
 @pytest.mark.usefixtures("working")

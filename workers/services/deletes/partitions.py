@@ -64,9 +64,7 @@ def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> 
         key=lambda one: (one.partition, one.file_id),
     )
     items = tuple(
-        PlanItem(path, "delete", _size(table.storage, path), f"file group {one.file_id}")
-        for one in gone
-        for path in one.files
+        PlanItem(path, "delete", _size(table.storage, path)) for one in gone for path in one.files
     )
     return ServicePlan(
         service=_NAME,
