@@ -50,7 +50,7 @@ def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> No
 
 def test_older_instant_names_what_has_to_go_first(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/t/trips/rollback")
-    newest = page.locator("tr", has_text="newest completed").locator("code").inner_text()
+    newest = page.locator("tr", has_text="it is the newest").locator("code").inner_text()
     page.locator("tr", has_text="newer one").first.get_by_role("link").click()
 
     expect(page.locator(".notice.tone-bad").first).to_contain_text(newest)
