@@ -148,6 +148,13 @@ class TableConfig:
         return self.table_type is TableType.MERGE_ON_READ
 
     @property
+    def folds_rows(self) -> bool:
+        """A row may be made of several versions: a late one changes it, and leaves it the commit
+        time of the version with the greatest ordering value.
+        """
+        return self.is_partial_update or self.merger is not None
+
+    @property
     def names_key_fields(self) -> bool:
         """Record keys are `field:value,...` rather than the plain value."""
         return len(self.record_key) > 1 or self.key_generator.startswith("COMPLEX")

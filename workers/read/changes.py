@@ -109,8 +109,7 @@ def unit_changes(
     older = pc.index_in(after.column(RECORD_KEY), value_set=keys).cast(pa.int64())
     is_new = pc.is_null(older)
     is_written = pc.equal(after.column(COMMIT_TIME), pa.scalar(unit.instant))
-    if config.is_partial_update:
-        # A late column changes a row that keeps the commit time of its newest version.
+    if config.folds_rows:
         is_written = is_new_or_different(before, after)
     chosen = _positions(pc.or_(is_new, is_written))
     deleted = _positions(

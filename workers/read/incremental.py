@@ -83,10 +83,10 @@ def window_rows(
     Raises NotFound, MalformedTable.
     """
     rows = read_slice(storage, config, plan.schema, one.after, rule=rule)
-    if not config.is_partial_update:
+    if not config.folds_rows:
         commits = pa.array(plan.instants, pa.string())
         return rows.filter(pc.is_in(rows.column(COMMIT_TIME), value_set=commits))
-    # A late column can change a row whose commit time stays that of a newer version.
+    # A late version can change a row whose commit time stays that of a newer one.
     older = [read_slice(storage, config, plan.schema, slice_, rule=rule) for slice_ in one.before]
     return rows.filter(is_new_or_different(pa.concat_tables([rows.slice(0, 0), *older]), rows))
 
@@ -95,7 +95,7 @@ def _planned(
     table: Table, timeline: Timeline, since: InstantTime, until: InstantTime | None
 ) -> IncrementalPlan:
     check_has_history(table)
-    compares = table.config.is_partial_update
+    compares = table.config.folds_rows
     history = History.load(table, timeline, earliest=since if compares else until)
     writes = history.writes(since, until)
     instants = tuple(one.requested_at for one in writes)
@@ -112,7 +112,7 @@ def _window_slices(
 ) -> Iterator[WindowSlice]:
     for one in holding:
         before: tuple[FileSlice, ...] = ()
-        if table.config.is_partial_update:
+        if table.config.folds_rows:
             before = history.slices(since, groups=history.groups_like([one]))
         yield WindowSlice(one, before)
 

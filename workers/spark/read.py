@@ -78,7 +78,7 @@ def _incremental(table: Table, spark: SparkSession, asked: ReadRequest) -> DataF
     context = ReadContext(table.storage.location, table.config, plan.schema)
     ends = [one.after for one in plan.slices]
     plain: list[FileSlice] = []
-    if not table.config.is_partial_update:
+    if not table.config.folds_rows:
         alone = [one for one in ends if not one.log_files]
         plain, _ = split_native(table.storage, full, alone)
     frames = []

@@ -7,14 +7,17 @@ Every write has a value of its own, so a row says which commit wrote it.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
 
 from tests.behaviours.setups import KINDS_AND_MODES
 from tests.support.scenario_table import READINGS, Row, ScenarioTables
 from tests.workers.read.diary import Diary, changes, read
+from workers import register_merger
 from workers.clock import format_instant, parse_instant
 from workers.lakehouse import open_table
 from workers.read.request import EARLIEST
@@ -140,6 +143,31 @@ def test_late_column_of_a_partial_table_is_a_change(tables: ScenarioTables) -> N
 
     assert row == {**newest, "note": "late"} == after
     assert (op, before) == ("u", {**newest, "note": None})
+
+
+def adding_values(older: pa.Table, newer: pa.Table) -> pa.Table:
+    both: list[Any] = [older.column("value"), newer.column("value")]
+    return newer.set_column(newer.column_names.index("value"), "value", pc.add(*both))
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_late_version_that_a_merger_adds_is_a_change(
+    tables: ScenarioTables, table_type: str
+) -> None:
+    """The row keeps the commit time of the version with the greatest ordering value."""
+    register_merger("test-adding-values", adding_values)
+    merging = {"hoodie.record.merge.mode": "CUSTOM", "sluice.record.merger": "test-adding-values"}
+    table = tables(table_type=table_type, schema=READINGS, ordering=["ts"], options=merging)
+    table.excuse_referee("hudi-rs does not know the merger")
+    old = {"id": "a", "place": "p", "ts": 5, "value": 1, "note": ""}
+    first = table.writer("w").upsert_and_commit(old, reading("b", 5))
+    table.writer("w").upsert_and_commit(old | {"ts": 3, "value": 10})
+
+    [row] = read(table, since=first.completed_at)
+    [(op, _, before, after)] = changes(table, since=first.completed_at)
+
+    assert row["value"] == 11
+    assert (op, before, after) == ("u", old, row)
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
