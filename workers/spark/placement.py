@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
+from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.write.context import WriteContext
@@ -73,6 +74,7 @@ def _quoted(name: str) -> Column:
 
 def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On executors."""
+    spare_next_task()
     storage = LocalStorage(context.location)
     task = TaskContext.get()
     assert task is not None, "this runs on executors"

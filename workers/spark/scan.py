@@ -22,6 +22,7 @@ from workers.merge.merge import MergeRule
 from workers.read.undisturbed import expired
 from workers.schema.table_schema import TableSchema
 from workers.spark.session import task_count
+from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_spark, wire_schema
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
@@ -31,6 +32,8 @@ _GLOB_CHARACTERS = frozenset("{}[]*?\\")
 _FOOTER_THREADS = 8
 _FOOTERS_KEPT = 4096
 _BATCH_ROWS = 16_384
+_TASK_BYTES = 16 * 1024**2
+"""A task takes tens of milliseconds to start, and some hundreds to read this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +73,24 @@ def native_scan(
     return reader.parquet(*[f"{prefix}{location}/{path}" for path in paths])
 
 
-def python_scan(spark: SparkSession, work: Work, schema: pa.Schema) -> DataFrame:
-    """The rows of all pieces, under `schema`."""
-    tasks = task_count(spark, at_most=len(work))
-    numbers = [(number % tasks, number) for number in range(len(work))]
-    pieces = spark.createDataFrame(numbers, "task int, piece int")
-    return pieces.repartitionById(tasks, "task").mapInArrow(
-        partial(run_work, work, schema), to_spark(schema)
-    )
+def python_scan(
+    spark: SparkSession, work: Work, schema: pa.Schema, *, bytes_read: int | None = None
+) -> DataFrame:
+    """The rows of all pieces, under `schema`. Fewer tasks share them where they read little."""
+    enough = len(work) if bytes_read is None else 1 + bytes_read // _TASK_BYTES
+    tasks = task_count(spark, at_most=min(len(work), enough))
+    pieces = spark.range(0, len(work), 1, tasks)
+    return pieces.mapInArrow(partial(run_work, work, schema), to_spark(schema))
 
 
 def run_work(
     work: Work, schema: pa.Schema, pieces: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On executors. Raises as `piece_batches`."""
+    spare_next_task()
     for batch in pieces:
-        for number in batch.column("piece").to_pylist():
-            assert number is not None
-            yield from piece_batches(work, schema, number)
+        for number in batch.column("id").to_numpy():
+            yield from piece_batches(work, schema, int(number))
 
 
 def piece_batches(work: Work, schema: pa.Schema, number: int) -> Iterator[pa.RecordBatch]:

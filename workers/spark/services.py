@@ -17,6 +17,7 @@ from workers.services.local_runner import Runner
 from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
 from workers.services.rewriting import RunnerMaker
 from workers.spark.failures import await_losers, ours_of, stop_tasks
+from workers.spark.task_process import spare_next_task
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline.metadata import WriteStat
@@ -71,6 +72,7 @@ def rewrite_numbered(
     context: RewriteContext, groups: Sequence[GroupRewrite], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Rewrite the groups whose numbers come in; on executors."""
+    spare_next_task()
     storage = LocalStorage(context.location)
     task = TaskContext.get()
     assert task is not None, "this runs on executors"

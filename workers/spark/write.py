@@ -23,6 +23,7 @@ from workers.errors import InstantRolledBack
 from workers.spark.failures import await_losers, ours_of, stop_tasks
 from workers.spark.placement import PlacedRows, place_rows
 from workers.spark.session import TASKS_MAX
+from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
@@ -201,6 +202,7 @@ def _written(
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """On executors."""
+    spare_next_task()
     for batch in numbers:
         for number in batch.column("id").to_numpy():
             texts = [status.to_json() for status in write(context, shares[number])]

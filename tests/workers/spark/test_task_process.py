@@ -1,0 +1,37 @@
+"""What a task leaves behind costs the next one of its process nothing."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import zipfile
+from pathlib import Path
+from zipimport import zipimporter
+
+import pytest
+
+from workers.spark.task_process import spare_next_task
+
+
+def test_archives_are_not_read_again_and_imports_from_them_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "sluice_archive.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("sluice_first.py", "said = 1")
+        made.writestr("sluice_second.py", "said = 2")
+    monkeypatch.syspath_prepend(archive)
+    assert importlib.import_module("sluice_first").said == 1
+    assert isinstance(sys.path_importer_cache[str(archive)], zipimporter)
+
+    spare_next_task()
+
+    assert str(archive) not in sys.path_importer_cache
+    assert importlib.import_module("sluice_second").said == 2
+
+
+def test_modules_are_no_garbage_to_look_through() -> None:
+    spare_next_task()
+
+    assert gc.get_freeze_count() > 0
