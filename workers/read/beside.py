@@ -1,9 +1,8 @@
 """A slice merged beside its base file: which rows are dead, and what its logs add.
 
 The base file is read by somebody else, who knows nothing of merging and drops the dead rows. So
-rows have addresses: of the base file the checksum of its path and the row's position, of the logs
-the slice's number and the position among all versions. Only key and ordering columns are read to
-tell the dead; only the logs' rows are handed over.
+dead rows are told as one bit per position, of the base file and among all versions of the logs.
+Only key and ordering columns are read to tell the dead; only the logs' rows are handed over.
 
 Rows that are folded from several versions (partial updates, a registered merger) are handed over
 whole: then every base row that the logs touch is dead, and no row of the logs is.
@@ -11,7 +10,6 @@ whole: then every base row that the logs touch is dead, and no row of the logs i
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,10 +28,19 @@ from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 
-ADDRESS = "_sluice_row"
-POSITION_BITS = 31
-_Addresses = np.ndarray[tuple[int], np.dtype[np.int64]]
+POSITION = "_sluice_position"
+_WORD_BYTES = 8
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+_Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Block = ParquetData | AvroData | Deletes
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Which rows do not count, by their positions."""
+
+    base: Mask
+    logs: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +50,41 @@ class SliceBeside:
     schema: TableSchema
     rule: MergeRule
     slice_: FileSlice
-    number: int
-    """Tells the slices of one read apart."""
 
-    def dead(self) -> _Addresses:
-        """Addresses of the rows that do not count. Raises NotFound, MalformedTable."""
+    def dead(self) -> Dead:
+        """Raises NotFound, MalformedTable."""
         blocks = self._reader(frozenset()).blocks(self.slice_)
         columns = {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
         newer = self._reader(columns).versions_of(blocks)
-        if newer is None:
-            return np.empty(0, dtype=np.int64)
         base = self._base(columns)
+        if newer is None:
+            return Dead(_none(base.num_rows), _none(0))
         if self._is_folded(blocks):
             keys = newer.column(RECORD_KEY).combine_chunks()
-            return self._base_addresses(_true(pc.is_in(base.column(RECORD_KEY), value_set=keys)))
+            touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
+            return Dead(np.asarray(touched.to_numpy()), _none(1))
         gives_way, standing = chosen(base, newer, self.rule.ordering_field)
-        loses = np.ones(newer.num_rows, dtype=np.bool_)
+        loses = ~_none(newer.num_rows)
         loses[standing] = False
-        return np.concatenate(
-            [
-                self._base_addresses(np.flatnonzero(gives_way)),
-                self._log_addresses(np.flatnonzero(loses)),
-            ]
-        )
+        return Dead(gives_way, loses)
 
     def added(self, columns: Sequence[str]) -> pa.Table:
-        """The logs' rows, dead ones among them, with their addresses in the last column."""
+        """The logs' rows, dead ones among them, with their positions in the last column.
+
+        Folded rows share the position 0, which is not dead.
+        """
         blocks = self._reader(frozenset()).blocks(self.slice_)
         if self._is_folded(blocks):
             rows = self._folded(blocks)
-            live = np.arange(rows.num_rows)
+            positions = pa.array(np.zeros(rows.num_rows, np.int64))
         else:
-            needed = {*columns, IS_DELETED}
-            newer = self._reader(needed).versions_of(blocks)
+            newer = self._reader({*columns, IS_DELETED}).versions_of(blocks)
             rows = self._empty() if newer is None else newer
             live = _rows(rows)
             rows = rows if len(live) == rows.num_rows else rows.take(live)
-        addresses = pa.array(self._log_addresses(live), pa.int64())
-        field = pa.field(ADDRESS, pa.int64(), nullable=False)
-        return rows.select(list(columns)).append_column(field, addresses)
+            positions = pa.array(live)
+        field = pa.field(POSITION, pa.int64(), nullable=False)
+        return rows.select(list(columns)).append_column(field, positions)
 
     def _folded(self, blocks: Sequence[_Block]) -> pa.Table:
         newer = self._reader(None).versions_of(blocks)
@@ -112,18 +115,17 @@ class SliceBeside:
     def _empty(self) -> pa.Table:
         return with_meta(self.schema.arrow.empty_table(), self.schema, None)
 
-    def _base_addresses(self, positions: _Addresses) -> _Addresses:
-        assert self.slice_.base_file is not None, self.slice_
-        return (file_number(self.slice_.base_file) << POSITION_BITS) + positions
 
-    def _log_addresses(self, positions: _Addresses) -> _Addresses:
-        """Below zero, where no base row is."""
-        return -1 - ((self.number << POSITION_BITS) + positions)
+def bits_of(mask: Mask) -> pa.Array[Any]:
+    """A mask as whole 64-bit numbers, the lowest bit first."""
+    packed = np.packbits(mask, bitorder="little")
+    whole = np.zeros(-(-len(packed) // _WORD_BYTES) * _WORD_BYTES, np.uint8)
+    whole[: len(packed)] = packed
+    return pa.array(whole.view("<i8"), pa.int64())
 
 
-def file_number(path: str) -> int:
-    """32 bits of a file's path; whoever reads several files checks that theirs differ."""
-    return zlib.crc32(path.encode())
+def _none(rows: int) -> Mask:
+    return np.zeros(rows, dtype=np.bool_)
 
 
 def _typed(rows: pa.Table, schema: TableSchema, ordering: str | None) -> pa.Table:
@@ -135,12 +137,8 @@ def _typed(rows: pa.Table, schema: TableSchema, ordering: str | None) -> pa.Tabl
     return rows.set_column(at, field, rows.column(ordering).cast(field.type))
 
 
-def _rows(versions: pa.Table) -> _Addresses:
+def _rows(versions: pa.Table) -> _Positions:
     if DELETED not in versions.column_names:
         return np.arange(versions.num_rows)
     kinds: Any = versions.column(DELETED)
     return np.flatnonzero(np.asarray(pc.fill_null(kinds, ROW).to_numpy()) == ROW)
-
-
-def _true(mask: Any) -> _Addresses:
-    return np.flatnonzero(mask.to_numpy())

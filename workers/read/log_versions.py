@@ -31,7 +31,9 @@ IS_DELETED = "_hoodie_is_deleted"
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Reads the logs of slices as rows under `schema`, of its columns only `columns`."""
+    """Reads the logs of slices as rows under `schema`, of its columns and the meta columns only
+    `columns`.
+    """
 
     storage: Storage
     config: TableConfig
@@ -72,7 +74,7 @@ class LogReader:
     def _block_versions(self, block: ParquetData | AvroData | Deletes) -> pa.Table:
         if isinstance(block, Deletes):
             return self._deletes(block)
-        rows = with_meta(block.table(self._read_columns()), self.schema, self.columns)
+        rows = with_meta(block.table(self.columns), self.schema, self.columns)
         if block.is_partial and not self.config.is_partial_update:
             rows = self._silent_where_absent(block, rows)
         if IS_DELETED in rows.column_names:
@@ -80,9 +82,6 @@ class LogReader:
             kinds: Any = pc.if_else(pc.fill_null(flag, False), DELETE, 0)
             rows = rows.append_column(DELETED_FIELD, kinds.cast(pa.int8()))
         return rows
-
-    def _read_columns(self) -> Collection[str] | None:
-        return None if self.columns is None else {*META_COLUMNS, *self.columns}
 
     def _silent_where_absent(self, block: ParquetData | AvroData, rows: pa.Table) -> pa.Table:
         """A flagged block says nothing about the columns that it lacks."""
@@ -146,7 +145,7 @@ def _counts(instant: str, slice_: FileSlice) -> bool:
 def with_meta(
     rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None = None
 ) -> pa.Table:
-    """Meta columns first, then of the schema's columns those wanted, absent ones null."""
+    """All meta columns first, then of the schema's those wanted; null what `rows` does not have."""
     names = [name for name in schema.field_names if wanted is None or name in wanted]
     present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]
     conformed = conform(rows.select(present), schema, columns=names)

@@ -1,10 +1,13 @@
 """Slices with logs, merged on the side of the delta: Spark scans the base files itself and drops
-the rows that the logs replaced or deleted; from Python come addresses and the logs' rows alone.
+the rows that the logs replaced or deleted. From Python come one bit per row, which says whether the
+row is dead, and the logs' rows: no row of a base file.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,30 +16,40 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import (
     broadcast,
+    coalesce,
     col,
     concat,
     crc32,
+    get,
+    getbit,
     lit,
     raise_error,
-    substring_index,
-    when,
+    shiftright,
 )
 
-from workers.merge.merge import MergeRule
-from workers.read.beside import ADDRESS, POSITION_BITS, SliceBeside, file_number
+from workers.read.beside import POSITION, SliceBeside, bits_of
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 
 DELTA_BYTES_MAX = 128 * 1024**2
-"""Of all logs together: beyond it the dead rows' addresses do not fit a broadcast with ease."""
+"""Of all logs together."""
+BASE_BYTES_MAX = 64 * 1024**3
+"""Of all base files together. At 32 bytes a row, one bit for each still fits a broadcast."""
 DELTA_SHARE_MAX = 1.0
 """Of a slice's logs, as part of its base file: with more of them the base is the smaller part."""
-_SPELLED_AS_IS = re.compile(r"[A-Za-z0-9_./=-]+")
-"""Paths that a URI does not encode."""
-_ROW_INDEX = "_metadata.row_index"
+_PLAIN = re.compile(r"[A-Za-z0-9_./=-]+")
+_FILE = "_sluice_file"
+_DEAD_FILE = "_sluice_dead_file"
 _DEAD = "_sluice_dead"
-_ADDRESSES = pa.schema([pa.field(_DEAD, pa.int64(), nullable=False)])
+_NUMBER = pa.field(_FILE, pa.int64(), nullable=False)
+_BITS = pa.schema(
+    [
+        pa.field(_DEAD_FILE, pa.int64(), nullable=False),
+        pa.field(_DEAD, pa.list_(pa.int64()), nullable=False),
+    ]
+)
+"""A base file, or the logs of a slice, and a bit per row."""
 
 
 def split_beside(
@@ -44,15 +57,18 @@ def split_beside(
 ) -> tuple[list[FileSlice], list[FileSlice]]:
     """Slices that merge beside Spark's scan of their base file, and those to merge whole."""
     based, _ = split_native(storage, schema, slices)
-    sizes = {one: sum(_bytes(storage, path) for path in one.log_files) for one in based}
-    numbers = set(_file_numbers(based))
-    if sum(sizes.values()) > DELTA_BYTES_MAX or len(numbers) < len(based):
+    logs = {one: _log_bytes(storage, one) for one in based}
+    bases = {one: _base_bytes(storage, one) for one in based}
+    numbers = {file_number(storage.location, one) for one in based}
+    if sum(logs.values()) > DELTA_BYTES_MAX or sum(bases.values()) > BASE_BYTES_MAX:
+        return [], list(slices)
+    if len(numbers) < len(based):
         return [], list(slices)
     beside = [
         one
         for one in based
-        if sizes[one] <= DELTA_SHARE_MAX * _bytes(storage, one.base_file or "")
-        and _SPELLED_AS_IS.fullmatch(storage.location + (one.base_file or ""))
+        if logs[one] <= DELTA_SHARE_MAX * bases[one]
+        and _is_spelled_as_is(f"{storage.location}/{one.base_file}")
     ]
     return beside, [one for one in slices if one not in beside]
 
@@ -60,33 +76,55 @@ def split_beside(
 def merged_beside(
     spark: SparkSession, context: ReadContext, schema: pa.Schema, slices: Sequence[FileSlice]
 ) -> DataFrame:
-    rule = MergeRule.of(context.config)
-    work = (context, rule, tuple(slices))
     paths = [one.base_file for one in slices if one.base_file]
-    base = native_scan(spark, context.location, schema, paths).withColumn(
-        ADDRESS, _file_number(context, slices) * lit(1 << POSITION_BITS) + col(_ROW_INDEX)
+    base = native_scan(spark, context.location, schema, paths).withColumns(
+        {_FILE: crc32("_metadata.file_path"), POSITION: col("_metadata.row_index")}
     )
-    address = pa.field(ADDRESS, pa.int64(), nullable=False)
-    added = python_scan(spark, AddedRows(*work, tuple(schema.names)), schema.append(address))
-    dead = python_scan(spark, DeadRows(*work), _ADDRESSES)
-    rows = base.unionByName(added)
-    is_dead = rows[ADDRESS] == dead[_DEAD]
-    return rows.join(broadcast(dead), is_dead, "left_anti").drop(ADDRESS)
+    log_bytes = sum(_log_bytes(context.storage, one) for one in slices)
+    all_bytes = log_bytes + sum(_base_bytes(context.storage, one) for one in slices)
+    names = tuple(schema.names)
+    added = schema.append(_NUMBER).append(pa.field(POSITION, pa.int64(), nullable=False))
+    from_logs = AddedRows(context, tuple(slices), names)
+    logs = python_scan(spark, from_logs, added, bytes_read=log_bytes)
+    dead = python_scan(spark, DeadRows(context, tuple(slices)), _BITS, bytes_read=all_bytes)
+    rows = base.unionByName(logs)
+    told = rows.join(broadcast(dead), rows[_FILE] == dead[_DEAD_FILE], "left")
+    return told.where(_is_dead() == 0).select(*names)
 
 
-def _file_number(context: ReadContext, slices: Sequence[FileSlice]) -> Column:
-    """As `file_number`, by Spark. Were a path spelled in another way, no row would be dead: so a
-    file that we did not hand over ends the query.
+def _is_dead() -> Column:
+    """1 or 0. Were a file spelled in another way than `file_number` does, or longer than we know,
+    no row of it would be dead: so that ends the query.
     """
-    path = substring_index(col("_metadata.file_path"), f"{context.location}/", -1)
-    number: Any = crc32(path)
-    known = _file_numbers(slices)
-    stranger = raise_error(concat(lit("unknown base file "), col("_metadata.file_path")))
-    return when(number.isin(known), number).otherwise(stranger)
+    word = get(_DEAD, shiftright(POSITION, 6).cast("int"))
+    bit = getbit(word, col(POSITION).bitwiseAND(63).cast("int"))
+    stranger: Any = raise_error(
+        concat(lit("unknown base file or row: "), _FILE, lit(" "), POSITION)
+    )
+    return coalesce(bit, stranger.cast("tinyint"))
 
 
-def _file_numbers(slices: Sequence[FileSlice]) -> list[int]:
-    return [file_number(one.base_file) for one in slices if one.base_file]
+def file_number(location: str, slice_: FileSlice) -> int:
+    """32 bits of the path of a base file as Spark spells it, never below zero."""
+    return zlib.crc32(f"file:{location}/{slice_.base_file}".encode())
+
+
+def _is_spelled_as_is(path: str) -> bool:
+    """A path that a URI neither encodes nor shortens."""
+    return _PLAIN.fullmatch(path) is not None and posixpath.normpath(path) == path
+
+
+def _logs_number(number: int) -> int:
+    """Of a slice, below zero, where no base file is."""
+    return -1 - number
+
+
+def _log_bytes(storage: Storage, slice_: FileSlice) -> int:
+    return sum(_bytes(storage, path) for path in slice_.log_files)
+
+
+def _base_bytes(storage: Storage, slice_: FileSlice) -> int:
+    return _bytes(storage, slice_.base_file) if slice_.base_file else 0
 
 
 def _bytes(storage: Storage, path: str) -> int:
@@ -97,21 +135,24 @@ def _bytes(storage: Storage, path: str) -> int:
 @dataclass(frozen=True, slots=True)
 class DeadRows:
     context: ReadContext
-    rule: MergeRule
     slices: tuple[FileSlice, ...]
 
     def __len__(self) -> int:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
-        dead = _beside(self.context, self.rule, self.slices, number).dead()
-        yield pa.table([pa.array(dead, pa.int64())], schema=_ADDRESSES)
+        slice_ = self.slices[number]
+        dead = _beside(self.context, slice_).dead()
+        numbers = [file_number(self.context.location, slice_), _logs_number(number)]
+        bits = [bits_of(dead.base), bits_of(dead.logs)]
+        ends = pa.array([0, len(bits[0]), len(bits[0]) + len(bits[1])], pa.int32())
+        lists = pa.ListArray.from_arrays(ends, pa.concat_arrays(bits))
+        yield pa.table([pa.array(numbers, pa.int64()), lists], schema=_BITS)
 
 
 @dataclass(frozen=True, slots=True)
 class AddedRows:
     context: ReadContext
-    rule: MergeRule
     slices: tuple[FileSlice, ...]
     columns: tuple[str, ...]
 
@@ -119,12 +160,10 @@ class AddedRows:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
-        yield _beside(self.context, self.rule, self.slices, number).added(self.columns)
+        rows = _beside(self.context, self.slices[number]).added(self.columns)
+        numbers = pa.repeat(pa.scalar(_logs_number(number), pa.int64()), rows.num_rows)
+        yield rows.append_column(_NUMBER, numbers)
 
 
-def _beside(
-    context: ReadContext, rule: MergeRule, slices: Sequence[FileSlice], number: int
-) -> SliceBeside:
-    return SliceBeside(
-        context.storage, context.config, context.schema, rule, slices[number], number
-    )
+def _beside(context: ReadContext, slice_: FileSlice) -> SliceBeside:
+    return SliceBeside(context.storage, context.config, context.schema, context.rule, slice_)

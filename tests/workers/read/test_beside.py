@@ -12,7 +12,7 @@ import pytest
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.files.base_file import read_base_file
 from workers.merge.merge import MergeRule
-from workers.read.beside import ADDRESS, POSITION_BITS, SliceBeside, file_number
+from workers.read.beside import POSITION, SliceBeside, bits_of
 from workers.read.file_slice import read_slice
 from workers.read.snapshot import plan_snapshot
 from workers.table.file_group import FileSlice
@@ -30,25 +30,34 @@ def test_merge_beside_the_base_file_gives_the_merged_slice(
     plan = plan_snapshot(table.table)
     assert plan.merged
 
-    for number, slice_ in enumerate(plan.merged):
+    for slice_ in plan.merged:
         whole = read_slice(table.storage, table.table.config, plan.schema, slice_)
         expected = whole.select(READINGS.names).to_pylist()
-        assert by_id(merged(table, slice_, number)) == by_id(expected), f"seed={seed}"
+        assert by_id(merged(table, slice_)) == by_id(expected), f"seed={seed}"
 
 
-def merged(table: ScenarioTable, slice_: FileSlice, number: int) -> list[dict[str, Any]]:
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 200])
+def test_bits_say_of_every_position_what_the_mask_says(rows: int) -> None:
+    chance = random.Random(rows)
+    mask = np.array([chance.random() < 0.5 for _ in range(rows)], dtype=np.bool_)
+
+    words = bits_of(mask).to_pylist()
+
+    assert len(words) == -(-rows // 64)
+    assert [words[at >> 6] >> (at & 63) & 1 for at in range(rows)] == mask.tolist()
+
+
+def merged(table: ScenarioTable, slice_: FileSlice) -> list[dict[str, Any]]:
     config, storage = table.table.config, table.storage
     plan = plan_snapshot(table.table)
-    beside = SliceBeside(storage, config, plan.schema, MergeRule.of(config), slice_, number)
-    dead = set(beside.dead().tolist())
+    beside = SliceBeside(storage, config, plan.schema, MergeRule.of(config), slice_)
+    dead = beside.dead()
     assert slice_.base_file is not None
     base = read_base_file(storage, slice_.base_file).select(READINGS.names)
-    first = file_number(slice_.base_file) << POSITION_BITS
-    addresses = pa.array(np.arange(base.num_rows) + first, pa.int64())
-    field = pa.field(ADDRESS, pa.int64(), nullable=False)
     added = beside.added(READINGS.names)
-    rows = pa.concat_tables([base.append_column(field, addresses), added]).to_pylist()
-    return [row for row in rows if row.pop(ADDRESS) not in dead]
+    from_logs = pa.array(~dead.logs[added.column(POSITION).to_numpy()])
+    standing = [base.filter(pa.array(~dead.base)), added.drop_columns([POSITION]).filter(from_logs)]
+    return pa.concat_tables(standing).to_pylist()
 
 
 def a_table(tables: ScenarioTables, options: dict[str, str], seed: int) -> ScenarioTable:

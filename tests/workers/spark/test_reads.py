@@ -159,6 +159,36 @@ def test_partial_table_is_merged_beside_the_scan_as_well(
     assert counted(table.read(spark).toArrow()) == counted(table.read())
 
 
+@pytest.mark.usefixtures("beside_always")
+def test_odd_partitions_and_avro_logs_are_read_as_without_spark(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = create_table(
+        tmp_path / "table",
+        name="odd",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+    )
+    odd = {"p0": "São Paulo", "p1": "plain"}
+    avro = {**OPTIONS, "hoodie.logfile.data.block.format": "avro"}
+    table.write(in_partitions(odd, rows(range(200), ts=1, n=1)), options=OPTIONS)
+    table.write(in_partitions(odd, rows(range(150, 220), ts=2, n=2)), options=avro)
+    table.delete(in_partitions(odd, rows(range(10, 20), ts=0, n=0)), options=OPTIONS)
+
+    frame = table.read(spark)
+
+    assert counted(frame.toArrow()) == counted(table.read())
+    assert "ReadSchema" in plan_of(frame)
+
+
+def in_partitions(names: dict[str, str], rows: pa.Table) -> pa.Table:
+    renamed = [names[one] for one in rows.column("part").to_pylist()]
+    return rows.set_column(2, FIELDS[2], pa.array(renamed, pa.string()))
+
+
 def test_column_that_there_is_not_is_refused_before_spark_runs(
     tmp_path: Path, spark: SparkSession
 ) -> None:
