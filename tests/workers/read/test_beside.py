@@ -41,10 +41,10 @@ def test_bits_say_of_every_position_what_the_mask_says(rows: int) -> None:
     chance = random.Random(rows)
     mask = np.array([chance.random() < 0.5 for _ in range(rows)], dtype=np.bool_)
 
-    words = bits_of(mask).to_pylist()
+    words = np.asarray(bits_of(mask).to_numpy())
 
     assert len(words) == -(-rows // 64)
-    assert [words[at >> 6] >> (at & 63) & 1 for at in range(rows)] == mask.tolist()
+    assert [bool(words[at >> 6] >> (at & 63) & 1) for at in range(rows)] == mask.tolist()
 
 
 def merged(table: ScenarioTable, slice_: FileSlice) -> list[dict[str, Any]]:

@@ -185,7 +185,7 @@ def test_odd_partitions_and_avro_logs_are_read_as_without_spark(
 
 
 def in_partitions(names: dict[str, str], rows: pa.Table) -> pa.Table:
-    renamed = [names[one] for one in rows.column("part").to_pylist()]
+    renamed = [names[str(one)] for one in rows.column("part").to_pylist()]
     return rows.set_column(2, FIELDS[2], pa.array(renamed, pa.string()))
 
 
