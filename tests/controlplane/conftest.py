@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
 
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.models import Table
@@ -83,6 +84,16 @@ def synced(lake: Lake) -> Table:
     sync_table(lake.row)
     lake.row.refresh_from_db()
     return lake.row
+
+
+@pytest.fixture
+def working(
+    root: Path, live_server: LiveServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a worker has: roots, a token, and the address that it reports to."""
+    settings.SLUICE_REPORT_URL = f"{live_server.url}/api/v1/reports/operations/"
+    monkeypatch.setenv("SLUICE_WORKER_TOKEN", settings.SLUICE_WORKER_TOKEN)
+    monkeypatch.setenv("SLUICE_TABLE_ROOTS", str(root))
 
 
 def _person(name: str, role: str | None) -> User:

@@ -1,0 +1,28 @@
+"""A table service as a person asks for it and as a worker runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from controlplane.operations.models import Operation
+from controlplane.operations.services import plan_service, request_service
+from tests.controlplane.lake import Lake
+from workers.tasks import run_service
+
+
+def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
+    parameters = changed.pop("parameters", {})
+    asked = {
+        "plan_hash": plan_service(lake.row, service, parameters, by).plan_hash,
+        "reason": "tidy up",
+        "typed_name": "trips",
+    } | changed
+    return request_service(lake.row, service, parameters, by=by, **asked)
+
+
+def work(operation: Operation, **changed: Any) -> Operation:
+    run_service.apply(args=[operation.parameters["job"] | changed]).get()
+    operation.refresh_from_db()
+    return operation
