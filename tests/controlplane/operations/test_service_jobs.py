@@ -7,19 +7,16 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import TestCase
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_services import pending_plans, savepoints
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import move
 from controlplane.operations.services import (
     record_report,
     request_cancel,
 )
-from controlplane.operations.states import OperationState
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, work
 from workers.config import write_options
@@ -27,6 +24,7 @@ from workers.lakehouse import LakehouseTable
 from workers.services import local_runner, registry
 from workers.services.rewrite import rewrite_group
 from workers.services.service import ServiceRequest
+from workers.spark.process import forbid_launch, is_forbidden
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -144,17 +142,12 @@ def test_a_service_that_runs_stops_between_two_file_groups_and_its_plan_is_taken
     table = wide(lake)
     operation = ask(lake, "compaction", operator)
 
-    def cancel_after_the_first(*given: Any) -> Any:
+    def stop_after_the_first(*given: Any) -> Any:
         written = rewrite_group(*given)
-        operation.refresh_from_db()
-        if operation.state != "cancelling":
-            move(operation.pk, OperationState.RUNNING)
-            operation.refresh_from_db()
-            with TestCase.captureOnCommitCallbacks(execute=True):
-                request_cancel(operation=operation, by=operator, reason="not now")
+        forbid_launch(Path(operation.parameters["job"]["run_dir"]))
         return written
 
-    monkeypatch.setattr(local_runner, "rewrite_group", cancel_after_the_first)
+    monkeypatch.setattr(local_runner, "rewrite_group", stop_after_the_first)
     ended = work(operation)
     monkeypatch.undo()
     sync_table(lake.row)
@@ -170,6 +163,24 @@ def test_a_service_that_runs_stops_between_two_file_groups_and_its_plan_is_taken
     )
     assert outcome.instant == plan.instant
     assert table.read().num_rows == ROWS
+
+
+def test_asking_a_running_service_to_stop_tells_its_worker(
+    lake: Lake,
+    operator: User,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+    operation = ask(lake, "compaction", operator)
+    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
+    operation.refresh_from_db()
+
+    with django_capture_on_commit_callbacks(execute=True):
+        stopping = request_cancel(operation=operation, by=operator, reason="not now")
+
+    assert stopping.state == "cancelling"
+    assert is_forbidden(Path(operation.parameters["job"]["run_dir"]))
 
 
 ROWS = 40
