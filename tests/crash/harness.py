@@ -19,7 +19,7 @@ from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Files, MemoryStorage, RecordingStorage
 from tests.support.referee import referee_rows
 from workers.config import WriteOptions, write_options
-from workers.errors import InstantRolledBack, PlanOvertaken
+from workers.errors import InstantRolledBack, PlanOvertaken, ServiceRefused
 from workers.files.names import parse_base_file, parse_log_file
 from workers.lakehouse import LakehouseTable, create_table, open_table, write_arrow
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -216,8 +216,8 @@ def _take_up(table: LakehouseTable, instant: Instant, options: WriteOptions) -> 
     named = {"instant": instant.requested_at} if instant.action in NAMED else {}
     request = ServiceRequest(by="recovery", reason="test", parameters=ALONE.get(name, {}) | named)
     # A plan that a writer overtook, or that a takeover of the lock fenced, is gone or pending anew;
-    # its run says so.
-    with suppress(InstantRolledBack, PlanOvertaken):
+    # its run says so, or that of another plan before it has removed it.
+    with suppress(InstantRolledBack, PlanOvertaken, ServiceRefused):
         service(name).run(table.table, request, options)
 
 

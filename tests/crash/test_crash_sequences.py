@@ -1,4 +1,4 @@
-"""Every operation after every other one, crashed at each storage call, and every third recovery
+"""Every operation after every other one, crashed at each storage call, and every fifth recovery
 from that crashed at each of its calls in turn.
 """
 
@@ -21,8 +21,10 @@ SEQUENCES = [
     for second in OPERATIONS
     if first.runs_on(kind.name) and second.runs_on(kind.name)
 ]
-RECOVERIES_CRASHED_EVERY = 3
-"""Beginning with another one in each sequence, so every moment of an operation has its turn."""
+RECOVERIES_CRASHED_EVERY = 5
+"""Beginning with another one in each sequence: five shares no factor with how many operations there
+are, so every moment of each has its turn.
+"""
 
 
 @pytest.mark.parametrize(
