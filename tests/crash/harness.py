@@ -112,6 +112,13 @@ def _with_three_rows(kind: Kind) -> State:
     return State(storage.files, clock.now_ms())
 
 
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    deaths: list[State]
+    """What its deaths on the way leave, and last what it ends in."""
+    rows: Rows
+
+
 _judged: dict[str, Rows] = {}
 """The rows that hudi-rs has read, by what it could look at. Many trials end in the same."""
 
@@ -129,8 +136,8 @@ class Trial:
     """Of this many states that the operation's death leaves, the recovery of one dies in turn."""
     offset: int = 0
     """Which one: the same moments should not be left out of every trial."""
-    cases: dict[str, Rows] = field(default_factory=dict)
-    """Each distinct state that recovery began with, by its digest: the rows that it ended in."""
+    cases: dict[str, Recovery] = field(default_factory=dict)
+    """By the digest of each distinct state that recovery began with."""
     _ends: dict[str, tuple[State, Rows]] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -176,13 +183,13 @@ class Trial:
         """Recover to the end; what deaths on the way leave. A state that was recovered before
         ends in the same rows again.
         """
-        case, deaths = digest(crashed.files), []
+        case = digest(crashed.files)
         if case not in self.cases:
             later = State(crashed.files, crashed.now_ms + DEAD_AFTER_MS)
             deaths = died_everywhere(later, self._recover)
-            self.cases[case] = self._rows_in_the_end(deaths[-1])
-        assert self.cases[case] in expected
-        return deaths
+            self.cases[case] = Recovery(deaths, self._rows_in_the_end(deaths[-1]))
+        assert self.cases[case].rows in expected
+        return self.cases[case].deaths
 
     def _rows_in_the_end(self, end: State) -> Rows:
         """Nothing is left behind, and running recovery once more changes nothing (RI)."""
