@@ -87,7 +87,11 @@ def merged_beside(
     from_logs = AddedRows(context, tuple(slices), names)
     logs = python_scan(spark, from_logs, added, bytes_read=log_bytes)
     dead = python_scan(spark, DeadRows(context, tuple(slices)), _BITS, bytes_read=all_bytes)
-    rows = base.unionByName(logs)
+    # Each by itself: a union before the join would copy every base row. Spark tells the dead once.
+    return _living(base, dead, names).unionByName(_living(logs, dead, names))
+
+
+def _living(rows: DataFrame, dead: DataFrame, names: Sequence[str]) -> DataFrame:
     told = rows.join(broadcast(dead), rows[_FILE] == dead[_DEAD_FILE], "left")
     return told.where(_is_dead() == 0).select(*names)
 
