@@ -106,11 +106,12 @@ def _placed_rows_written(
 
 
 def run_tasks(
-    df: DataFrame, context: WriteContext, tag: str, write: TaskWrite
+    df: DataFrame, context: WriteContext, tag: str, write: TaskWrite, *, task_bytes: int
 ) -> list[WriteStatus]:
-    """As `write_rows`, always in tasks, by `write`."""
+    """As `write_rows`, always in tasks, by `write`, and `task_bytes` are enough for one."""
     with _tagged(df.sparkSession, tag):
-        return _in_tasks(df.sparkSession, context, place_rows(df, context), write)
+        placed = place_rows(df, context)
+        return _in_tasks(df.sparkSession, context, placed, write, task_bytes=task_bytes)
 
 
 def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[WriteStatus]:
@@ -155,7 +156,12 @@ def _rewritten_bytes(context: WriteContext, storage: Storage, partition: str, bu
 
 
 def _in_tasks(
-    spark: SparkSession, context: WriteContext, placed: PlacedRows, write: TaskWrite
+    spark: SparkSession,
+    context: WriteContext,
+    placed: PlacedRows,
+    write: TaskWrite,
+    *,
+    task_bytes: int = _TASK_BYTES,
 ) -> list[WriteStatus]:
     """The statuses of the attempts that Spark took; others may have written as well, or still do.
 
@@ -165,7 +171,7 @@ def _in_tasks(
     staged = list(placed.staged)
     if placed.here.num_rows:
         staged.append(stage(placed.here, storage, context.instant, "driver"))
-    shares = _shares(context, by_file_group(staged), storage)
+    shares = _shares(context, by_file_group(staged), storage, task_bytes)
     if not shares:
         return []
     # A range of n numbers in n tasks: each finds its share by its number, nothing is shuffled.
@@ -178,14 +184,14 @@ def _in_tasks(
 
 
 def _shares(
-    context: WriteContext, groups: Sequence[StagedGroup], storage: Storage
+    context: WriteContext, groups: Sequence[StagedGroup], storage: Storage, task_bytes: int
 ) -> list[list[StagedGroup]]:
     """The file groups dealt out to tasks, about as much work to each."""
     weights = {
         one: one.bytes + _rewritten_bytes(context, storage, one.partition, one.bucket)
         for one in groups
     }
-    tasks = min(len(groups), TASKS_MAX, 1 + sum(weights.values()) // _TASK_BYTES)
+    tasks = min(len(groups), TASKS_MAX, 1 + sum(weights.values()) // task_bytes)
     shares: list[list[StagedGroup]] = [[] for _ in range(tasks)]
     loads = [0] * tasks
     for one in sorted(groups, key=weights.__getitem__, reverse=True):

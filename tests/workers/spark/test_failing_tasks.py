@@ -62,7 +62,8 @@ def test_task_that_wrote_and_died_is_retried_and_its_files_are_dropped(
     transaction = WriteClient(table.table, write_options(OPTIONS)).begin(newer.schema)
 
     tag = f"test-{transaction.instant}"
-    statuses = run_tasks(frame, transaction.context, tag, write_then_fail_once)
+    write = write_then_fail_once
+    statuses = run_tasks(frame, transaction.context, tag, write, task_bytes=1)
     written = data_files(table, transaction.instant)
     outcome = transaction.commit(statuses)
 
