@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from controlplane.operations.models import Operation
-from controlplane.operations.services import plan_service, request_service
+from controlplane.operations.services import plan_service, record_report, request_service
 from tests.controlplane.lake import Lake
 from workers.tasks import run_service
 
@@ -20,6 +20,14 @@ def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
         "typed_name": "trips",
     } | changed
     return request_service(lake.row, service, parameters, by=by, **asked)
+
+
+def begun(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
+    """Asked for, and its worker says that it begins."""
+    operation = ask(lake, service, by, **changed)
+    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
+    operation.refresh_from_db()
+    return operation
 
 
 def work(operation: Operation, **changed: Any) -> Operation:

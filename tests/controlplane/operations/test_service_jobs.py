@@ -14,11 +14,10 @@ from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_services import pending_plans, savepoints
 from controlplane.operations.models import Operation
 from controlplane.operations.services import (
-    record_report,
     request_cancel,
 )
 from tests.controlplane.lake import Lake
-from tests.controlplane.service_jobs import ask, work
+from tests.controlplane.service_jobs import ask, begun, work
 from workers.config import write_options
 from workers.lakehouse import LakehouseTable
 from workers.services import local_runner, registry
@@ -172,9 +171,7 @@ def test_asking_a_running_service_to_stop_tells_its_worker(
 ) -> None:
     lake.commit(OSLO)
     lake.commit(OSLO)
-    operation = ask(lake, "compaction", operator)
-    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
-    operation.refresh_from_db()
+    operation = begun(lake, "compaction", operator)
 
     with django_capture_on_commit_callbacks(execute=True):
         stopping = request_cancel(operation=operation, by=operator, reason="not now")
@@ -216,9 +213,7 @@ def test_a_restore_that_has_begun_is_not_cancelled(lake: Lake, admin: User) -> N
     kept = lake.commit(OSLO)
     registry.service("savepoint").run(lake.table, ServiceRequest(by="x"), write_options({}))
     lake.commit(BERGEN)
-    operation = ask(lake, "restore", admin, parameters={"instant": kept})
-    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
-    operation.refresh_from_db()
+    operation = begun(lake, "restore", admin, parameters={"instant": kept})
 
     with pytest.raises(NotAllowedNow, match="carried to its end"):
         request_cancel(operation=operation, by=admin)

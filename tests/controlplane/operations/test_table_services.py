@@ -22,12 +22,11 @@ from controlplane.operations.services import (
     permission_of,
     plan_service,
     reconcile,
-    record_report,
     service_kinds,
 )
 from controlplane.tables.access import Permission
 from tests.controlplane.lake import Lake
-from tests.controlplane.service_jobs import ask, work
+from tests.controlplane.service_jobs import ask, begun, work
 from workers.config import write_options
 from workers.services import registry
 from workers.services.service import ServiceRequest
@@ -212,8 +211,7 @@ def test_a_silent_worker_is_replaced_and_one_that_lives_is_not(
 ) -> None:
     lake.commit(OSLO)
     lake.commit(OSLO)
-    operation = ask(lake, "compaction", operator)
-    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
+    operation = begun(lake, "compaction", operator)
 
     reconcile(now=timezone.now() + timedelta(seconds=30))
     operation.refresh_from_db()
