@@ -22,6 +22,7 @@ from workers.services.service import (
     ServicePlan,
     ServiceRequest,
 )
+from workers.storage.base import size_of
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
@@ -107,7 +108,9 @@ class Overwrite:
             key=lambda one: (one.partition, one.file_id),
         )
         files = tuple(
-            PlanItem(path, "delete", _size(table, path)) for one in gone for path in one.files
+            PlanItem(path, "delete", size_of(table.storage, path))
+            for one in gone
+            for path in one.files
         )
         rows = incoming.rows.num_rows
         arrival = PlanItem(
@@ -152,8 +155,3 @@ def _summary(figures: Mapping[str, int], *, is_whole_table: bool) -> str:
 
 def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _size(table: Table, path: str) -> int:
-    found = table.storage.info(path)
-    return found.size if found else 0

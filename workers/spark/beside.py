@@ -29,7 +29,7 @@ from pyspark.sql.functions import (
 
 from workers.read.beside import POSITION, SliceBeside, bits_of
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
-from workers.storage.base import Storage
+from workers.storage.base import Storage, size_of
 from workers.table.file_group import FileSlice
 
 DELTA_BYTES_MAX = 128 * 1024**2
@@ -124,16 +124,11 @@ def _logs_number(number: int) -> int:
 
 
 def _log_bytes(storage: Storage, slice_: FileSlice) -> int:
-    return sum(_bytes(storage, path) for path in slice_.log_files)
+    return sum(size_of(storage, path) for path in slice_.log_files)
 
 
 def _base_bytes(storage: Storage, slice_: FileSlice) -> int:
-    return _bytes(storage, slice_.base_file) if slice_.base_file else 0
-
-
-def _bytes(storage: Storage, path: str) -> int:
-    found = storage.info(path)
-    return found.size if found else 0
+    return size_of(storage, slice_.base_file) if slice_.base_file else 0
 
 
 @dataclass(frozen=True, slots=True)

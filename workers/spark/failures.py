@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -19,6 +20,17 @@ from workers.table.table import Table
 
 _OUR_ERROR = re.compile(r"workers\.errors\.(\w+): ([^\n]*)")
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    """What runs in the block bears the tag, by which `stop_tasks` finds it."""
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        with suppress(PySparkException):
+            spark.removeTag(tag)
 
 
 def stop_tasks(spark: SparkSession, tag: str, clock: Clock) -> None:

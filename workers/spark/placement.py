@@ -13,18 +13,17 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
-from workers.spark.task_process import spare_next_task
+from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
 from workers.write.context import WriteContext
 from workers.write.prepare import prepare, prepared_schema
 from workers.write.sifting import sift
 from workers.write.staging import StagedFile, stage
-from workers.write.status import DeadLetterFile, TaskIds, read_results
+from workers.write.status import DeadLetterFile
 
 _FIELDS: Final[dict[str, pa.DataType]] = {
     "staged": pa.string(),
@@ -60,7 +59,7 @@ def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
     rows = [
         pa.ipc.open_stream(bytes(one.rows)).read_all() for one in answers if one.rows is not None
     ]
-    _, letters = read_results(one.letters for one in answers if one.letters is not None)
+    letters = (DeadLetterFile.from_json(one.letters) for one in answers if one.letters is not None)
     return PlacedRows(
         tuple(staged),
         pa.concat_tables([prepared_schema(context).empty_table(), *rows]),
@@ -76,10 +75,7 @@ def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterato
     """On executors."""
     spare_next_task()
     storage = LocalStorage(context.location)
-    task = TaskContext.get()
-    assert task is not None, "this runs on executors"
-    # The attempt id is unique in the application: retries and speculative copies never meet.
-    ids = TaskIds(task.partitionId(), task.stageId(), task.taskAttemptId())
+    ids = task_ids()
     held: list[pa.RecordBatch] = []
     size = staged = 0
 

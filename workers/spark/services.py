@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from workers.services.local_runner import Runner
 from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
 from workers.services.rewriting import RunnerMaker
-from workers.spark.failures import await_losers, ours_of, stop_tasks
-from workers.spark.task_process import spare_next_task
+from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
+from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline.metadata import WriteStat
@@ -47,21 +45,18 @@ class _SparkRunner:
     ) -> list[WriteStat]:
         """Raises what a task raised, when nothing of the job runs any more."""
         tag = f"sluice-{context.instant}"
-        self._spark.addTag(tag)
         try:
-            numbers = self._spark.range(0, len(groups), 1, len(groups))
-            rewritten = numbers.mapInArrow(
-                partial(rewrite_numbered, context, tuple(groups)), _STATUS_SCHEMA
-            ).collect()
+            with tagged(self._spark, tag):
+                numbers = self._spark.range(0, len(groups), 1, len(groups))
+                rewritten = numbers.mapInArrow(
+                    partial(rewrite_numbered, context, tuple(groups)), _STATUS_SCHEMA
+                ).collect()
         except PySparkException as error:
             stop_tasks(self._spark, tag, self._table.ports.clock)
             ours = ours_of(error)
             if ours is not None:
                 raise ours from error
             raise
-        finally:
-            with suppress(PySparkException):
-                self._spark.removeTag(tag)
         on_done(len(rewritten))
         stats = [WriteStat(**json.loads(row.status)) for row in rewritten]
         await_losers(self._table, context.instant, [stat.path for stat in stats])
@@ -74,11 +69,10 @@ def rewrite_numbered(
     """Rewrite the groups whose numbers come in; on executors."""
     spare_next_task()
     storage = LocalStorage(context.location)
-    task = TaskContext.get()
-    assert task is not None, "this runs on executors"
+    attempt = task_ids().attempt
     for batch in batches:
         stats = [
-            rewrite_group(context, groups[int(number)], storage, task_attempt=task.taskAttemptId())
+            rewrite_group(context, groups[int(number)], storage, task_attempt=attempt)
             for number in batch.column("id").to_numpy()
         ]
         texts = pa.array([json.dumps(asdict(stat)) for stat in stats], pa.string())

@@ -13,6 +13,10 @@ import sys
 from functools import cache
 from zipimport import zipimporter
 
+from pyspark import TaskContext
+
+from workers.write.status import TaskIds
+
 
 def spare_next_task() -> None:
     """Called by every task, it takes the cost of both from the tasks that follow."""
@@ -21,6 +25,15 @@ def spare_next_task() -> None:
         if isinstance(importer, zipimporter):
             del sys.path_importer_cache[path]
     _keep_what_is_imported()
+
+
+def task_ids() -> TaskIds:
+    """Of the attempt that runs here. Its attempt id is unique in the application, so retries and
+    speculative copies never meet.
+    """
+    task = TaskContext.get()
+    assert task is not None, "this runs on executors"
+    return TaskIds(task.partitionId(), task.stageId(), task.taskAttemptId())
 
 
 @cache

@@ -8,11 +8,9 @@ small is written by the driver, which then holds all of it already. No task read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from functools import partial
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,12 +18,12 @@ from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack
-from workers.spark.failures import await_losers, ours_of, stop_tasks
+from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.placement import PlacedRows, place_rows
 from workers.spark.session import TASKS_MAX
-from workers.spark.task_process import spare_next_task
+from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
-from workers.storage.base import Storage
+from workers.storage.base import Storage, size_of
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline import decisions
@@ -88,7 +86,7 @@ def write_rows(
     df: DataFrame, context: WriteContext, tag: str
 ) -> tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]:
     """Place and write the frame's rows. Raises InvalidInput, and Spark's own exception."""
-    with _tagged(df.sparkSession, tag):
+    with tagged(df.sparkSession, tag):
         placed = place_rows(df, context)
         return _placed_rows_written(df.sparkSession, context, placed), placed.letters
 
@@ -96,12 +94,11 @@ def write_rows(
 def _placed_rows_written(
     spark: SparkSession, context: WriteContext, placed: PlacedRows
 ) -> list[WriteStatus]:
-    if placed.staged:
-        return _in_tasks(spark, context, placed, write_owned)
-    storage = LocalStorage(context.location)
-    groups = list(row_groups(placed.here))
-    if _is_small(context, groups, storage):
-        return write_row_groups(context, groups, TaskIds(), storage)
+    if not placed.staged:
+        storage = LocalStorage(context.location)
+        groups = list(row_groups(placed.here))
+        if _is_small(context, groups, storage):
+            return write_row_groups(context, groups, TaskIds(), storage)
     return _in_tasks(spark, context, placed, write_owned)
 
 
@@ -109,7 +106,7 @@ def run_tasks(
     df: DataFrame, context: WriteContext, tag: str, write: TaskWrite, *, task_bytes: int
 ) -> list[WriteStatus]:
     """As `write_rows`, always in tasks, by `write`, and `task_bytes` are enough for one."""
-    with _tagged(df.sparkSession, tag):
+    with tagged(df.sparkSession, tag):
         placed = place_rows(df, context)
         return _in_tasks(df.sparkSession, context, placed, write, task_bytes=task_bytes)
 
@@ -119,23 +116,9 @@ def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[Wr
     their own: which of them count, the commit's metadata says.
     """
     storage = LocalStorage(context.location)
-    task = TaskContext.get()
-    assert task is not None, "this runs on executors"
-    # The attempt id is unique in the application, so retries and speculative copies never meet.
-    ids = TaskIds(task.partitionId(), task.stageId(), task.taskAttemptId())
-    statuses = write_row_groups(context, read_staged(groups, storage), ids, storage)
+    statuses = write_row_groups(context, read_staged(groups, storage), task_ids(), storage)
     _take_back_if_decided(context, statuses, storage)
     return statuses
-
-
-@contextmanager
-def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    spark.addTag(tag)
-    try:
-        yield
-    finally:
-        with suppress(PySparkException):
-            spark.removeTag(tag)
 
 
 def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storage) -> bool:
@@ -151,8 +134,7 @@ def _rewritten_bytes(context: WriteContext, storage: Storage, partition: str, bu
     standing = context.standing(partition, bucket)
     if standing is None or standing.base_file is None or context.config.is_merge_on_read:
         return 0
-    found = storage.info(standing.base_file)
-    return found.size if found else 0
+    return size_of(storage, standing.base_file)
 
 
 def _in_tasks(

@@ -97,5 +97,11 @@ def checked_path(path: str) -> str:
     return path
 
 
+def size_of(storage: Storage, path: str) -> int:
+    """In bytes; an absent file has none."""
+    found = storage.info(path)
+    return found.size if found else 0
+
+
 def join(directory: str, name: str) -> str:
     return f"{directory}/{name}" if directory else name

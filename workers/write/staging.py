@@ -30,7 +30,6 @@ class StagedRows:
 
     partition: str
     bucket: int
-    rows: int
     bytes: int
     """In memory."""
 
@@ -42,7 +41,7 @@ class StagedFile:
     batches: tuple[StagedRows, ...]
 
     def to_json(self) -> str:
-        listed = [[one.partition, one.bucket, one.rows, one.bytes] for one in self.batches]
+        listed = [[one.partition, one.bucket, one.bytes] for one in self.batches]
         return json.dumps({"path": self.path, "batches": listed})
 
     @classmethod
@@ -76,7 +75,7 @@ def stage(prepared: pa.Table, storage: Storage, instant: InstantTime, attempt: s
                 sink: Any = stream
                 writer = stack.enter_context(pa.ipc.new_file(sink, batch.schema))
             writer.write_batch(batch)
-            batches.append(StagedRows(group.partition, group.bucket, batch.num_rows, batch.nbytes))
+            batches.append(StagedRows(group.partition, group.bucket, batch.nbytes))
     return StagedFile(path, tuple(batches))
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from workers.errors import MalformedTable
 from workers.timeline.metadata import WriteStat
 
 OrderingText = str | int | float
-_DEAD_LETTERS = "dead_letters"
-_DEAD_LETTERS_START = f'{{"{_DEAD_LETTERS}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +38,14 @@ class DeadLetterFile:
     rows: int
 
     def to_json(self) -> str:
-        return json.dumps({_DEAD_LETTERS: asdict(self)})
+        return json.dumps(asdict(self))
 
-
-def read_results(
-    texts: Iterable[str],
-) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
-    """What tasks answered with. Raises MalformedTable."""
-    statuses: list[WriteStatus] = []
-    letters: list[DeadLetterFile] = []
-    for text in texts:
-        if text.startswith(_DEAD_LETTERS_START):
-            letters.append(DeadLetterFile(**json.loads(text)[_DEAD_LETTERS]))
-        else:
-            statuses.append(WriteStatus.from_json(text))
-    return statuses, letters
+    @classmethod
+    def from_json(cls, text: str) -> DeadLetterFile:
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise MalformedTable("a task's dead letters are damaged", text=text[:200]) from error
 
 
 @dataclass(frozen=True, slots=True)

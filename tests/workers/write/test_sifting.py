@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, schema_of
-from workers.concurrency.outcome import Committed
+from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.config import write_options
 from workers.errors import BadRows, InstantRolledBack, InvalidInput, MalformedTable
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -24,7 +24,6 @@ from workers.write.status import (
     DeadLetterFile,
     TaskIds,
     WriteStatus,
-    read_results,
 )
 
 COLUMNS = schema_of(id=pa.string(), place=pa.string())
@@ -42,7 +41,8 @@ class Job:
         self.transaction: Transaction = (
             table.writer("job", options=options).begin(COLUMNS).transaction
         )
-        self.taken: list[str] = []
+        self.statuses: list[str] = []
+        self.letter_files: list[str] = []
 
     def runs(self, rows: pa.Table, task: TaskIds, *, is_taken: bool = True) -> list[DeadLetterFile]:
         context: WriteContext = pickle.loads(pickle.dumps(self.transaction.context))
@@ -50,14 +50,20 @@ class Job:
         statuses = write_file_groups(context, sifted.prepared, task, self.table.storage)
         letters = sifted.put_letters(context, task, self.table.storage)
         if is_taken:
-            self.taken += [one.to_json() for one in statuses]
-            self.taken += [one.to_json() for one in letters]
+            self.statuses += [one.to_json() for one in statuses]
+            self.letter_files += [one.to_json() for one in letters]
         return letters
 
     def commits(self) -> Committed:
-        outcome = self.transaction.commit(*read_results(self.taken))
+        outcome = self.tries_to_commit()
         assert isinstance(outcome, Committed), outcome
         return outcome
+
+    def tries_to_commit(self) -> CommitOutcome:
+        return self.transaction.commit(
+            map(WriteStatus.from_json, self.statuses),
+            map(DeadLetterFile.from_json, self.letter_files),
+        )
 
     def letters(self) -> list[tuple[str | None, str, str | None]]:
         """(file, key, row number), by file."""
@@ -97,7 +103,7 @@ def test_one_attempt_may_put_rows_aside_several_times(job: Job) -> None:
     context, task = job.transaction.context, TaskIds(0, 7, 1)
     for part, rows in enumerate((FIRST, SECOND)):
         letters = sift(context, rows).put_letters(context, task, job.table.storage, part=part)
-        job.taken += [one.to_json() for one in letters]
+        job.letter_files += [one.to_json() for one in letters]
 
     job.commits()
 
@@ -142,7 +148,7 @@ def test_write_that_another_rolled_back_leaves_no_letter(job: Job) -> None:
     request = RollbackRequest(job.transaction.instant, by="admin", reason="enough", is_forced=True)
     rollback(job.table.table, request, write_options({}))
 
-    job.transaction.commit(*read_results(job.taken))
+    job.tries_to_commit()
 
     assert job.letters() == []
 
@@ -182,6 +188,6 @@ def test_without_a_path_a_row_refuses_its_batch(table: ScenarioTable) -> None:
 def test_letters_are_no_statuses() -> None:
     letter = DeadLetterFile("20260101000000000_0-0-1.parquet", 3)
 
-    assert read_results([letter.to_json()]) == ([], [letter])
+    assert DeadLetterFile.from_json(letter.to_json()) == letter
     with pytest.raises(MalformedTable):
         WriteStatus.from_json(letter.to_json())

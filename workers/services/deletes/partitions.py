@@ -16,7 +16,7 @@ from workers.services.service import (
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import Storage
+from workers.storage.base import size_of
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import FileSystemView
@@ -64,7 +64,7 @@ def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> 
         key=lambda one: (one.partition, one.file_id),
     )
     items = tuple(
-        PlanItem(path, "delete", _size(table.storage, path)) for one in gone for path in one.files
+        PlanItem(path, "delete", size_of(table.storage, path)) for one in gone for path in one.files
     )
     return ServicePlan(
         service=_NAME,
@@ -79,11 +79,6 @@ def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> 
             "bytes": sum(item.bytes for item in items),
         },
     )
-
-
-def _size(storage: Storage, path: str) -> int:
-    found = storage.info(path)
-    return found.size if found else 0
 
 
 def _paths(parameters: Mapping[str, str]) -> tuple[str, ...]:
