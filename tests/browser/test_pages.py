@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Seen, Site, signed_in
 
@@ -122,9 +122,10 @@ def test_pages_work_without_scripts(browser: object, site: Site, seen: Seen) -> 
 
     page.locator(".instants a").nth(6).click()
 
+    # A click waits until the next page begins, not until it is there.
+    expect(page.locator("[data-side] .facts").first).to_be_visible()
+    expect(page.get_by_role("button", name="Apply")).to_be_visible()
     assert "sel=" in page.url
-    assert page.locator("[data-side] .facts").first.is_visible()
-    assert page.get_by_role("button", name="Apply").is_visible()
     context.close()
 
 
