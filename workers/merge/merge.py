@@ -172,6 +172,16 @@ def _winners(keys: _Keys, standing: _Positions) -> _Positions:
     return winners
 
 
+def greatest(versions: pa.Table, ordering: str | None) -> _Positions:
+    """Where the greatest version of each key stands, deletes among them, in no order.
+
+    Only the key, the ordering column and `DELETED` are looked at. Not for rows that are folded from
+    several versions.
+    """
+    keys = _Keys.of(versions)
+    return _winners(keys, _standing(versions, keys, ordering))
+
+
 def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[_Mask, _Positions]:
     """The verdict of `merge_into` on whole rows, told without them: which rows of `base` give way,
     and which versions of `newer` stand, deletes among them, one per key.

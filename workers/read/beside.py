@@ -22,7 +22,15 @@ from workers.config import TableConfig
 from workers.files.base_file import read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.merge import DELETED, ROW, MergeRule, chosen, merge, without_deletes
+from workers.merge.merge import (
+    DELETED,
+    ROW,
+    MergeRule,
+    chosen,
+    greatest,
+    merge,
+    without_deletes,
+)
 from workers.read.log_versions import IS_DELETED, LogReader, with_meta
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
@@ -69,8 +77,9 @@ class SliceBeside:
         return Dead(gives_way, loses)
 
     def added(self, columns: Sequence[str]) -> pa.Table:
-        """The logs' rows, dead ones among them, with their positions in the last column.
+        """The logs' rows, with their positions in the last column.
 
+        Dead ones are left out where another log says so; what loses to the base file is among them.
         Folded rows share the position 0, which is not dead.
         """
         blocks = self._reader(frozenset()).blocks(self.slice_)
@@ -78,13 +87,23 @@ class SliceBeside:
             rows = self._folded(blocks)
             positions = pa.array(np.zeros(rows.num_rows, np.int64))
         else:
-            newer = self._reader({*columns, IS_DELETED}).versions_of(blocks)
+            wanted = {*columns, RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
+            newer = self._reader(wanted).versions_of(blocks)
             rows = self._empty() if newer is None else newer
-            live = _rows(rows)
+            live = self._greatest_rows(rows)
             rows = rows if len(live) == rows.num_rows else rows.take(live)
             positions = pa.array(live)
         field = pa.field(POSITION, pa.int64(), nullable=False)
         return rows.select(list(columns)).append_column(field, positions)
+
+    def _greatest_rows(self, versions: pa.Table) -> _Positions:
+        """In the order of the logs."""
+        is_row = _none(versions.num_rows)
+        is_row[greatest(versions, self.rule.ordering_field)] = True
+        if DELETED in versions.column_names:
+            kinds: Any = versions.column(DELETED)
+            is_row &= np.asarray(pc.fill_null(kinds, ROW).to_numpy()) == ROW
+        return np.flatnonzero(is_row)
 
     def _folded(self, blocks: Sequence[_Block]) -> pa.Table:
         newer = self._reader(None).versions_of(blocks)
@@ -135,10 +154,3 @@ def _typed(rows: pa.Table, schema: TableSchema, ordering: str | None) -> pa.Tabl
     at = rows.column_names.index(ordering)
     field = schema.arrow.field(ordering)
     return rows.set_column(at, field, rows.column(ordering).cast(field.type))
-
-
-def _rows(versions: pa.Table) -> _Positions:
-    if DELETED not in versions.column_names:
-        return np.arange(versions.num_rows)
-    kinds: Any = versions.column(DELETED)
-    return np.flatnonzero(np.asarray(pc.fill_null(kinds, ROW).to_numpy()) == ROW)

@@ -5,31 +5,17 @@ row is dead, and the logs' rows: no row of a base file.
 
 from __future__ import annotations
 
-import posixpath
-import re
-import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import (
-    broadcast,
-    coalesce,
-    col,
-    concat,
-    crc32,
-    get,
-    getbit,
-    lit,
-    raise_error,
-    shiftright,
-)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast, expr
 
 from workers.read.beside import POSITION, SliceBeside, bits_of
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
-from workers.storage.base import Storage, size_of
+from workers.storage.base import FileInfo, Storage, size_of
 from workers.table.file_group import FileSlice
 
 DELTA_BYTES_MAX = 128 * 1024**2
@@ -38,7 +24,9 @@ BASE_BYTES_MAX = 64 * 1024**3
 """Of all base files together. At 32 bytes a row, one bit for each still fits a broadcast."""
 DELTA_SHARE_MAX = 1.0
 """Of a slice's logs, as part of its base file: with more of them the base is the smaller part."""
-_PLAIN = re.compile(r"[A-Za-z0-9_./=-]+")
+_KEYS_SHARE = 4
+"""Of a base file's bytes, key and ordering columns are one part in so many."""
+_SIZE_FACTOR = 1_000_003
 _FILE = "_sluice_file"
 _DEAD_FILE = "_sluice_dead_file"
 _DEAD = "_sluice_dead"
@@ -50,72 +38,77 @@ _BITS = pa.schema(
     ]
 )
 """A base file, or the logs of a slice, and a bit per row."""
+# As text, because every function of a column costs a classic session a call into its JVM.
+_NUMBER_SQL = (
+    f"_metadata.file_size * {_SIZE_FACTOR}L + unix_millis(_metadata.file_modification_time)"
+)
+"""`BesideSlice.number`."""
+_BIT_SQL = f"getbit(get({_DEAD}, int(shiftright({POSITION}, 6))), int({POSITION} & 63))"
+_DEAD_SQL = (
+    f"coalesce({_BIT_SQL}, "
+    f"tinyint(raise_error('unknown base file or row: ' || {_FILE} || ' ' || {POSITION})))"
+)
+"""1 or 0. Were a file replaced since its number was made, or longer than we know, no row of it
+would be dead: so that ends the query.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BesideSlice:
+    """A slice with logs whose base file Spark scans itself."""
+
+    slice_: FileSlice
+    base: FileInfo
+    log_bytes: int
+
+    @property
+    def number(self) -> int:
+        """What tells rows of the base file from those of other files, never below zero: numbers
+        cost Spark less per row than paths, and everybody writes them alike.
+        """
+        return self.base.size * _SIZE_FACTOR + self.base.modified_ms
 
 
 def split_beside(
     storage: Storage, schema: pa.Schema, slices: Sequence[FileSlice]
-) -> tuple[list[FileSlice], list[FileSlice]]:
+) -> tuple[list[BesideSlice], list[FileSlice]]:
     """Slices that merge beside Spark's scan of their base file, and those to merge whole."""
-    based, _ = split_native(storage, schema, slices)
-    logs = {one: _log_bytes(storage, one) for one in based}
-    bases = {one: _base_bytes(storage, one) for one in based}
-    numbers = {file_number(storage.location, one) for one in based}
-    if sum(logs.values()) > DELTA_BYTES_MAX or sum(bases.values()) > BASE_BYTES_MAX:
+    based, whole = split_native(storage, schema, slices)
+    beside: list[BesideSlice] = []
+    for one in based:
+        base = storage.info(one.base_file or "")
+        logs = sum(size_of(storage, path) for path in one.log_files)
+        if base is None or logs > DELTA_SHARE_MAX * base.size:
+            whole.append(one)
+        else:
+            beside.append(BesideSlice(one, base, logs))
+    is_much = sum(one.log_bytes for one in beside) > DELTA_BYTES_MAX
+    if is_much or sum(one.base.size for one in beside) > BASE_BYTES_MAX:
         return [], list(slices)
-    if len(numbers) < len(based):
-        return [], list(slices)
-    beside = [
-        one
-        for one in based
-        if logs[one] <= DELTA_SHARE_MAX * bases[one]
-        and _is_spelled_as_is(f"{storage.location}/{one.base_file}")
-    ]
-    return beside, [one for one in slices if one not in beside]
+    named = Counter(one.number for one in beside)
+    whole += [one.slice_ for one in beside if named[one.number] > 1]
+    return [one for one in beside if named[one.number] == 1], whole
 
 
 def merged_beside(
-    spark: SparkSession, context: ReadContext, schema: pa.Schema, slices: Sequence[FileSlice]
+    spark: SparkSession, context: ReadContext, schema: pa.Schema, slices: Sequence[BesideSlice]
 ) -> DataFrame:
-    paths = [one.base_file for one in slices if one.base_file]
-    base = native_scan(spark, context.location, schema, paths).withColumns(
-        {_FILE: crc32("_metadata.file_path"), POSITION: col("_metadata.row_index")}
-    )
-    log_bytes = sum(_log_bytes(context.storage, one) for one in slices)
-    all_bytes = log_bytes + sum(_base_bytes(context.storage, one) for one in slices)
-    names = tuple(schema.names)
+    paths = [one.base.path for one in slices]
+    base = native_scan(spark, context.location, schema, paths)
+    base = base.selectExpr("*", f"{_NUMBER_SQL} AS {_FILE}", f"_metadata.row_index AS {POSITION}")
+    log_bytes = sum(one.log_bytes for one in slices)
+    key_bytes = log_bytes + sum(one.base.size for one in slices) // _KEYS_SHARE
     added = schema.append(_NUMBER).append(pa.field(POSITION, pa.int64(), nullable=False))
-    from_logs = AddedRows(context, tuple(slices), names)
+    from_logs = AddedRows(context, tuple(one.slice_ for one in slices), tuple(schema.names))
     logs = python_scan(spark, from_logs, added, bytes_read=log_bytes)
-    dead = python_scan(spark, DeadRows(context, tuple(slices)), _BITS, bytes_read=all_bytes)
+    dead = python_scan(spark, DeadRows(context, tuple(slices)), _BITS, bytes_read=key_bytes)
     # Each by itself: a union before the join would copy every base row. Spark tells the dead once.
-    return _living(base, dead, names).unionByName(_living(logs, dead, names))
+    return _living(base, dead).union(_living(logs, dead))
 
 
-def _living(rows: DataFrame, dead: DataFrame, names: Sequence[str]) -> DataFrame:
-    told = rows.join(broadcast(dead), rows[_FILE] == dead[_DEAD_FILE], "left")
-    return told.where(_is_dead() == 0).select(*names)
-
-
-def _is_dead() -> Column:
-    """1 or 0. Were a file spelled in another way than `file_number` does, or longer than we know,
-    no row of it would be dead: so that ends the query.
-    """
-    word = get(_DEAD, shiftright(POSITION, 6).cast("int"))
-    bit = getbit(word, col(POSITION).bitwiseAND(63).cast("int"))
-    stranger: Any = raise_error(
-        concat(lit("unknown base file or row: "), _FILE, lit(" "), POSITION)
-    )
-    return coalesce(bit, stranger.cast("tinyint"))
-
-
-def file_number(location: str, slice_: FileSlice) -> int:
-    """32 bits of the path of a base file as Spark spells it, never below zero."""
-    return zlib.crc32(f"file:{location}/{slice_.base_file}".encode())
-
-
-def _is_spelled_as_is(path: str) -> bool:
-    """A path that a URI neither encodes nor shortens."""
-    return _PLAIN.fullmatch(path) is not None and posixpath.normpath(path) == path
+def _living(rows: DataFrame, dead: DataFrame) -> DataFrame:
+    told = rows.join(broadcast(dead), expr(f"{_FILE} = {_DEAD_FILE}"), "left")
+    return told.where(f"{_DEAD_SQL} = 0").drop(_FILE, POSITION, _DEAD_FILE, _DEAD)
 
 
 def _logs_number(number: int) -> int:
@@ -123,26 +116,18 @@ def _logs_number(number: int) -> int:
     return -1 - number
 
 
-def _log_bytes(storage: Storage, slice_: FileSlice) -> int:
-    return sum(size_of(storage, path) for path in slice_.log_files)
-
-
-def _base_bytes(storage: Storage, slice_: FileSlice) -> int:
-    return size_of(storage, slice_.base_file) if slice_.base_file else 0
-
-
 @dataclass(frozen=True, slots=True)
 class DeadRows:
     context: ReadContext
-    slices: tuple[FileSlice, ...]
+    slices: tuple[BesideSlice, ...]
 
     def __len__(self) -> int:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
-        slice_ = self.slices[number]
-        dead = _beside(self.context, slice_).dead()
-        numbers = [file_number(self.context.location, slice_), _logs_number(number)]
+        one = self.slices[number]
+        dead = _beside(self.context, one.slice_).dead()
+        numbers = [one.number, _logs_number(number)]
         bits = [bits_of(dead.base), bits_of(dead.logs)]
         ends = pa.array([0, len(bits[0]), len(bits[0]) + len(bits[1])], pa.int32())
         lists = pa.ListArray.from_arrays(ends, pa.concat_arrays(bits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,46 @@ def test_odd_partitions_and_avro_logs_are_read_as_without_spark(
 
     assert counted(frame.toArrow()) == counted(table.read())
     assert "ReadSchema" in plan_of(frame)
+
+
+@pytest.mark.usefixtures("beside_always")
+def test_base_file_that_is_replaced_while_it_is_read_ends_the_query(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table, _ = made(tmp_path, "MERGE_ON_READ")
+    frame = table.read(spark)
+    base_files = [one.base_file for one in table.file_groups()]
+
+    for path in base_files:
+        assert path is not None
+        os.utime(tmp_path / "table" / path, (1, 1))
+
+    with pytest.raises(Exception, match="unknown base file or row"):
+        frame.toArrow()
+
+
+@pytest.mark.usefixtures("beside_always")
+def test_base_files_that_nothing_tells_apart_are_merged_whole(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = create_table(
+        tmp_path / "table",
+        name="twins",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+    )
+    plain = {**OPTIONS, "hoodie.parquet.compression.codec": "uncompressed"}
+    table.write(rows(range(200), ts=1, n=1), options=plain)
+    table.write(rows(range(50), ts=2, n=2), options=plain)
+    paths = [tmp_path / "table" / (one.base_file or "") for one in table.file_groups()]
+    assert len({path.stat().st_size for path in paths}) < len(paths)
+    for path in paths:
+        os.utime(path, (1, 1))
+
+    assert counted(table.read(spark).toArrow()) == counted(table.read())
 
 
 def in_partitions(names: dict[str, str], rows: pa.Table) -> pa.Table:
