@@ -166,6 +166,31 @@ def read_base_file(storage: Storage, path: str, columns: list[str] | None = None
             raise MalformedTable("base file is not readable", path=path) from error
 
 
+def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> int | None:
+    """The greatest value of a whole number, date or time column as the footer tells it, in the
+    type's own unit; None where it does not, or has the column in another type.
+
+    Raises NotFound, MalformedTable.
+    """
+    with storage.open_data(path) as stream:
+        try:
+            file = pq.ParquetFile(stream)
+            metadata, schema = file.metadata, file.schema_arrow
+        except UNREADABLE as error:
+            raise MalformedTable("base file is not readable", path=path) from error
+    counts = pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)
+    if not counts or field.name not in schema.names or schema.field(field.name).type != field.type:
+        return None
+    at = [metadata.schema.column(n).path for n in range(metadata.num_columns)].index(field.name)
+    highest: list[int] = []
+    for number in range(metadata.num_row_groups):
+        told: Any = metadata.row_group(number).column(at).statistics
+        if told is None or not told.has_min_max:
+            return None
+        highest.append(told.max_raw)
+    return max(highest, default=None)
+
+
 def iterate_base_file(
     storage: Storage, path: str, columns: list[str] | None = None
 ) -> Iterator[pa.Table]:

@@ -1,11 +1,11 @@
-"""A slice merged beside its base file: which rows are dead, and what its logs add.
+"""A slice merged beside its base file: which base rows are dead, and what its logs add.
 
-The base file is read by somebody else, who knows nothing of merging and drops the dead rows. So
-dead rows are told as one bit per position, of the base file and among all versions of the logs.
-Only key and ordering columns are read to tell the dead; only the logs' rows are handed over.
+The base file is read by somebody else, who knows nothing of merging and drops the dead rows, told
+as one bit per position. Only key and ordering columns are read to tell them; only rows of the logs
+are handed over.
 
 Rows that are folded from several versions (partial updates, a registered merger) are handed over
-whole: then every base row that the logs touch is dead, and no row of the logs is.
+whole: then every base row that the logs touch is dead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.config import TableConfig
-from workers.files.base_file import read_base_file
+from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.merge import (
@@ -36,19 +36,11 @@ from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 
-POSITION = "_sluice_position"
 _WORD_BYTES = 8
+_HALF_WORD = 32
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 _Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Block = ParquetData | AvroData | Deletes
-
-
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """Which rows do not count, by their positions."""
-
-    base: Mask
-    logs: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,51 +51,56 @@ class SliceBeside:
     rule: MergeRule
     slice_: FileSlice
 
-    def dead(self) -> Dead:
-        """Raises NotFound, MalformedTable."""
+    def dead(self) -> Mask:
+        """Of the base file's rows, by position. Raises NotFound, MalformedTable."""
         blocks = self._reader(frozenset()).blocks(self.slice_)
-        columns = {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
-        newer = self._reader(columns).versions_of(blocks)
-        base = self._base(columns)
+        newer = self._reader(self._deciding()).versions_of(blocks)
+        base = self._base(self._deciding())
         if newer is None:
-            return Dead(_none(base.num_rows), _none(0))
+            return np.zeros(base.num_rows, dtype=np.bool_)
         if self._is_folded(blocks):
             keys = newer.column(RECORD_KEY).combine_chunks()
             touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
-            return Dead(np.asarray(touched.to_numpy()), _none(1))
-        gives_way, standing = chosen(base, newer, self.rule.ordering_field)
-        loses = ~_none(newer.num_rows)
-        loses[standing] = False
-        return Dead(gives_way, loses)
+            return np.asarray(touched.to_numpy())
+        gives_way, _ = chosen(base, newer, self.rule.ordering_field)
+        return gives_way
 
     def added(self, columns: Sequence[str]) -> pa.Table:
-        """The logs' rows, with their positions in the last column.
-
-        Dead ones are left out where another log says so; what loses to the base file is among them.
-        Folded rows share the position 0, which is not dead.
-        """
+        """The logs' rows that stand, with these columns. Raises NotFound, MalformedTable."""
         blocks = self._reader(frozenset()).blocks(self.slice_)
         if self._is_folded(blocks):
-            rows = self._folded(blocks)
-            positions = pa.array(np.zeros(rows.num_rows, np.int64))
-        else:
-            wanted = {*columns, RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
-            newer = self._reader(wanted).versions_of(blocks)
-            rows = self._empty() if newer is None else newer
-            live = self._greatest_rows(rows)
-            rows = rows if len(live) == rows.num_rows else rows.take(live)
-            positions = pa.array(live)
-        field = pa.field(POSITION, pa.int64(), nullable=False)
-        return rows.select(list(columns)).append_column(field, positions)
+            return self._folded(blocks).select(list(columns))
+        newer = self._reader({*columns, *self._deciding()}).versions_of(blocks)
+        if newer is None or newer.num_rows == 0:
+            return with_meta(self.schema.arrow.empty_table(), self.schema).select(list(columns))
+        stands = np.zeros(newer.num_rows, dtype=np.bool_)
+        stands[self._standing(newer)] = True
+        if DELETED in newer.column_names:
+            kinds: Any = newer.column(DELETED)
+            stands &= np.asarray(pc.fill_null(kinds, ROW).to_numpy()) == ROW
+        rows = newer.select(list(columns))
+        return rows if stands.all() else rows.take(np.flatnonzero(stands))
 
-    def _greatest_rows(self, versions: pa.Table) -> _Positions:
-        """In the order of the logs."""
-        is_row = _none(versions.num_rows)
-        is_row[greatest(versions, self.rule.ordering_field)] = True
-        if DELETED in versions.column_names:
-            kinds: Any = versions.column(DELETED)
-            is_row &= np.asarray(pc.fill_null(kinds, ROW).to_numpy()) == ROW
-        return np.flatnonzero(is_row)
+    def _standing(self, newer: pa.Table) -> _Positions:
+        ordering = self.rule.ordering_field
+        if ordering is None or self._is_all_newer(newer.column(ordering)):
+            return greatest(newer, ordering)
+        _, standing = chosen(self._base(self._deciding()), newer, ordering)
+        return standing
+
+    def _is_all_newer(self, orderings: pa.ChunkedArray[Any]) -> bool:
+        """No base row can win, as the base file's footer tells. It may well be so without it."""
+        assert self.slice_.base_file is not None, self.slice_
+        assert self.rule.ordering_field is not None, self.rule
+        field = pa.field(self.rule.ordering_field, orderings.type)
+        highest = highest_in_base_file(self.storage, self.slice_.base_file, field)
+        if highest is None or orderings.null_count:
+            return False
+        lowest: Any = pc.min(orderings)
+        return bool(lowest.cast(_number_type(orderings.type)).as_py() >= highest)
+
+    def _deciding(self) -> set[str]:
+        return {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
 
     def _folded(self, blocks: Sequence[_Block]) -> pa.Table:
         newer = self._reader(None).versions_of(blocks)
@@ -116,7 +113,7 @@ class SliceBeside:
         return without_deletes(merge(versions, self.rule))
 
     def _is_folded(self, blocks: Sequence[_Block]) -> bool:
-        """Told from the blocks alone, so that both passes agree whatever columns they read."""
+        """Told from the blocks alone, so that both sides agree whatever columns they read."""
         flagged = any(not isinstance(one, Deletes) and one.is_partial for one in blocks)
         return flagged or self.rule.is_partial or self.rule.merger is not None
 
@@ -131,9 +128,6 @@ class SliceBeside:
         rows = read_base_file(self.storage, self.slice_.base_file, names)
         return _typed(rows, self.schema, self.rule.ordering_field)
 
-    def _empty(self) -> pa.Table:
-        return with_meta(self.schema.arrow.empty_table(), self.schema, None)
-
 
 def bits_of(mask: Mask) -> pa.Array[Any]:
     """A mask as whole 64-bit numbers, the lowest bit first."""
@@ -143,8 +137,8 @@ def bits_of(mask: Mask) -> pa.Array[Any]:
     return pa.array(whole.view("<i8"), pa.int64())
 
 
-def _none(rows: int) -> Mask:
-    return np.zeros(rows, dtype=np.bool_)
+def _number_type(counted: pa.DataType) -> pa.DataType:
+    return pa.int32() if counted.bit_width == _HALF_WORD else pa.int64()
 
 
 def _typed(rows: pa.Table, schema: TableSchema, ordering: str | None) -> pa.Table:

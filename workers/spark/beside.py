@@ -1,6 +1,6 @@
 """Slices with logs, merged on the side of the delta: Spark scans the base files itself and drops
-the rows that the logs replaced or deleted. From Python come one bit per row, which says whether the
-row is dead, and the logs' rows: no row of a base file.
+the rows that the logs replaced or deleted. From Python come one bit per base row, which says
+whether it is dead, and the logs' rows that stand: no row of a base file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, expr
 
-from workers.read.beside import POSITION, SliceBeside, bits_of
+from workers.read.beside import SliceBeside, bits_of
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
 from workers.storage.base import FileInfo, Storage, size_of
 from workers.table.file_group import FileSlice
@@ -28,25 +28,25 @@ _KEYS_SHARE = 4
 """Of a base file's bytes, key and ordering columns are one part in so many."""
 _SIZE_FACTOR = 1_000_003
 _FILE = "_sluice_file"
+_POSITION = "_sluice_position"
 _DEAD_FILE = "_sluice_dead_file"
 _DEAD = "_sluice_dead"
-_NUMBER = pa.field(_FILE, pa.int64(), nullable=False)
 _BITS = pa.schema(
     [
         pa.field(_DEAD_FILE, pa.int64(), nullable=False),
         pa.field(_DEAD, pa.list_(pa.int64()), nullable=False),
     ]
 )
-"""A base file, or the logs of a slice, and a bit per row."""
+"""A base file, and a bit per row."""
 # As text, because every function of a column costs a classic session a call into its JVM.
 _NUMBER_SQL = (
     f"_metadata.file_size * {_SIZE_FACTOR}L + unix_millis(_metadata.file_modification_time)"
 )
 """`BesideSlice.number`."""
-_BIT_SQL = f"getbit(get({_DEAD}, int(shiftright({POSITION}, 6))), int({POSITION} & 63))"
+_BIT_SQL = f"getbit(get({_DEAD}, int(shiftright({_POSITION}, 6))), int({_POSITION} & 63))"
 _DEAD_SQL = (
     f"coalesce({_BIT_SQL}, "
-    f"tinyint(raise_error('unknown base file or row: ' || {_FILE} || ' ' || {POSITION})))"
+    f"tinyint(raise_error('unknown base file or row: ' || {_FILE} || ' ' || {_POSITION})))"
 )
 """1 or 0. Were a file replaced since its number was made, or longer than we know, no row of it
 would be dead: so that ends the query.
@@ -95,25 +95,15 @@ def merged_beside(
 ) -> DataFrame:
     paths = [one.base.path for one in slices]
     base = native_scan(spark, context.location, schema, paths)
-    base = base.selectExpr("*", f"{_NUMBER_SQL} AS {_FILE}", f"_metadata.row_index AS {POSITION}")
+    base = base.selectExpr("*", f"{_NUMBER_SQL} AS {_FILE}", f"_metadata.row_index AS {_POSITION}")
     log_bytes = sum(one.log_bytes for one in slices)
     key_bytes = log_bytes + sum(one.base.size for one in slices) // _KEYS_SHARE
-    added = schema.append(_NUMBER).append(pa.field(POSITION, pa.int64(), nullable=False))
     from_logs = AddedRows(context, tuple(one.slice_ for one in slices), tuple(schema.names))
-    logs = python_scan(spark, from_logs, added, bytes_read=log_bytes)
+    logs = python_scan(spark, from_logs, schema, bytes_read=log_bytes)
     dead = python_scan(spark, DeadRows(context, tuple(slices)), _BITS, bytes_read=key_bytes)
-    # Each by itself: a union before the join would copy every base row. Spark tells the dead once.
-    return _living(base, dead).union(_living(logs, dead))
-
-
-def _living(rows: DataFrame, dead: DataFrame) -> DataFrame:
-    told = rows.join(broadcast(dead), expr(f"{_FILE} = {_DEAD_FILE}"), "left")
-    return told.where(f"{_DEAD_SQL} = 0").drop(_FILE, POSITION, _DEAD_FILE, _DEAD)
-
-
-def _logs_number(number: int) -> int:
-    """Of a slice, below zero, where no base file is."""
-    return -1 - number
+    # First the join: a union before it would copy every base row.
+    told = base.join(broadcast(dead), expr(f"{_FILE} = {_DEAD_FILE}"), "left")
+    return told.where(f"{_DEAD_SQL} = 0").drop(_FILE, _POSITION, _DEAD_FILE, _DEAD).union(logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +116,9 @@ class DeadRows:
 
     def tables(self, number: int) -> Iterator[pa.Table]:
         one = self.slices[number]
-        dead = _beside(self.context, one.slice_).dead()
-        numbers = [one.number, _logs_number(number)]
-        bits = [bits_of(dead.base), bits_of(dead.logs)]
-        ends = pa.array([0, len(bits[0]), len(bits[0]) + len(bits[1])], pa.int32())
-        lists = pa.ListArray.from_arrays(ends, pa.concat_arrays(bits))
-        yield pa.table([pa.array(numbers, pa.int64()), lists], schema=_BITS)
+        bits = bits_of(_beside(self.context, one.slice_).dead())
+        lists = pa.ListArray.from_arrays(pa.array([0, len(bits)], pa.int32()), bits)
+        yield pa.table([pa.array([one.number], pa.int64()), lists], schema=_BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +131,7 @@ class AddedRows:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
-        rows = _beside(self.context, self.slices[number]).added(self.columns)
-        numbers = pa.repeat(pa.scalar(_logs_number(number), pa.int64()), rows.num_rows)
-        yield rows.append_column(_NUMBER, numbers)
+        yield _beside(self.context, self.slices[number]).added(self.columns)
 
 
 def _beside(context: ReadContext, slice_: FileSlice) -> SliceBeside:

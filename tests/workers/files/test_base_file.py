@@ -13,7 +13,7 @@ import pytest
 
 from tests.workers.files.conftest import OpenGolden
 from workers.errors import InvalidInput, MalformedTable, NotFound
-from workers.files.base_file import read_base_file, write_base_file
+from workers.files.base_file import highest_in_base_file, read_base_file, write_base_file
 from workers.files.meta_columns import (
     META_COLUMNS,
     RECORD_KEY,
@@ -72,6 +72,32 @@ def test_every_type_is_read_back_as_it_was_written(storage: LocalStorage) -> Non
     assert read_base_file(storage, NAME).to_pylist() == table.to_pylist()
     assert read_base_file(storage, NAME).schema == table.schema
     assert without_meta_columns(table).to_pylist() == EVERY_TYPE.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("column", "highest"),
+    [
+        ("small", 1),
+        ("big", 2**53 + 1),
+        ("day", (dt.date(2026, 1, 2) - dt.date(1970, 1, 1)).days),
+        ("millis", 1),
+        ("micros", 1),
+        ("local", 1),
+        ("id", None),
+        ("flag", None),
+        ("double", None),
+        ("price", None),
+        ("tags", None),
+    ],
+)
+def test_the_footer_tells_the_greatest_of_what_is_counted(
+    storage: LocalStorage, column: str, highest: int | None
+) -> None:
+    written(storage)
+
+    assert highest_in_base_file(storage, NAME, EVERY_TYPE.schema.field(column)) == highest
+    assert highest_in_base_file(storage, NAME, pa.field(column, pa.int8())) is None
+    assert highest_in_base_file(storage, NAME, pa.field("absent", pa.int64())) is None
 
 
 def test_the_footer_tells_hudi_the_schema_and_the_key_range_and_nothing_of_arrow(

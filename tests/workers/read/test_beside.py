@@ -12,7 +12,7 @@ import pytest
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.files.base_file import read_base_file
 from workers.merge.merge import MergeRule
-from workers.read.beside import POSITION, SliceBeside, bits_of
+from workers.read.beside import SliceBeside, bits_of
 from workers.read.file_slice import read_slice
 from workers.read.snapshot import plan_snapshot
 from workers.table.file_group import FileSlice
@@ -22,11 +22,12 @@ COMMIT_TIME = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
 
 
 @pytest.mark.parametrize("options", [{}, COMMIT_TIME, IGNORE_DEFAULTS], ids=str)
+@pytest.mark.parametrize("late", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_merge_beside_the_base_file_gives_the_merged_slice(
-    tables: ScenarioTables, options: dict[str, str], seed: int
+    tables: ScenarioTables, options: dict[str, str], seed: int, late: bool
 ) -> None:
-    table = a_table(tables, options, seed)
+    table = a_table(tables, options, seed, late)
     plan = plan_snapshot(table.table)
     assert plan.merged
 
@@ -51,16 +52,16 @@ def merged(table: ScenarioTable, slice_: FileSlice) -> list[dict[str, Any]]:
     config, storage = table.table.config, table.storage
     plan = plan_snapshot(table.table)
     beside = SliceBeside(storage, config, plan.schema, MergeRule.of(config), slice_)
-    dead = beside.dead()
     assert slice_.base_file is not None
     base = read_base_file(storage, slice_.base_file).select(READINGS.names)
-    added = beside.added(READINGS.names)
-    from_logs = pa.array(~dead.logs[added.column(POSITION).to_numpy()])
-    standing = [base.filter(pa.array(~dead.base)), added.drop_columns([POSITION]).filter(from_logs)]
+    standing = [base.filter(pa.array(~beside.dead())), beside.added(READINGS.names)]
     return pa.concat_tables(standing).to_pylist()
 
 
-def a_table(tables: ScenarioTables, options: dict[str, str], seed: int) -> ScenarioTable:
+def a_table(
+    tables: ScenarioTables, options: dict[str, str], seed: int, late: bool
+) -> ScenarioTable:
+    """With rows that come late, which may lose to the base file, or without."""
     chance = random.Random(seed)
     table = tables(
         table_type="MERGE_ON_READ",
@@ -70,9 +71,11 @@ def a_table(tables: ScenarioTables, options: dict[str, str], seed: int) -> Scena
     )
     table.excuse_referee("hudi-rs brings rows back that were deleted and written again")
     for number in range(6):
+        keys = chance.sample(range(30), 12 if number else 30)
+        ages = [chance.randrange(5) if late else 4 + number for _ in keys]
         rows = [
-            {"id": f"k{key}", "place": "p", "ts": chance.randrange(5), "value": number, "note": ""}
-            for key in chance.sample(range(30), 12 if number else 30)
+            {"id": f"k{key}", "place": "p", "ts": age, "value": number, "note": ""}
+            for key, age in zip(keys, ages, strict=True)
         ]
         table.writer("w").upsert_and_commit(*rows)
         if number == 3:
