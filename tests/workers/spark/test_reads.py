@@ -78,6 +78,18 @@ def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, 
     return table, times
 
 
+def partitioned(where: Path) -> LakehouseTable:
+    return create_table(
+        where / "table",
+        name="parts",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+    )
+
+
 def counted(found: pa.Table) -> list[str]:
     return sorted(map(repr, found.to_pylist()))
 
@@ -164,15 +176,7 @@ def test_partial_table_is_merged_beside_the_scan_as_well(
 def test_odd_partitions_and_avro_logs_are_read_as_without_spark(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    table = create_table(
-        tmp_path / "table",
-        name="odd",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["part"],
-        ordering=["ts"],
-        table_type="MERGE_ON_READ",
-    )
+    table = partitioned(tmp_path)
     odd = {"p0": "São Paulo", "p1": "plain"}
     avro = {**OPTIONS, "hoodie.logfile.data.block.format": "avro"}
     table.write(in_partitions(odd, rows(range(200), ts=1, n=1)), options=OPTIONS)
@@ -205,15 +209,7 @@ def test_base_file_that_is_replaced_while_it_is_read_ends_the_query(
 def test_base_files_that_nothing_tells_apart_are_merged_whole(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    table = create_table(
-        tmp_path / "table",
-        name="twins",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["part"],
-        ordering=["ts"],
-        table_type="MERGE_ON_READ",
-    )
+    table = partitioned(tmp_path)
     plain = {**OPTIONS, "hoodie.parquet.compression.codec": "uncompressed"}
     table.write(rows(range(200), ts=1, n=1), options=plain)
     table.write(rows(range(50), ts=2, n=2), options=plain)
