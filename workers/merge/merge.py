@@ -206,13 +206,18 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[_Mask
     return gives_way, winners[~loses]
 
 
+def standing_rows(versions: pa.Table, standing: _Positions) -> pa.Table:
+    """Those of `versions` that stand, one per key, without the deletes among them."""
+    # As many as there are: each is the one version of its key, in order already.
+    is_all = len(standing) == versions.num_rows
+    return without_deletes(versions if is_all else versions.take(standing))
+
+
 def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
     """Whole rows: every base row stays or gives way to one version of `newer`."""
     gives_way, standing = chosen(base, newer, ordering)
     stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
-    # As many as there are: each is the one version of its key, in order already.
-    merged = newer if len(standing) == newer.num_rows else newer.take(standing)
-    return pa.concat_tables([stays, without_deletes(merged).select(base.column_names)])
+    return pa.concat_tables([stays, standing_rows(newer, standing).select(base.column_names)])
 
 
 def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> _Mask:

@@ -23,12 +23,11 @@ from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.merge import (
-    DELETED,
-    ROW,
     MergeRule,
     chosen,
     greatest,
     merge,
+    standing_rows,
     without_deletes,
 )
 from workers.read.log_versions import IS_DELETED, LogReader, with_meta
@@ -73,13 +72,7 @@ class SliceBeside:
         newer = self._reader({*columns, *self._deciding()}).versions_of(blocks)
         if newer is None or newer.num_rows == 0:
             return with_meta(self.schema.arrow.empty_table(), self.schema).select(list(columns))
-        stands = np.zeros(newer.num_rows, dtype=np.bool_)
-        stands[self._standing(newer)] = True
-        if DELETED in newer.column_names:
-            kinds: Any = newer.column(DELETED)
-            stands &= np.asarray(pc.fill_null(kinds, ROW).to_numpy()) == ROW
-        rows = newer.select(list(columns))
-        return rows if stands.all() else rows.take(np.flatnonzero(stands))
+        return standing_rows(newer, self._standing(newer)).select(list(columns))
 
     def _standing(self, newer: pa.Table) -> _Positions:
         ordering = self.rule.ordering_field
