@@ -50,9 +50,8 @@ def rows(ids: range, *, ts: int, n: int) -> pa.Table:
     )
 
 
-def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, list[str]]:
-    """Inserts, updates, a batch that comes late, deletes and new keys; completion times."""
-    table = create_table(
+def partitioned(where: Path, table_type: str = "MERGE_ON_READ", **options: str) -> LakehouseTable:
+    return create_table(
         where / "table",
         name="things",
         schema=SCHEMA,
@@ -60,8 +59,13 @@ def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, 
         partition_by=["part"],
         ordering=["ts"],
         table_type=table_type,
-        options={"hoodie.bucket.index.num.buckets": "2", **options},
+        options=options,
     )
+
+
+def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, list[str]]:
+    """Inserts, updates, a batch that comes late, deletes and new keys; completion times."""
+    table = partitioned(where, table_type, **{"hoodie.bucket.index.num.buckets": "2", **options})
     batches: list[Callable[[], Any]] = [
         lambda: table.write(rows(range(200), ts=5, n=1), options=OPTIONS),
         lambda: table.write(rows(range(50, 120), ts=7, n=2), options=OPTIONS),
@@ -76,18 +80,6 @@ def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, 
         assert isinstance(outcome, Committed)
         times.append(outcome.completed_at)
     return table, times
-
-
-def partitioned(where: Path) -> LakehouseTable:
-    return create_table(
-        where / "table",
-        name="parts",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["part"],
-        ordering=["ts"],
-        table_type="MERGE_ON_READ",
-    )
 
 
 def counted(found: pa.Table) -> list[str]:
