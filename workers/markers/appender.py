@@ -6,13 +6,16 @@ already.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from concurrent.futures import Executor, wait
 
 from workers import stop_points
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, MarkerRefused
-from workers.markers import store
+from workers.markers import journal, store
 from workers.markers.fence import is_fenced, refuse_fenced, writer_name
+from workers.markers.journal import Journal, Request
 from workers.markers.marker import is_marker_name
 from workers.storage.base import Storage
 
@@ -24,55 +27,100 @@ class MarkersVanished(MarkerRefused):
 
 
 class MarkersAppender:
-    def __init__(self, storage: Storage, instant: InstantTime) -> None:
+    def __init__(self, storage: Storage, instant: InstantTime, *, journal_pool: Executor) -> None:
+        """`journal_pool` writes the REQUESTS<i> files while the caller writes the MARKERS<i> file;
+        it must not be the caller's, whose threads may all be waiting here.
+        """
         self.storage = storage
         self.instant = instant
         self.writer: str | None = None
+        self._journal_pool = journal_pool
         self._has_type = False
-        self._whole: set[int] = set()
+        self._has_journal = False
+        self._foreign: list[str] = []
+        """Names that stood here before there was a journal."""
+        self._sequence = itertools.count()
+        self._whole: set[str] = set()
         """Files that end with a newline, because this process wrote their end."""
 
-    def load(self) -> store.StoredNames:
+    def load(self) -> tuple[store.StoredNames, Journal]:
+        """What stands there, and who created what of it."""
         found = store.read_names(self.storage, self.instant)
+        known = journal.read_journal(self.storage, self.instant)
         self._has_type = found.has_type
+        self._has_journal = known.exists
+        self._foreign = [] if known.exists else list(found.all())
+        self._sequence = itertools.count(known.last_sequence + 1)
         self._whole.clear()
         self.writer = writer_name(self.storage, self.instant)
-        return found
+        return found, known
 
-    def write(self, index: int, names: Sequence[str]) -> tuple[str, ...]:
-        """Make `names` durable in file `index`; returns what became a marker by the way.
+    def write(
+        self, index: int, names: Sequence[str], requests: Sequence[Request]
+    ) -> tuple[str, ...]:
+        """Make `names` durable in file `index`, and who created what; returns what became a marker
+        by the way.
 
         Raises InstantRolledBack, MarkersVanished, and whatever storage raises.
         """
         refuse_fenced(self.storage, self.instant)
         if self._has_type and self.storage.info(store.type_file(self.instant)) is None:
-            self._has_type = False
-            self._whole.clear()
+            self._forget()
             raise MarkersVanished("marker directory was deleted", instant=self.instant)
-        if not names:
+        if not requests:
             return ()
-        if not self._has_type:
-            store.write_type(self.storage, self.instant)
-            self._has_type = True
-        finished, written_bytes = self._appended(index, names)
+        finished, written_bytes = self._written(index, names, requests)
         stop_points.reach("marker_after_flush", writer=self.writer)
         if is_fenced(self.storage, self.instant):
             store.withdraw(self.storage, self.instant, index, written_bytes=written_bytes)
             raise InstantRolledBack("instant was decided meanwhile", instant=self.instant)
         return finished
 
-    def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int]:
-        """Names and bytes added, after ending a half line so that it never merges with a name.
+    def _written(
+        self, index: int, names: Sequence[str], requests: Sequence[Request]
+    ) -> tuple[tuple[str, ...], int]:
+        """What became a marker by the way, and the bytes added to MARKERS<i>."""
+        recorded = self._journal_pool.submit(self._record, index, requests)
+        try:
+            if not self._has_type:
+                store.write_type(self.storage, self.instant)
+                self._has_type = True
+            if not self._has_journal:
+                # Later, a journal that is absent says that others wrote the names.
+                recorded.result()
+            finished, written_bytes = self._appended(index, names) if names else ((), 0)
+        finally:
+            # Nobody else may touch the file before this write of it ended, however that went.
+            wait([recorded])
+        recorded.result()
+        return finished, written_bytes
 
-        Where only its newline was missing it is a marker from now on: readers will count it, so
-        memory must too.
+    def _record(self, index: int, requests: Sequence[Request]) -> None:
+        path = journal.requests_file(self.instant, index)
+        foreign = [] if self._has_journal else self._foreign
+        sequence = next(self._sequence)
+        lines = journal.lines(sequence, [Request(None, foreign)] if foreign else [])
+        self._append(path, lines + journal.lines(sequence, requests))
+        self._has_journal = True
+
+    def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int]:
+        """Names and bytes added. Where only its newline was missing the half line is a marker from
+        now on: readers will count it, so memory must too.
         """
-        tail = ""
-        if index not in self._whole:
-            tail = store.unfinished_tail(self.storage, self.instant, index)
-        self._whole.discard(index)  # Until the append is known to have succeeded.
-        written_bytes = store.append_names(
-            self.storage, self.instant, index, names, is_behind_half_line=bool(tail)
-        )
-        self._whole.add(index)
+        tail, written_bytes = self._append(store.markers_file(self.instant, index), names)
         return ((tail,) if is_marker_name(tail) else ()), written_bytes
+
+    def _append(self, path: str, lines: Sequence[str]) -> tuple[str, int]:
+        """The half line that was ended first, lest it merge with a new one, and the bytes added."""
+        tail = "" if path in self._whole else store.unfinished_tail(self.storage, path)
+        self._whole.discard(path)  # Until the append is known to have succeeded.
+        written_bytes = store.append_lines(
+            self.storage, path, lines, is_behind_half_line=bool(tail)
+        )
+        self._whole.add(path)
+        return tail, written_bytes
+
+    def _forget(self) -> None:
+        self._has_type = self._has_journal = False
+        self._foreign = []
+        self._whole.clear()

@@ -17,6 +17,7 @@ from workers.clock import Clock, InstantTime
 from workers.errors import InstantRolledBack, LakehouseError, MarkerRefused
 from workers.markers.appender import MarkersAppender, MarkersVanished
 from workers.markers.base import CreateResult
+from workers.markers.journal import Request
 from workers.markers.statistics import Statistics
 from workers.storage.base import Storage
 
@@ -48,6 +49,11 @@ class _Batch:
     since_s: float
     done: asyncio.Future[LakehouseError | None]
     names: list[str] = field(default_factory=list)
+    """To be written."""
+    claimed: list[str] = field(default_factory=list)
+    """Written before a crash and promised to nobody, to be promised now."""
+    created: list[Request] = field(default_factory=list)
+    """Who creates what of both."""
     requests: int = 0
 
 
@@ -60,6 +66,7 @@ class MarkerDirectory:
         instant: InstantTime,
         *,
         pool: Executor,
+        journal_pool: Executor,
         clock: Clock,
         settings: BatchSettings,
         statistics: Statistics,
@@ -67,13 +74,15 @@ class MarkerDirectory:
         self.storage = storage
         self.instant = instant
         self.counts_by_file: dict[int, int] = {}
-        self._appender = MarkersAppender(storage, instant)
+        self._appender = MarkersAppender(storage, instant, journal_pool=journal_pool)
         self._pool = pool
         self._clock = clock
         self._settings = settings
         self._statistics = statistics
         self._loading: asyncio.Task[None] | None = None
         self._durable: dict[str, str | None] = {}  # Name to the id of the request that created it.
+        self._unclaimed: set[str] = set()  # Durable, but nobody was told so before a crash.
+        self._lost: dict[str, str | None] = {}  # Creators of what a crash left without a marker.
         self._flushing: dict[str, tuple[str | None, _Batch]] = {}
         self._pending: _Batch | None = None
         self._busy: set[int] = set()
@@ -96,7 +105,7 @@ class MarkerDirectory:
 
     @property
     def marker_count(self) -> int:
-        return len(self._durable)
+        return len(self._durable) + len(self._unclaimed)
 
     @property
     def is_idle(self) -> bool:
@@ -118,6 +127,7 @@ class MarkerDirectory:
         batch = self._batch_for(len(names))
         awaited = {batch}
         results: list[CreateResult] = []
+        mine = Request(request_id, [])
         for name in names:
             if name in self._durable:
                 creator = self._durable[name]
@@ -126,11 +136,15 @@ class MarkerDirectory:
                 awaited.add(other)
             else:
                 self._flushing[name] = (request_id, batch)
-                batch.names.append(name)
+                is_new = name not in self._unclaimed
+                (batch.names if is_new else batch.claimed).append(name)
+                mine.names.append(name)
                 results.append("created")
                 continue
             is_own = request_id is not None and creator == request_id
             results.append("created" if is_own else "exists")
+        if mine.names:
+            batch.created.append(mine)
         for each in awaited:
             if (error := await asyncio.shield(each.done)) is not None:
                 # One exception object raised in many places would gather all their tracebacks.
@@ -149,7 +163,12 @@ class MarkerDirectory:
         """Drop what memory holds; the next request loads again."""
         await self.finish()
         self._loading = None
+        self._clear()
+
+    def _clear(self) -> None:
         self._durable.clear()
+        self._unclaimed.clear()
+        self._lost.clear()
         self.counts_by_file.clear()
 
     async def _loaded(self) -> None:
@@ -164,8 +183,18 @@ class MarkerDirectory:
             raise
 
     async def _load(self) -> None:
-        found = await asyncio.get_running_loop().run_in_executor(self._pool, self._appender.load)
-        self._durable = dict.fromkeys(found.all())
+        loop = asyncio.get_running_loop()
+        found, journal = await loop.run_in_executor(self._pool, self._appender.load)
+        self._clear()
+        creators = dict(journal.creators)
+        if journal.exists:
+            # A direct marker has no line there: whoever wrote it knows that it created it.
+            written = {name for names in found.by_file.values() for name in names}
+            self._unclaimed = written - creators.keys() - set(found.direct)
+        for name in found.all():
+            if name not in self._unclaimed:
+                self._durable[name] = creators.pop(name, None)
+        self._lost = creators
         self.counts_by_file = {index: len(names) for index, names in found.by_file.items()}
 
     def _batch_for(self, count: int) -> _Batch:
@@ -223,7 +252,7 @@ class MarkerDirectory:
         finished: tuple[str, ...] = ()
         try:
             finished = await asyncio.get_running_loop().run_in_executor(
-                self._pool, self._appender.write, index, batch.names
+                self._pool, self._appender.write, index, batch.names, batch.created
             )
             error = None
         except InstantRolledBack as fenced:
@@ -237,19 +266,20 @@ class MarkerDirectory:
     def _failed(self, failure: OSError | LakehouseError) -> MarkerRefused:
         self._statistics.flush_errors += 1
         if isinstance(failure, MarkersVanished):
-            self._durable.clear()
-            self.counts_by_file.clear()
+            self._clear()
         return MarkerRefused("markers could not be written", instant=self.instant, reason=failure)
 
     def _settle(
         self, batch: _Batch, index: int, finished: tuple[str, ...], error: LakehouseError | None
     ) -> None:
-        for name in batch.names:
+        for name in (*batch.names, *batch.claimed):
             request_id, _ = self._flushing.pop(name)
             if error is None:
                 self._durable[name] = request_id
+        if error is None:
+            self._unclaimed.difference_update(batch.claimed)
         for name in finished:
-            self._durable.setdefault(name, None)
+            self._remember_finished(name)
         if error is None and batch.names:
             added = len(batch.names) + len(finished)
             self.counts_by_file[index] = self.counts_by_file.get(index, 0) + added
@@ -257,3 +287,12 @@ class MarkerDirectory:
         self._busy.discard(index)
         batch.done.set_result(error)
         self._look()
+
+    def _remember_finished(self, name: str) -> None:
+        """A half line of a crash that is a marker now. Its request may come again."""
+        if name in self._durable or name in self._flushing:
+            return
+        if name in self._lost:
+            self._durable[name] = self._lost.pop(name)
+        else:
+            self._unclaimed.add(name)

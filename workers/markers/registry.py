@@ -35,12 +35,14 @@ class MarkerDirectories:
         roots: Sequence[Path],
         *,
         pool: Executor,
+        journal_pool: Executor,
         clock: Clock,
         settings: BatchSettings,
         statistics: Statistics,
     ) -> None:
         self._roots = tuple(Path(os.path.realpath(root)) for root in roots)
         self._pool = pool
+        self._journal_pool = journal_pool
         self._clock = clock
         self._settings = settings
         self._statistics = statistics
@@ -62,6 +64,7 @@ class MarkerDirectories:
                 LocalStorage(table),
                 instant,
                 pool=self._pool,
+                journal_pool=self._journal_pool,
                 clock=self._clock,
                 settings=self._settings,
                 statistics=self._statistics,
@@ -75,7 +78,7 @@ class MarkerDirectories:
             await directory.finish()
 
     def _make_room(self) -> None:
-        """Memory is a cache: what is forgotten is loaded again, only request ids are lost."""
+        """Memory is a cache: what is forgotten is loaded again."""
         if len(self._known) < _DIRECTORIES_MAX:
             return
         idle = next((key for key, found in self._known.items() if found.is_idle), None)

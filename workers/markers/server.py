@@ -74,6 +74,7 @@ def build_server(
     directories = MarkerDirectories(
         roots,
         pool=pool,
+        journal_pool=ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="journal"),
         clock=clock,
         settings=settings or BatchSettings(),
         statistics=statistics,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.errors import NotFound
+from workers.markers.journal import is_requests_file
 from workers.markers.marker import (
     MARKERS_TYPE,
     MARKERS_TYPE_FILE,
@@ -28,7 +29,7 @@ from workers.storage.base import Storage
 
 _MARKERS_FILE = re.compile(r"MARKERS([0-9]{1,6})\Z")
 _DELETE_ATTEMPTS = 5
-_TAIL_BYTES = 4_096  # More than the longest name.
+_TAIL_BYTES = 4_096  # More than the longest name; of longer lines this much will do.
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +102,23 @@ def write_type(storage: Storage, instant: InstantTime) -> None:
     storage.put_if_absent(type_file(instant), MARKERS_TYPE.encode())
 
 
-def append_names(
-    storage: Storage,
-    instant: InstantTime,
-    index: int,
-    names: Sequence[str],
-    *,
-    is_behind_half_line: bool,
+def append_lines(
+    storage: Storage, path: str, lines: Sequence[str], *, is_behind_half_line: bool
 ) -> int:
-    """Make `names` durable at the end of one file; returns the bytes added."""
-    text = "".join(f"{name}\n" for name in names)
+    """Make `lines` durable at the end of one file; returns the bytes added."""
+    text = "\n".join((*lines, ""))
     content = (f"\n{text}" if is_behind_half_line else text).encode()
-    storage.append(markers_file(instant, index), content)
+    storage.append(path, content)
     return len(content)
 
 
-def unfinished_tail(storage: Storage, instant: InstantTime, index: int) -> str:
+def unfinished_tail(storage: Storage, path: str) -> str:
     """What follows the last newline of one file: half a line that a crash left, or nothing.
 
-    The next append has to end that line first, or the half name and a new one would become one.
+    The next append has to end that line first, or the half line and a new one would become one.
     """
     try:
-        stream = storage.open_data(markers_file(instant, index))
+        stream = storage.open_data(path)
     except NotFound:
         return ""
     with stream:
@@ -136,16 +132,20 @@ def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_byte
 
     Only a file without any other line goes: older lines may be what a rollback still has to read.
     Whatever is added after the decision is never acknowledged, so nothing that matters can slip
-    in between.
+    in between. Who asked goes with the last of the names.
     """
     path = markers_file(instant, index)
     found = storage.info(path)
-    if found is None or found.size != written_bytes:
+    if found is not None and found.size != written_bytes:
         return
     storage.delete(path)
     directory = markers_directory(instant)
-    if all(info.name == MARKERS_TYPE_FILE for info in storage.list_tree(directory)):
+    if all(_names_no_marker(info.name) for info in storage.list_tree(directory)):
         storage.delete_tree(directory)
+
+
+def _names_no_marker(file_name: str) -> bool:
+    return file_name == MARKERS_TYPE_FILE or is_requests_file(file_name)
 
 
 def _lines(storage: Storage, path: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.markers.harness import ServerProcess, new_table
+from tests.workers.markers.troubled import TroubledStorage
 from workers.storage.local import LocalStorage
 
 
@@ -40,3 +41,8 @@ def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
     running = ServerProcess(root)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def troubled(tmp_path: Path) -> TroubledStorage:
+    return TroubledStorage(Path(new_table(tmp_path).location))

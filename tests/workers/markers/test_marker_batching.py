@@ -4,82 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from tests.workers.markers.harness import INSTANT, decide, new_table
+from tests.workers.markers.harness import INSTANT, decide
+from tests.workers.markers.troubled import OUT_S, TroubledStorage, name, run, stored
 from workers.clock import SystemClock
 from workers.errors import InstantRolledBack, MarkerRefused
-from workers.markers import delete_markers, markers_directory, read_markers
+from workers.markers import delete_markers, markers_directory
 from workers.markers.batcher import BatchSettings, MarkerDirectory, MarkerServerBusy
 from workers.markers.statistics import Statistics
-from workers.storage.local import LocalStorage
 
 DIRECTORY = markers_directory(INSTANT)
-OUT_S = 20.0
-
-
-class TroubledStorage(LocalStorage):
-    """A table whose appends can be held back, fail, tear or be overtaken, and are counted."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.appends: list[tuple[str, bytes]] = []
-        self.before_append: Callable[[], None] | None = None
-        self.after_append: Callable[[], None] | None = None
-        self.torn_to: int | None = None
-
-    def append(self, path: str, content: bytes) -> None:
-        self.appends.append((path, content))
-        if self.before_append is not None:
-            self.before_append()
-        if self.torn_to is not None:
-            super().append(path, content[: self.torn_to])
-            raise OSError(5, "input/output error")
-        super().append(path, content)
-        if self.after_append is not None:
-            self.after_append()
-
-
-@pytest.fixture
-def troubled(tmp_path: Path) -> TroubledStorage:
-    return TroubledStorage(Path(new_table(tmp_path).location))
-
-
-def run(
-    storage: LocalStorage,
-    story: Callable[[MarkerDirectory], Awaitable[None]],
-    settings: BatchSettings | None = None,
-    statistics: Statistics | None = None,
-) -> None:
-    """Tell `story` to a fresh directory, as after a start of the server."""
-
-    async def told() -> None:
-        with ThreadPoolExecutor(8) as pool:
-            directory = MarkerDirectory(
-                storage,
-                INSTANT,
-                pool=pool,
-                clock=SystemClock(),
-                settings=settings or BatchSettings(),
-                statistics=statistics or Statistics(since_ms=0),
-            )
-            async with asyncio.timeout(OUT_S):
-                await story(directory)
-                await directory.finish()
-
-    asyncio.run(told())
-
-
-def name(number: int) -> str:
-    return f"p={number % 3}/f{number}.parquet.marker.CREATE"
-
-
-def stored(storage: LocalStorage) -> list[str]:
-    return [marker.name for marker in read_markers(storage, INSTANT)]
 
 
 def test_the_same_request_again_gets_its_first_answer(troubled: TroubledStorage) -> None:
@@ -110,6 +47,7 @@ def test_what_a_batch_costs_does_not_grow_with_what_was_written(troubled: Troubl
     run(troubled, story)
 
     assert {len(content) for _, content in troubled.appends[100:]} == {len(name(100)) + 1}
+    assert {len(content) for content in troubled.recorded[100:]} == {len(f"100\t\t{name(100)}\n")}
     assert len({path for path, _ in troubled.appends}) == 20
 
 

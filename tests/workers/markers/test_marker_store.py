@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.workers.markers.harness import INSTANT, LATER
@@ -14,6 +17,7 @@ from workers.markers import (
 )
 from workers.markers.appender import MarkersAppender, MarkersVanished
 from workers.markers.fence import is_settled
+from workers.markers.journal import Request, read_journal
 from workers.storage.local import LocalStorage
 
 DIRECTORY = markers_directory(INSTANT)
@@ -98,12 +102,19 @@ def test_deleting_takes_one_instants_markers_only(storage: LocalStorage) -> None
     assert pending_marker_instants(storage) == (LATER,)
 
 
-def test_a_half_line_never_merges_with_the_next_name(storage: LocalStorage) -> None:
+@pytest.fixture
+def appender(storage: LocalStorage) -> Iterator[MarkersAppender]:
+    with ThreadPoolExecutor(1) as journal_pool:
+        yield MarkersAppender(storage, INSTANT, journal_pool=journal_pool)
+
+
+def test_a_half_line_never_merges_with_the_next_name(
+    storage: LocalStorage, appender: MarkersAppender
+) -> None:
     lay_out(storage, MARKERS0=f"{A}\np=1/half.parq")
-    appender = MarkersAppender(storage, INSTANT)
     appender.load()
 
-    finished = appender.write(0, [B])
+    finished = appender.write(0, [B], [Request("r", [B])])
 
     assert finished == ()
     assert names(storage) == [A, B]
@@ -111,29 +122,31 @@ def test_a_half_line_never_merges_with_the_next_name(storage: LocalStorage) -> N
 
 
 def test_a_name_that_only_lacked_its_newline_is_reported_when_it_becomes_one(
-    storage: LocalStorage,
+    storage: LocalStorage, appender: MarkersAppender
 ) -> None:
     lay_out(storage, MARKERS0=f"{A}\n{C}")
-    appender = MarkersAppender(storage, INSTANT)
-    assert appender.load().all() == (A,)
+    found, _ = appender.load()
+    assert found.all() == (A,)
 
-    finished = appender.write(0, [B])
+    finished = appender.write(0, [B], [Request("r", [B])])
 
     assert finished == (C,)
     assert names(storage) == [A, B, C]
 
 
-def test_memory_is_not_believed_after_the_directory_was_deleted(storage: LocalStorage) -> None:
-    appender = MarkersAppender(storage, INSTANT)
+def test_memory_is_not_believed_after_the_directory_was_deleted(
+    storage: LocalStorage, appender: MarkersAppender
+) -> None:
     appender.load()
-    appender.write(0, [A])
+    appender.write(0, [A], [Request("r", [A])])
     delete_markers(storage, INSTANT)
 
     with pytest.raises(MarkersVanished):
-        appender.write(1, [B])
-    appender.write(1, [B])
+        appender.write(1, [B], [Request("r", [B])])
+    appender.write(1, [B], [Request("r", [B])])
 
     assert names(storage) == [B]
+    assert read_journal(storage, INSTANT).creators == {B: "r"}
 
 
 def test_any_decision_fences(storage: LocalStorage) -> None:
