@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
 from workers.errors import InvalidInput, UnsupportedTable
 
 BUCKETS_DEFAULT = 8
@@ -93,6 +94,12 @@ TABLE_OPTIONS: dict[str, str] = {
 WRITE_OPTIONS: dict[str, str] = {
     "hoodie.write.concurrency.mode": ConcurrencyMode.SINGLE_WRITER,
     "hoodie.write.markers.type": MarkerKind.TIMELINE_SERVER_BASED,
+    "hoodie.write.concurrency.early.conflict.detection.enable": "false",
+    # Follows the marker type: transactional with direct markers, asynchronous with the server.
+    "hoodie.write.concurrency.early.conflict.detection.strategy": "",
+    "hoodie.write.concurrency.early.conflict.check.commit.conflict": "false",
+    "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms": "0",
+    "hoodie.write.concurrency.async.conflict.detector.period_ms": str(PERIOD_MS),
     "hoodie.client.heartbeat.interval_in_ms": "60000",
     "hoodie.client.heartbeat.tolerable.misses": "2",
     "hoodie.write.concurrency.schema.conflict.resolution.enable": "true",
@@ -193,6 +200,8 @@ class WriteOptions:
     """Empty: a row that the table cannot hold refuses the whole batch."""
     rolls_back_by_markers: bool | None = None
     """None: by markers and by listing."""
+    early: EarlyDetection | None = None
+    """None: conflicts are found when the write commits."""
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -233,10 +242,36 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
             if values["hoodie.rollback.using.markers"]
             else None
         ),
+        early=_early_detection(values),
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{renew: options.renew_s})
     return options
+
+
+def _early_detection(values: Mapping[str, str]) -> EarlyDetection | None:
+    detector = "hoodie.write.concurrency.async.conflict.detector"
+    early = "hoodie.write.concurrency.early.conflict"
+    kind = _choice(values, "hoodie.write.markers.type", MarkerKind)
+    found = EarlyDetection(
+        strategy_named(
+            values[f"{early}.detection.strategy"],
+            with_direct_markers=kind is MarkerKind.DIRECT,
+        ),
+        boolean(values, f"{early}.check.commit.conflict"),
+        integer(values, f"{detector}.initial_delay_ms", least=0, most=3_600_000),
+        integer(values, f"{detector}.period_ms", least=50, most=3_600_000),
+    )
+    if not boolean(values, f"{early}.detection.enable"):
+        return None
+    mode = _choice(values, "hoodie.write.concurrency.mode", ConcurrencyMode)
+    if mode is not ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL:
+        raise InvalidInput(
+            "to use early conflict detection, set "
+            "hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL",
+            mode=mode.value,
+        )
+    return found
 
 
 def table_options(given: Mapping[str, str]) -> dict[str, str]:

@@ -96,6 +96,12 @@ class InstantRolledBack(LakehouseError):
     code = "instant_rolled_back"
 
 
+class EarlyConflict(LakehouseError):
+    """Another writer was found to win the same file groups: stop, this write cannot commit."""
+
+    code = "early_conflict"
+
+
 class RollbackRefused(LakehouseError):
     """This instant must not be rolled back as asked."""
 

@@ -41,9 +41,10 @@ from workers.table.view import FileSystemView
 from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
 from workers.write.alter import alter_schema
-from workers.write.local import ArrowData, with_retries, write_arrow
+from workers.write.local import ArrowData, write_arrow
 from workers.write.matching import delete_matching
 from workers.write.request import WriteRequest, partition_paths
+from workers.write.retrying import with_retries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +93,7 @@ class LakehouseTable:
         from workers.spark.write import write_dataframe
 
         return with_retries(
+            self.table,
             write_options(options),
             lambda: write_dataframe(
                 self.table, data, operation=operation, stream=stream, options=options

@@ -244,6 +244,10 @@ class ScenarioWriter:
             context, prepare(context, batch), ids, self.table.storage
         )
 
+    @property
+    def written(self) -> tuple[WriteStatus, ...]:
+        return tuple(self._statuses)
+
     def forget_statuses(self) -> None:
         """What was written so far never reported: the driver knows nothing of it."""
         self._statuses = []

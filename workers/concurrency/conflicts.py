@@ -7,7 +7,7 @@ bucket has one file group at a time, so two ids of one bucket meet as well.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from workers.clock import InstantTime
@@ -81,9 +81,21 @@ class Conflict:
     schemas: SchemaTriple | None = None
     case: str | None = None
     """The RFC-82 scenario of a schema conflict."""
+    detected: Literal["early", "commit"] = "commit"
+    """While the write still ran, or when it wanted to commit."""
+    strategy: str | None = None
+    """Of early detection: Hudi's class name."""
+    wasted_files: int = 0
+    """Data files written in vain."""
+    wasted_bytes: int = 0
+    lasted_ms: int = 0
+    """From the begin of the write to the verdict."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "file_groups": [list(key) for key in self.file_groups]}
+
+    def wasting(self, files: int, size: int, lasted_ms: int) -> Conflict:
+        return replace(self, wasted_files=files, wasted_bytes=size, lasted_ms=max(0, lasted_ms))
 
 
 def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:

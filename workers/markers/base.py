@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from workers.config import MarkerKind
+from workers.early_detection import EarlyDetection
 from workers.markers.marker import Marker
 
 CreateResult = Literal["created", "exists"]
@@ -24,11 +25,14 @@ class MarkerWriter(Protocol):
         """Make `marker` durable.
 
         Raises InstantRolledBack when the instant is decided, MarkerRefused when the marker is not
-        surely durable.
+        surely durable, EarlyConflict when a rival was found that wins.
         """
 
     def create_all(self, markers: Iterable[Marker]) -> None:
         """Make all of them durable, at the price of one where that can be. Raises as `create`."""
+
+    def confirm(self) -> None:
+        """Before each data file: raises EarlyConflict when a rival was found that wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,11 @@ class MarkerSettings:
     kind: MarkerKind | Literal["direct", "timeline_server_based"] = MarkerKind.TIMELINE_SERVER_BASED
     url: str | None = None
     token: str | None = None
+    early: EarlyDetection | None = None
 
     def __repr__(self) -> str:
         token = None if self.token is None else "***"
-        return f"MarkerSettings(kind={self.kind!r}, url={self.url!r}, token={token!r})"
+        return (
+            f"MarkerSettings(kind={self.kind!r}, url={self.url!r}, token={token!r}, "
+            f"early={self.early!r})"
+        )

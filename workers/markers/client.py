@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlencode, urlsplit
 
 from workers.clock import InstantTime
-from workers.errors import InstantRolledBack, InvalidInput, MarkerRefused
+from workers.early_detection import EarlyDetection
+from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, MarkerRefused
 from workers.markers.base import CreateResult
+from workers.markers.early_request import EARLY_PARAMETER, early_text
 from workers.markers.marker import Marker, markers_directory_path
 from workers.ports import Ports, system_ports
 
@@ -41,29 +43,35 @@ class ServerMarkers:
         location: str,
         instant: InstantTime,
         *,
+        early: EarlyDetection | None = None,
         retry_window_s: float = RETRY_WINDOW_S,
         ports: Ports | None = None,
     ) -> None:
         self._host, self._port = _address(url)
         self._token = token
         self._instant = instant
-        self._directory = markers_directory_path(location, instant)
+        self._query = {"markerdirpath": markers_directory_path(location, instant)}
+        if early is not None:
+            self._query[EARLY_PARAMETER] = early_text(early)
         self._retry_window_s = retry_window_s
         self._ports = ports or system_ports()
         self._local = threading.local()
 
     def create(self, marker: Marker) -> CreateResult:
-        query = {"markerdirpath": self._directory, "markername": marker.name}
+        query = {**self._query, "markername": marker.name}
         result, _ = self._ask("/create", query, body=None)
         return _created(result, self._instant)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
         for part in _parts(marker.name for marker in markers):
             body = json.dumps(part, ensure_ascii=False).encode()
-            result, answer = self._ask("/create-all", {"markerdirpath": self._directory}, body=body)
+            result, answer = self._ask("/create-all", self._query, body=body)
             _created(result, self._instant)
             if len(_names_of(answer)) != len(part):
                 raise MarkerRefused("marker server answered for other names", asked=len(part))
+
+    def confirm(self) -> None:
+        """Nobody but the server looks for rivals."""
 
     def close(self) -> None:
         """Drop this thread's connection."""
@@ -121,6 +129,11 @@ class ServerMarkers:
         if answer.result == "fenced":
             raise InstantRolledBack(
                 "instant is decided, no marker can be added", instant=self._instant
+            )
+        if answer.result == "conflict":
+            raise EarlyConflict(
+                "the marker server found a writer that wins the same file groups",
+                instant=self._instant,
             )
         if answer.status != http.client.OK:
             raise MarkerRefused(

@@ -39,6 +39,7 @@ def open_markers(
         settings.token,
         storage.location,
         instant,
+        early=settings.early,
         retry_window_s=retry_window_s,
         ports=ports,
     )

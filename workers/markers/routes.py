@@ -20,6 +20,7 @@ from aiohttp import web
 
 from workers.clock import Clock
 from workers.errors import (
+    EarlyConflict,
     InstantRolledBack,
     InvalidInput,
     LakehouseError,
@@ -31,6 +32,7 @@ from workers.markers.access import Access, TokenMissing, TokenRefused
 from workers.markers.base import CreateResult
 from workers.markers.batcher import MarkerDirectory, MarkerServerBusy
 from workers.markers.client import BASE_PATH, RESULT_HEADER
+from workers.markers.detector import Detectors
 from workers.markers.fence import is_settled
 from workers.markers.marker import checked_name, parse_markers_directory
 from workers.markers.registry import MarkerDirectories, OutsideRoots
@@ -49,9 +51,11 @@ _STATUS: tuple[tuple[type[LakehouseError], int], ...] = (
     (TableNotFound, 404),
     (NotFound, 404),
     (InstantRolledBack, 409),
+    (EarlyConflict, 409),
     (MarkerServerBusy, 503),
 )
-_OUTCOME = {401: "denied", 403: "denied", 409: "fenced", 500: "failed", 503: "busy"}
+_OUTCOME = {401: "denied", 403: "denied", 500: "failed", 503: "busy"}
+_RESULT: dict[type[Exception], str] = {InstantRolledBack: "fenced", EarlyConflict: "conflict"}
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Found = TypeVar("_Found")
 
@@ -70,6 +74,7 @@ class MarkerServer:
         clock: Clock,
         statistics: Statistics,
     ) -> None:
+        self._detectors = Detectors(pool=pool, clock=clock)
         self._directories = directories
         self._access = access
         self._pool = pool
@@ -103,7 +108,11 @@ class MarkerServer:
         asked = await _parameters(request)
         directory = await self._find(request, asked)
         name = checked_name(asked.get("markername", ""))
-        [result] = await self._create(directory, [name], asked)
+        try:
+            [result] = await self._create(directory, [name], asked)
+        except EarlyConflict:
+            self._statistics.requests["conflict"] += 1
+            return _json(False, result="conflict")
         self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
         # Hudi's clients look at the body alone, where false is "exists" and "conflict" in one.
         return _json(result == "created", result=result)
@@ -187,7 +196,12 @@ class MarkerServer:
             raise InvalidInput("requestid is not 1 to 64 letters, digits, dots or dashes")
         if self._is_draining:
             raise MarkerServerBusy("server is being restarted")
+        detector = await self._detectors.of(directory.storage, directory.instant, asked)
+        if detector is not None:
+            detector.refuse_doomed()
         results = await directory.create(names, request_id)
+        if detector is not None:
+            detector.watch()
         self._statistics.requests["created" if "created" in results else "exists"] += 1
         return results
 
@@ -203,6 +217,7 @@ class MarkerServer:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, directory)
 
     async def _finish(self, application: web.Application) -> None:
+        self._detectors.stop()
         await self._directories.finish()
 
     @web.middleware
@@ -217,12 +232,13 @@ class MarkerServer:
 
     def _refusal(self, error: OSError | LakehouseError) -> web.Response:
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-        self._statistics.requests[_OUTCOME.get(status, "invalid")] += 1
+        result = _RESULT.get(type(error))
+        self._statistics.requests[result or _OUTCOME.get(status, "invalid")] += 1
         if status == 500:
             _log.error("request failed: %s", error)
         response = _json(
             {"error": str(error), "code": getattr(error, "code", "storage_failed")},
-            result="fenced" if isinstance(error, InstantRolledBack) else None,
+            result=result,
             status=status,
         )
         if status == 503:

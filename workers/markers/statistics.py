@@ -11,7 +11,9 @@ class Statistics:
     def __init__(self, *, since_ms: int) -> None:
         self.since_ms = since_ms
         self.requests: Counter[str] = Counter()
-        """By result: created, exists, fenced, busy, failed, denied, invalid, read, deleted."""
+        """By result: created, exists, fenced, conflict, busy, failed, denied, invalid, read,
+        deleted.
+        """
         self.markers_created = 0
         self.batches = 0
         self.flush_errors = 0

@@ -16,7 +16,7 @@ from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.transaction import Proposal, Started
 from workers.config import WriteOptions
-from workers.errors import InvalidInput
+from workers.errors import EarlyConflict, InvalidInput
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS
@@ -138,6 +138,8 @@ def _rewrite(table: Table, options: WriteOptions, changes: Sequence[SchemaChange
         new = new.without_dropped(new.dropped)
         attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
         statuses = list(_rewritten(table, attempt, old, renamed(changes)))
+    except EarlyConflict:
+        return attempt.lose_early()
     except Exception as error:
         attempt.abort(f"{type(error).__name__}: {error}")
         raise

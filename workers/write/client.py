@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
 from workers import stop_points
+from workers.clock import parse_instant
 from workers.concurrency import transaction
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import HeartbeatContent
@@ -26,10 +28,12 @@ from workers.errors import (
 )
 from workers.files.names import bucket_of
 from workers.markers.base import MarkerSettings
+from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
 from workers.markers.tokens import mint_token
 from workers.merge.merge import MergeRule
 from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
+from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
@@ -142,12 +146,12 @@ class Transaction:
     def _marker_settings(self) -> MarkerSettings:
         options = self._options
         if options.marker_kind is MarkerKind.DIRECT:
-            return MarkerSettings(MarkerKind.DIRECT)
+            return MarkerSettings(MarkerKind.DIRECT, early=options.early)
         url = options.marker_url or os.environ.get("SLUICE_MARKER_URL") or None
         secret = os.environ.get("SLUICE_MARKER_SECRET")
         location = self._table.storage.location
         token = mint_token(secret, location, self._instant) if secret else None
-        return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token)
+        return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token, options.early)
 
     def commit(
         self, statuses: Iterable[WriteStatus], letters: Iterable[DeadLetterFile] = ()
@@ -168,8 +172,35 @@ class Transaction:
         except Exception as error:
             self.abort(str(error))
             raise
+        if isinstance(outcome, Conflicted):
+            size = sum(one.stat.bytes for one in written)
+            outcome = self._in_vain(outcome.conflict, len(written), size)
         self._tidy(outcome, written)
         return outcome
+
+    def lose_early(self) -> CommitOutcome:
+        """End a write that was found to lose while it ran: roll back what it wrote so far.
+
+        As `abort` when the table lock cannot be had.
+        """
+        storage = self._table.storage
+        self._started.heartbeat.stop()
+        conflict = read_doom(storage, self._instant)
+        if conflict is None:  # Somebody rolled this back, and the verdict went with the markers.
+            self.abort("lost to another writer")
+            return transaction.standing_outcome(self._table, self._instant)
+        files = files_of(self._table, self._instant)
+        conflict = replace(conflict, writer=self._writer)
+        outcome = self._in_vain(conflict, len(files), sum(file.size for file in files))
+        try:
+            self._roll_back(conflict.message, conflict=outcome.conflict)
+        except LakehouseError as error:
+            _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
+        return outcome
+
+    def _in_vain(self, conflict: Conflict, files: int, size: int) -> Conflicted:
+        lasted_ms = self._table.ports.clock.now_ms() - parse_instant(self._instant)
+        return Conflicted(self._instant, conflict.wasting(files, size, lasted_ms))
 
     def abort(self, reason: str) -> None:
         """Roll this instant back; its tasks are refused their next marker.

@@ -10,8 +10,12 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from workers.files.names import BaseFileName, LogFileName, write_token
+from workers.markers.base import MarkerWriter
+from workers.markers.detecting import open_detecting
 from workers.markers.opening import open_markers
+from workers.ports import system_ports
 from workers.storage.base import Storage
+from workers.table.table import Table
 from workers.write.base_handle import BaseDelete, BaseWrite
 from workers.write.context import WriteContext
 from workers.write.duplicates import without_known_keys
@@ -34,15 +38,27 @@ def write_row_groups(
 ) -> list[WriteStatus]:
     """One file per file group that is changed. A group must have all rows of its file group.
 
-    Raises InstantRolledBack, MarkerRefused, StorageFailed: the whole write has failed then.
+    Raises EarlyConflict: the whole write is in vain. Raises InstantRolledBack, MarkerRefused,
+    StorageFailed: it has failed then.
     """
     planned = (_planned(context, group, task, storage) for group in groups)
     writes = [write for write in planned if write is not None]
     if not writes:
         return []
-    markers = open_markers(context.markers, storage, context.instant)
+    markers = _markers(context, storage)
     markers.create_all(write.marker for write in writes)
-    return [write.run(context, storage, task) for write in writes]
+    statuses = []
+    for write in writes:
+        markers.confirm()
+        statuses.append(write.run(context, storage, task))
+    return statuses
+
+
+def _markers(context: WriteContext, storage: Storage) -> MarkerWriter:
+    if context.markers.early is None:
+        return open_markers(context.markers, storage, context.instant)
+    table = Table(storage, context.config, system_ports())
+    return open_detecting(context.markers, table, context.options, context.instant)
 
 
 def _planned(

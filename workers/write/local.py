@@ -4,16 +4,18 @@ writer's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
-from workers.concurrency.outcome import CommitOutcome, Conflicted
+from workers.concurrency.outcome import CommitOutcome
 from workers.config import WriteOptions, write_options
+from workers.errors import EarlyConflict
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.handles import write_file_groups
 from workers.write.request import WriteRequest
+from workers.write.retrying import with_retries
 from workers.write.sifting import sift
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
@@ -31,17 +33,7 @@ def write_arrow(
     rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     typed = write_options(options)
-    return with_retries(typed, lambda: _attempt(table, batch, request, typed))
-
-
-def with_retries(options: WriteOptions, attempt: Callable[[], CommitOutcome]) -> CommitOutcome:
-    """Attempts until one does not conflict, each on the table as it is then."""
-    outcome = attempt()
-    for _ in range(options.conflict_retries):
-        if not isinstance(outcome, Conflicted):
-            break
-        outcome = attempt()
-    return outcome
+    return with_retries(table, typed, lambda: _attempt(table, batch, request, typed))
 
 
 def _attempt(
@@ -57,6 +49,8 @@ def _attempt(
             sifted = sift(context, batch, is_numbered=True)
             statuses = write_file_groups(context, sifted.prepared, task, table.storage)
             letters = sifted.put_letters(context, task, table.storage)
+    except EarlyConflict:
+        return transaction.lose_early()
     except Exception as error:
         transaction.abort(f"{type(error).__name__}: {error}")
         raise

@@ -13,17 +13,17 @@ import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import ConcurrencyMode, WriteOptions, write_options
-from workers.errors import InvalidInput
+from workers.errors import EarlyConflict, InvalidInput
 from workers.read.file_slice import read_slice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
-from workers.write.local import with_retries
 from workers.write.predicate import Predicate, predicate_of
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
+from workers.write.retrying import with_retries
 from workers.write.status import TaskIds, WriteStatus
 
 
@@ -38,7 +38,7 @@ def delete_matching(table: Table, predicate: object, options: Mapping[str, str])
             "a non-blocking writer does not see what others change while it looks for rows, so it "
             "deletes by key only; use OPTIMISTIC_CONCURRENCY_CONTROL for predicates"
         )
-    return with_retries(typed, lambda: _attempt(table, predicate, typed))
+    return with_retries(table, typed, lambda: _attempt(table, predicate, typed))
 
 
 def _attempt(table: Table, predicate: object, options: WriteOptions) -> CommitOutcome:
@@ -54,6 +54,8 @@ def _attempt(table: Table, predicate: object, options: WriteOptions) -> CommitOu
         for keys in _matching_keys(table, context, found):
             prepared = prepare(context, keys)
             statuses += write_file_groups(context, prepared, TaskIds(), table.storage)
+    except EarlyConflict:
+        return transaction.lose_early()
     except Exception as error:
         transaction.abort(f"{type(error).__name__}: {error}")
         raise

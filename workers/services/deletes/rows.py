@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from workers.config import WriteOptions
-from workers.errors import InvalidInput
+from workers.errors import EarlyConflict, InvalidInput
 from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice
 from workers.schema.table_schema import TableSchema
@@ -70,6 +70,9 @@ class Delete:
             rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
             prepared = prepare(transaction.context, rows)
             statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+        except EarlyConflict:
+            committed(transaction.lose_early(), service=_NAME)
+            raise
         except Exception as error:
             transaction.abort(f"{type(error).__name__}: {error}")
             raise

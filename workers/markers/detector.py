@@ -1,0 +1,141 @@
+"""The asynchronous strategy, in the marker server: every period each watched instant's markers are
+compared with those of its rivals.
+
+One detector per instant, whatever else the server does: one verdict never resets another. A look
+that fails is logged and the next period looks again. The verdict is on storage before anybody
+hears it, so that a server that is started again refuses as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Executor
+
+from workers.clock import Clock, InstantTime
+from workers.concurrency.conflicts import Conflict
+from workers.concurrency.heartbeat import read_heartbeat
+from workers.early_detection import EarlyDetection
+from workers.errors import LakehouseError
+from workers.markers.doom import early_conflict, read_doom, record_doom
+from workers.markers.early_request import EARLY_PARAMETER, early_from
+from workers.markers.fence import is_fenced
+from workers.markers.rivals import RivalSearch, claims_of
+from workers.markers.store import read_markers
+from workers.storage.base import Storage
+
+_DETECTORS_MAX = 1_000
+_log = logging.getLogger(__name__)
+
+
+class ConflictDetector:
+    """Watches one instant, from its first durable marker until it is doomed or over."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        instant: InstantTime,
+        settings: EarlyDetection,
+        *,
+        pool: Executor,
+        clock: Clock,
+        known: Conflict | None,
+    ) -> None:
+        self._storage = storage
+        self._instant = instant
+        self._settings = settings
+        self._pool = pool
+        self._conflict = known
+        self._search = RivalSearch(storage, instant, settings, clock)
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def refuse_doomed(self) -> None:
+        """Raises EarlyConflict."""
+        if self._conflict is not None:
+            raise early_conflict(self._instant, self._conflict)
+
+    def watch(self) -> None:
+        """Idempotent. A watch that ended with a silent heart goes on when its writer does."""
+        if self._conflict is None and not self.is_running:
+            self._task = asyncio.create_task(self._watch())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _watch(self) -> None:
+        await asyncio.sleep(self._settings.initial_delay_ms / 1000)
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                is_over = await loop.run_in_executor(self._pool, self.look)
+            except (OSError, LakehouseError) as error:
+                _log.warning("could not look for rivals: instant=%s %s", self._instant, error)
+                is_over = False
+            if is_over:
+                return
+            await asyncio.sleep(self._settings.period_ms / 1000)
+
+    def look(self) -> bool:
+        """Look once, in a thread; True when there is nothing more to look for."""
+        storage, instant = self._storage, self._instant
+        beat = read_heartbeat(storage, instant)
+        if beat is None or beat.is_expired(self._clock.now_ms()) or is_fenced(storage, instant):
+            return True
+        known = read_doom(storage, instant)
+        found = known or self._search.find(claims_of(instant, read_markers(storage, instant)))
+        if found is None:
+            return False
+        if known is None:
+            record_doom(storage, instant, found)
+            _log.info("early conflict: instant=%s rival=%s", instant, found.rival)
+        self._conflict = found
+        return True
+
+
+class Detectors:
+    """Of all instants that this server was asked to watch. Memory is a cache of the verdicts."""
+
+    def __init__(self, *, pool: Executor, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._known: dict[tuple[str, InstantTime], ConflictDetector] = {}
+
+    async def of(
+        self, storage: Storage, instant: InstantTime, asked: Mapping[str, str]
+    ) -> ConflictDetector | None:
+        """None when the request asks for no detection. Raises InvalidInput."""
+        if (text := asked.get(EARLY_PARAMETER)) is None:
+            return None
+        settings = early_from(text)
+        key = storage.location, instant
+        if key not in self._known:
+            loop = asyncio.get_running_loop()
+            known = await loop.run_in_executor(self._pool, read_doom, storage, instant)
+            self._make_room()
+            # Another request may have been faster while this one waited.
+            self._known.setdefault(
+                key,
+                ConflictDetector(
+                    storage, instant, settings, pool=self._pool, clock=self._clock, known=known
+                ),
+            )
+        return self._known[key]
+
+    def stop(self) -> None:
+        for detector in self._known.values():
+            detector.stop()
+
+    def _make_room(self) -> None:
+        """What is over goes first; what is forgotten is read from storage again."""
+        if len(self._known) < _DETECTORS_MAX:
+            return
+        idle = [key for key, one in self._known.items() if not one.is_running]
+        key = idle[0] if idle else next(iter(self._known))
+        self._known.pop(key).stop()

@@ -1,0 +1,61 @@
+"""The verdict that an instant cannot commit any more, beside its markers: whoever found it tells
+all others.
+
+Tasks, the driver and the marker server look here, so one of them that knows is enough, and a
+server that is started again still knows. It goes with the markers. Never written for an instant
+that is decided.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from workers.clock import InstantTime
+from workers.concurrency.conflicts import Conflict
+from workers.errors import EarlyConflict, MalformedTable, NotFound
+from workers.markers.fence import is_fenced
+from workers.markers.marker import markers_directory
+from workers.storage.base import Storage
+
+
+def path_of(instant: InstantTime) -> str:
+    return f"{markers_directory(instant)}/EARLY_CONFLICT"
+
+
+def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
+    """Raises MalformedTable when the file is not one of ours."""
+    try:
+        content = storage.read(path_of(instant))
+    except NotFound:
+        return None
+    try:
+        body = json.loads(content)
+        groups = tuple((str(partition), str(file_id)) for partition, file_id in body["file_groups"])
+        return replace(Conflict(**{**body, "schemas": None}), file_groups=groups)
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedTable("early conflict is damaged", instant=instant) from error
+
+
+def record_doom(storage: Storage, instant: InstantTime, conflict: Conflict) -> None:
+    """The first verdict stands; another one does no harm."""
+    if is_fenced(storage, instant):
+        return
+    storage.put_if_absent(path_of(instant), json.dumps(conflict.to_json()).encode())
+    if is_fenced(storage, instant):
+        # A rollback may have swept the directory before this brought it back.
+        storage.delete(path_of(instant))
+        if not storage.list_tree(markers_directory(instant)):
+            storage.delete_tree(markers_directory(instant))
+
+
+def refuse_doomed(storage: Storage, instant: InstantTime) -> None:
+    """Raises EarlyConflict when somebody has found that the instant cannot commit."""
+    if (conflict := read_doom(storage, instant)) is not None:
+        raise early_conflict(instant, conflict)
+
+
+def early_conflict(instant: InstantTime, conflict: Conflict) -> EarlyConflict:
+    return EarlyConflict(
+        conflict.message, instant=instant, rival=conflict.rival, writer=conflict.rival_writer
+    )

@@ -1,0 +1,27 @@
+"""How a marker request asks the server to look for rivals: one parameter, and its grammar."""
+
+from __future__ import annotations
+
+import re
+
+from workers.early_detection import EarlyDetection, EarlyStrategy
+from workers.errors import InvalidInput
+
+EARLY_PARAMETER = "earlyconflict"
+_TEXT = re.compile(r"([0-9]{1,7}),([0-9]{1,7}),(true|false)\Z")
+_PERIOD_LEAST_MS = 50
+
+
+def early_text(early: EarlyDetection) -> str:
+    """Initial delay and period in ms, and whether commits count: `0,30000,false`."""
+    return f"{early.initial_delay_ms},{early.period_ms},{str(early.checks_commits).lower()}"
+
+
+def early_from(text: str) -> EarlyDetection:
+    """Raises InvalidInput."""
+    found = _TEXT.match(text)
+    if found is None or int(found[2]) < _PERIOD_LEAST_MS:
+        raise InvalidInput(f"{EARLY_PARAMETER} is not <delay ms>,<period ms>,<true or false>")
+    return EarlyDetection(
+        EarlyStrategy.ASYNCHRONOUS, found[3] == "true", int(found[1]), int(found[2])
+    )

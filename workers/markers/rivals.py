@@ -1,0 +1,152 @@
+"""Who dooms a write that still runs: the rule, and the look at storage that it is applied to.
+
+A writer gives way to a rival that writes the same file groups if the rival is alive and **older**,
+or has completed since the writer began; to nobody else. So the oldest of any writers that meet is
+doomed by none of them unless one has committed: some writer always survives, however the looks
+interleave (invariant EC3). A rival is alive while its heartbeat is within the bound that it names
+itself and its instant is pending and not decided to be rolled back. Plans of table services give
+way to writers, as in Hudi: only what they completed counts.
+
+Order: heartbeats, then markers, then the timeline. A rival that commits in between is gone from
+the first or pending no more in the last, and then it is among the completed ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from workers.clock import Clock, InstantTime
+from workers.concurrency.conflicts import (
+    Conflict,
+    FileGroupKey,
+    WriteSet,
+    overlapping_file_groups,
+    write_set,
+)
+from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.early_detection import EarlyDetection
+from workers.errors import NotFound
+from workers.files.names import parse_base_file, parse_log_file
+from workers.markers.marker import Marker, parse_marker
+from workers.markers.store import read_names
+from workers.storage.base import Storage
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
+from workers.timeline.instant import Instant
+from workers.timeline.layout import TimelineLayout
+from workers.timeline.metadata import WRITER_KEY, read_commit_metadata
+from workers.timeline.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+
+
+def claims_of(
+    instant: InstantTime, markers: Iterable[Marker], writer: str | None = None
+) -> WriteSet:
+    """What the markers say about the instant's file groups; names of no data file say nothing."""
+    based: set[FileGroupKey] = set()
+    logged: set[FileGroupKey] = set()
+    for marker in markers:
+        name = marker.data_file_name
+        if base := parse_base_file(name):
+            based.add((marker.partition, base.file_id))
+        elif log := parse_log_file(name):
+            logged.add((marker.partition, log.file_id))
+    return WriteSet(instant, frozenset(based | logged), writer, appended=frozenset(logged - based))
+
+
+class RivalSearch:
+    """Looks for whoever dooms one instant, again and again; remembers what cannot change."""
+
+    def __init__(
+        self, storage: Storage, instant: InstantTime, settings: EarlyDetection, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._instant = instant
+        self._settings = settings
+        self._clock = clock
+        self._layout = TimelineLayout()
+        self._claimed: dict[InstantTime, frozenset[str]] = {}
+        """Marker names by live rival. They only grow: what was read while a foreign writer was
+        rewriting its file is added to, never believed to be all (bug D6).
+        """
+        self._completed: dict[InstantTime, WriteSet] = {}
+
+    def find(self, ours: WriteSet) -> Conflict | None:
+        """The conflict with the oldest rival that dooms us. Raises whatever storage raises."""
+        if not ours.file_groups:
+            return None
+        met = self._live_met(ours)
+        if not met and not self._settings.checks_commits:
+            return None
+        timeline = Timeline.load(self._storage, self._layout)
+        for conflict in met:
+            if conflict.rival is not None and self._is_running(timeline, conflict.rival):
+                return conflict
+        return self._completed_met(ours, timeline) if self._settings.checks_commits else None
+
+    def _live_met(self, ours: WriteSet) -> list[Conflict]:
+        """Oldest rival first."""
+        now_ms = self._clock.now_ms()
+        live = {
+            beat.instant: beat
+            for beat in read_heartbeats(self._storage)
+            if beat.instant < self._instant and not beat.is_expired(now_ms)
+        }
+        self._claimed = {one: names for one, names in self._claimed.items() if one in live}
+        found = (self._met(ours, live[instant]) for instant in sorted(live))
+        return [conflict for conflict in found if conflict is not None]
+
+    def _met(self, ours: WriteSet, rival: Heartbeat) -> Conflict | None:
+        known = self._claimed.get(rival.instant, frozenset())
+        names = known | set(read_names(self._storage, rival.instant).all())
+        self._claimed[rival.instant] = names
+        theirs = claims_of(rival.instant, map(parse_marker, names), rival.writer)
+        return self._doomed_by(ours, theirs, "are being written by an older writer")
+
+    def _is_running(self, timeline: Timeline, rival: InstantTime) -> bool:
+        standing = timeline.find(rival)
+        if standing is None or standing.is_completed or not standing.action.writes_data:
+            return False
+        return not isinstance(decisions.read(self._storage, rival), RollbackDecision)
+
+    def _completed_met(self, ours: WriteSet, timeline: Timeline) -> Conflict | None:
+        for instant in timeline.completed_writes():
+            if instant.requested_at == self._instant or not self._is_since_start(instant):
+                continue
+            theirs = self._write_set(instant)
+            if theirs is None:
+                continue
+            what = "were written by another writer first"
+            if conflict := self._doomed_by(ours, theirs, what):
+                return conflict
+        return None
+
+    def _is_since_start(self, instant: Instant) -> bool:
+        # Both times come from one sequence, given out under the table lock.
+        return (instant.completed_at or "") > self._instant
+
+    def _write_set(self, instant: Instant) -> WriteSet | None:
+        """None when it has been archived or taken back since the timeline was listed."""
+        if instant.requested_at not in self._completed:
+            try:
+                metadata = read_commit_metadata(self._storage.read(self._layout.path(instant)))
+            except NotFound:
+                return None
+            self._completed[instant.requested_at] = write_set(
+                instant.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY)
+            )
+        return self._completed[instant.requested_at]
+
+    def _doomed_by(self, ours: WriteSet, theirs: WriteSet, what: str) -> Conflict | None:
+        conflict = overlapping_file_groups(ours, theirs)
+        if conflict is None:
+            return None
+        return replace(
+            conflict,
+            message=f"{len(conflict.file_groups)} file group(s) {what}",
+            detected="early",
+            strategy=self._settings.strategy.value,
+        )
