@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
 from workers.errors import InvalidInput, UnsupportedTable
+from workers.lock_config import LockSettings, lock_settings
 
 BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
@@ -103,6 +104,12 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.client.heartbeat.interval_in_ms": "60000",
     "hoodie.client.heartbeat.tolerable.misses": "2",
     "hoodie.write.concurrency.schema.conflict.resolution.enable": "true",
+    # What the table is locked by already when empty; see `lock_config.py` for these five.
+    "hoodie.write.lock.provider": "",
+    "hoodie.write.lock.filesystem.path": "",
+    "hoodie.write.lock.filesystem.expire": "0",
+    "sluice.lock.filesystem.pause_ms": "500",
+    "sluice.lock.url": "",  # SLUICE_LOCK_URL when empty.
     "hoodie.write.lock.wait_time_ms": "60000",
     "hoodie.write.lock.storage.validity.timeout.secs": "30",
     "hoodie.write.lock.storage.renew.interval.secs": "10",
@@ -182,6 +189,7 @@ class WriteOptions:
     heartbeat_interval_ms: int
     heartbeat_misses: int
     resolves_schema_conflicts: bool
+    lock: LockSettings
     lock_wait_ms: int
     lease_s: float
     renew_s: float
@@ -221,6 +229,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         resolves_schema_conflicts=boolean(
             values, "hoodie.write.concurrency.schema.conflict.resolution.enable"
         ),
+        lock=lock_settings(values),
         lock_wait_ms=integer(values, "hoodie.write.lock.wait_time_ms", least=0, most=3_600_000),
         lease_s=integer(values, lease, least=1, most=3600),
         renew_s=integer(values, renew, least=1, most=1200),

@@ -24,7 +24,8 @@ from workers.concurrency.conflicts import (
     write_set,
 )
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
-from workers.concurrency.lock import Lease, TableLock
+from workers.concurrency.locks.lease import Lease, TableLock, told_of
+from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.outcome import (
     CommitOutcome,
     Committed,
@@ -50,6 +51,7 @@ from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import (
+    LOCK_KEY,
     SCHEMA_KEY,
     SCHEMA_RESOLUTION_KEY,
     WRITER_KEY,
@@ -74,14 +76,7 @@ class Started:
 
 
 def table_lock(table: Table, options: WriteOptions) -> TableLock:
-    return TableLock(
-        table.storage,
-        table.ports,
-        on_takeover=partial(fence_sleeper, table),
-        lease_s=options.lease_s,
-        renew_s=options.renew_s,
-        wait_ms=options.lock_wait_ms,
-    )
+    return BoundLock(table.storage, table.ports, options, on_takeover=partial(fence_sleeper, table))
 
 
 def fence_sleeper(table: Table, completing: str) -> None:
@@ -358,9 +353,10 @@ def _decide(
     lease.confirm()  # It may have run out while we compared.
     stop_points.reach("before_publish", writer=proposal.writer)
     completed_at = next_instant(table.ports.clock, timeline.last_time)
+    metadata = proposal.metadata.with_extra(**{LOCK_KEY: told_of(lease)})
     completion = transitions.Completion(
         instant=instant.completed(completed_at),
-        content=proposal.metadata.encode(instant.action),
+        content=metadata.encode(instant.action),
         nonce=table.ports.ids.token(),
         writer=proposal.writer,
     )

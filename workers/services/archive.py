@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.concurrency.lock import Lease
+from workers.concurrency.locks.lease import Lease
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import NotFound

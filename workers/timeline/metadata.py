@@ -33,6 +33,8 @@ STREAM_MAX_ORDERING_KEY = "sluice.stream.max_ordering"
 ROWS_KEY = "sluice.rows"
 DEAD_LETTER_ROWS_KEY = "sluice.dead_letter.rows"
 DEAD_LETTER_FILES_KEY = "sluice.dead_letter.files"
+LOCK_KEY = "sluice.lock"
+"""JSON of provider, epoch and waited_ms: under which holding of the table lock this was decided."""
 SCHEMA_RESOLUTION_KEY = "hoodie.schema.resolution"
 
 

@@ -14,7 +14,9 @@ import pytest
 from tests.support.clocks import ManualClock, MortalScheduler, SkewedClock
 from tests.support.watched_storage import At, WatchedStorage, fails
 from workers.clock import Clock, SystemClock
-from workers.concurrency.lock import DRIFT_MS, LOCK_PATH, LockState, TableLock, read_lock
+from workers.concurrency.locks.lease import LeaseLock
+from workers.concurrency.locks.record import DRIFT_MS, LockState
+from workers.concurrency.locks.storage_record import LOCK_PATH, StorageRecord
 from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
 from workers.ports import Ports, RandomIds
 from workers.storage.local import LocalStorage
@@ -36,8 +38,8 @@ class Client:
     ) -> None:
         self.fenced: list[str] = []
         self.scheduler = MortalScheduler()
-        self.lock = TableLock(
-            storage,
+        self.lock = LeaseLock(
+            StorageRecord(storage),
             Ports(clock or SystemClock(), RandomIds(), self.scheduler),
             on_takeover=self.fenced.append,
             lease_s=LEASE_MS / 1000,
@@ -47,9 +49,9 @@ class Client:
 
 
 def standing(storage: LocalStorage) -> LockState:
-    state = read_lock(storage)
-    assert state is not None
-    return state
+    found = StorageRecord(storage).read()
+    assert found is not None
+    return found.state
 
 
 def test_second_client_waits_in_vain_while_the_first_holds_it(storage: LocalStorage) -> None:

@@ -1,0 +1,72 @@
+"""A PostgreSQL cluster of its own, where one is installed."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+_SERVER_USER = "postgres"
+
+
+def programs() -> Path | None:
+    """Where `initdb` and `pg_ctl` are; Debian keeps them off the path."""
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).parent
+    return next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
+
+
+@contextmanager
+def postgres_cluster() -> Iterator[str]:
+    """The address of an empty cluster on loopback, whose one role needs no password.
+
+    Its folder is none of pytest's, which only their owner may enter.
+    """
+    bin_dir = programs()
+    if bin_dir is None:
+        pytest.skip("PostgreSQL's server programs are not installed")
+    with TemporaryDirectory(prefix="sluice-postgres-") as folder:
+        place = Path(folder)
+        user = _unprivileged(place)
+        port = free_port()
+
+        def run(*words: str) -> None:
+            subprocess.run(words, user=user, check=True, capture_output=True, cwd="/", timeout=120)
+
+        data, log = str(place / "data"), str(place / "log")
+        options = (
+            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+        )
+        run(f"{bin_dir}/initdb", "-D", data, "-A", "trust", "-U", "sluice")
+        run(f"{bin_dir}/pg_ctl", "-D", data, "-o", options, "-l", log, "-w", "start")
+        try:
+            yield f"postgres://sluice@127.0.0.1:{port}/postgres"
+        finally:
+            run(f"{bin_dir}/pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _unprivileged(place: Path) -> str | None:
+    """PostgreSQL refuses to run as root: the user that its package made, who needs the folder."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        user = pwd.getpwnam(_SERVER_USER)
+    except KeyError:
+        pytest.skip(f"PostgreSQL does not run as root, and there is no user {_SERVER_USER}")
+    os.chown(place, user.pw_uid, user.pw_gid)
+    return _SERVER_USER

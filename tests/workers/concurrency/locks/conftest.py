@@ -1,0 +1,147 @@
+"""Every lock provider on a real server or file of its own, and clients of one table's lock."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+
+from tests.support.clocks import MortalScheduler
+from tests.support.fixtures import tables_root
+from tests.support.lock_process import LockProcess
+from tests.support.postgres import postgres_cluster
+from tests.support.redis_server import redis_server
+from workers.clock import Clock, SystemClock
+from workers.concurrency.locks.opening import BoundLock
+from workers.concurrency.transaction import fence_sleeper
+from workers.config import write_options
+from workers.lakehouse import create_table
+from workers.ports import Ports, RandomIds
+from workers.storage.base import Storage
+from workers.table.table import Table
+
+__all__ = ["tables_root"]
+
+SHARED = ("storage", "filesystem", "sqlite", "postgres", "redis")
+"""Those that keep processes apart."""
+PROVIDERS = (*SHARED, "in_process")
+LEASE_S = 1
+"""The shortest that there is."""
+
+
+class Servers:
+    """Started when the first test wants one, for the session."""
+
+    def __init__(self, root: Path, stack: ExitStack) -> None:
+        self._root = root
+        self._stack = stack
+        self._addresses: dict[str, str] = {}
+
+    def address(self, name: str) -> str:
+        if name not in self._addresses:
+            self._addresses[name] = self._start(name)
+        return self._addresses[name]
+
+    def _start(self, name: str) -> str:
+        if name == "sqlite":
+            return f"sqlite:///{self._root}/locks.db"
+        return self._stack.enter_context(
+            postgres_cluster() if name == "postgres" else redis_server("a-password")
+        )
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with ExitStack() as stack:
+        yield Servers(tmp_path_factory.mktemp("locks"), stack)
+
+
+def options_for(provider: str, servers: Servers) -> dict[str, str]:
+    """What a writer is told about its lock."""
+    if provider in ("sqlite", "postgres"):
+        named = {
+            "hoodie.write.lock.provider": "database",
+            "sluice.lock.url": servers.address(provider),
+        }
+    elif provider == "redis":
+        named = {"hoodie.write.lock.provider": "redis", "sluice.lock.url": servers.address("redis")}
+    else:
+        named = {"hoodie.write.lock.provider": provider, "sluice.lock.filesystem.pause_ms": "0"}
+    return {
+        **named,
+        "hoodie.write.lock.storage.validity.timeout.secs": str(LEASE_S),
+        "hoodie.write.lock.storage.renew.interval.secs": "1",
+    }
+
+
+class Client:
+    """Somebody with a clock, threads and a storage handle of his own who wants the lock."""
+
+    def __init__(
+        self,
+        table: Table,
+        options: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+        storage: Storage | None = None,
+        writer: str = "",
+        wait_ms: int = 0,
+        lease_s: int = 30,
+    ) -> None:
+        self.scheduler = MortalScheduler()
+        self.storage = storage or table.storage
+        given = {
+            **options,
+            "hoodie.write.lock.wait_time_ms": str(wait_ms),
+            "hoodie.write.lock.storage.validity.timeout.secs": str(lease_s),
+            "sluice.writer.name": writer,
+        }
+        ports = Ports(clock or SystemClock(), RandomIds(), self.scheduler)
+        self.lock = BoundLock(
+            self.storage,
+            ports,
+            write_options(given),
+            on_takeover=partial(fence_sleeper, table),
+        )
+        self.held = self.lock.held
+
+
+class StartProcess(Protocol):
+    def __call__(self, **order: Any) -> LockProcess: ...
+
+
+@pytest.fixture(params=PROVIDERS)
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def options(provider: str, servers: Servers) -> dict[str, str]:
+    return options_for(provider, servers)
+
+
+@pytest.fixture
+def table(tables_root: Path) -> Table:
+    place = Path(tempfile.mkdtemp(dir=tables_root)) / "table"
+    schema = pa.schema({"id": pa.int64()})
+    return create_table(place, name="locked", schema=schema, record_key=["id"]).table
+
+
+@pytest.fixture
+def start(table: Table, options: dict[str, str]) -> Iterator[StartProcess]:
+    processes: list[LockProcess] = []
+
+    def started(**order: Any) -> LockProcess:
+        process = LockProcess(Path(table.storage.location), options, **order)
+        processes.append(process)
+        return process
+
+    yield started
+    for process in processes:
+        process.end()

@@ -1,0 +1,275 @@
+"""What holds whichever provider keeps the lock: one holder, a lease that ends, and a successor who
+fences the one before.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.clocks import SkewedClock
+from tests.workers.concurrency.locks.conftest import LEASE_S, SHARED, Client, StartProcess
+from workers.concurrency.locks.waiters import Waiter, read_waiters
+from workers.errors import LeaseLost, LockTimeout
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+
+INSTANT = "20240101000000000"
+LATER_MS = 3_600_000
+
+shared_ones = pytest.mark.parametrize("provider", SHARED, indirect=True)
+
+
+def test_second_client_waits_in_vain_and_is_told_who_has_it(
+    table: Table, options: dict[str, str]
+) -> None:
+    second = Client(table, options)
+
+    with (
+        Client(table, options, writer="nightly/load").held(),
+        pytest.raises(LockTimeout, match=r"holder=sluice/\d+/.*nightly%2Fload"),
+        second.held(),
+    ):
+        pass
+
+    with second.held() as lease:
+        lease.confirm()
+
+
+def test_epoch_grows_with_every_holding(table: Table, options: dict[str, str]) -> None:
+    epochs = []
+    for _ in range(4):
+        with Client(table, options).held() as lease:
+            epochs.append(lease.epoch)
+
+    assert epochs == sorted(set(epochs))
+
+
+def test_of_many_threads_one_holds_it_at_a_time(
+    table: Table, options: dict[str, str], tmp_path: Path
+) -> None:
+    number = tmp_path / "number"
+    number.write_text("0")
+
+    def work(_: int) -> None:
+        for _ in range(4):
+            with Client(table, options, wait_ms=60_000).held() as lease:
+                before = int(number.read_text())
+                lease.confirm()
+                number.write_text(str(before + 1))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+    assert number.read_text() == "16"
+
+
+def test_lease_is_renewed_for_as_long_as_it_is_held(table: Table, options: dict[str, str]) -> None:
+    with Client(table, options, lease_s=2).held() as lease:
+        time.sleep(3)
+
+        lease.confirm()
+        with pytest.raises(LockTimeout), Client(table, options).held():
+            pass
+
+
+def test_lock_of_a_dead_holder_frees_itself_and_what_it_was_completing_is_rolled_back(
+    table: Table, options: dict[str, str]
+) -> None:
+    """Hudi's needs a person (bug F2)."""
+    dead = Client(table, options)
+    holding = dead.held(completing=INSTANT)
+    first = holding.__enter__()
+    dead.scheduler.stop_all()
+
+    with Client(table, options, clock=SkewedClock(LATER_MS)).held() as lease:
+        assert lease.epoch > first.epoch
+        decision = decisions.read(table.storage, INSTANT)
+        assert isinstance(decision, RollbackDecision)
+        with pytest.raises(LeaseLost):
+            first.confirm()
+
+
+def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(
+    table: Table, options: dict[str, str]
+) -> None:
+    dead = Client(table, options)
+    # A holding that nobody refers to any more would be given back by its generator's end.
+    holdings = [dead.held()]
+    first = holdings[0].__enter__()
+    dead.scheduler.stop_all()
+    taken: list[int] = []
+
+    def take(_: int) -> None:
+        held = Client(table, options, clock=SkewedClock(LATER_MS)).held()
+        holdings.append(held)
+        try:
+            taken.append(held.__enter__().epoch)
+        except LockTimeout:
+            return
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(take, range(6)))
+
+    assert len(taken) == 1
+    assert taken[0] > first.epoch
+
+
+def test_sleeper_who_wakes_does_not_release_his_successors_lock(
+    table: Table, options: dict[str, str]
+) -> None:
+    """Hudi's loser deletes the winner's lock file (bug F1)."""
+    sleeper = Client(table, options)
+    holding = sleeper.held()
+    holding.__enter__()
+    sleeper.scheduler.stop_all()
+
+    with Client(table, options, clock=SkewedClock(LATER_MS)).held() as lease:
+        holding.__exit__(None, None, None)
+
+        lease.confirm()
+        with pytest.raises(LockTimeout), Client(table, options).held():
+            pass
+
+
+def test_client_who_gave_up_waiting_leaves_the_holder_his_lock(
+    table: Table, options: dict[str, str]
+) -> None:
+    """A holds, B gives up and goes, C waits: C has it only after A (bug F1)."""
+    with Client(table, options).held() as lease:
+        for _ in range(2):
+            with pytest.raises(LockTimeout), Client(table, options).held():
+                pass
+        lease.confirm()
+
+    with Client(table, options).held():
+        pass
+
+
+def test_nobody_is_fenced_by_an_orderly_successor(table: Table, options: dict[str, str]) -> None:
+    with Client(table, options).held(completing=INSTANT):
+        pass
+
+    with Client(table, options).held():
+        pass
+
+    assert decisions.read(table.storage, INSTANT) is None
+
+
+def test_what_is_completed_may_be_said_later(table: Table, options: dict[str, str]) -> None:
+    sleeper = Client(table, options)
+    holding = sleeper.held()
+    holding.__enter__().completes(INSTANT)
+    sleeper.scheduler.stop_all()
+
+    with Client(table, options, clock=SkewedClock(LATER_MS)).held():
+        assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
+
+
+def test_error_inside_frees_the_lock(table: Table, options: dict[str, str]) -> None:
+    with pytest.raises(ZeroDivisionError), Client(table, options).held():
+        raise ZeroDivisionError
+
+    with Client(table, options).held():
+        pass
+
+
+def test_lease_says_since_when_and_how_long_it_was_waited_for(
+    table: Table, options: dict[str, str], provider: str
+) -> None:
+    holding = Client(table, options).held()
+    first = holding.__enter__()
+    waiting = Client(table, options, writer="patient", wait_ms=30_000)
+
+    def wait() -> tuple[str, int, int]:
+        with waiting.held(completing=INSTANT) as lease:
+            return lease.provider, lease.waited_ms, lease.acquired_at_ms
+
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(wait)
+        seen = _await_waiters(table)
+        holding.__exit__(None, None, None)
+        told, waited_ms, acquired_at_ms = pending.result()
+
+    assert [(one.writer, one.instant) for one in seen] == [("patient", INSTANT)]
+    assert f"/{first.acquired_at_ms}." in seen[0].holder
+    assert told == {"sqlite": "database", "postgres": "database"}.get(provider, provider)
+    assert waited_ms >= 1000
+    assert acquired_at_ms >= first.acquired_at_ms + 1000
+    assert read_waiters(table.storage, acquired_at_ms) == []
+
+
+@pytest.mark.slow
+@shared_ones
+def test_of_many_processes_none_loses_a_number(
+    table: Table, start: StartProcess, tmp_path: Path
+) -> None:
+    number = tmp_path / "number"
+    number.write_text("0")
+
+    counting = [start(do="count", file=str(number), times=20) for _ in range(3)]
+    epochs = [epoch for one in counting for epoch in one.told()["epochs"]]
+
+    assert number.read_text() == "60"
+    assert len(set(epochs)) == 60
+
+
+@pytest.mark.slow
+@shared_ones
+def test_holder_that_slept_for_two_leases_cannot_publish(
+    table: Table, options: dict[str, str], start: StartProcess
+) -> None:
+    """Its successor decided; neither its lease nor the decision lets it (bug F4)."""
+    sleeper = start(do="hold", instant=INSTANT)
+    epoch = sleeper.told()["held"]
+    sleeper.freeze()
+    time.sleep(2 * LEASE_S + 0.6)
+
+    with Client(table, options, wait_ms=10_000).held() as lease:
+        assert lease.epoch > epoch
+        sleeper.thaw()
+        sleeper.go_on()
+        woken = sleeper.told()
+        assert sleeper.told() == {"released": True}
+        lease.confirm()
+
+    assert woken == {"confirm": "LeaseLost", "published": False}
+    assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
+
+
+@pytest.mark.slow
+@shared_ones
+def test_killed_holder_is_succeeded_by_whoever_waits(
+    table: Table, options: dict[str, str], start: StartProcess
+) -> None:
+    killed = start(do="hold", instant=INSTANT)
+    killed.told()
+    killed.kill()
+
+    with Client(table, options, wait_ms=20_000).held():
+        pass
+
+    assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
+
+
+@pytest.mark.slow
+@shared_ones
+def test_holder_who_was_quick_publishes(table: Table, start: StartProcess) -> None:
+    quick = start(do="hold", instant=INSTANT)
+    quick.told()
+    quick.go_on()
+
+    assert quick.told() == {"confirm": "confirmed", "published": True}
+    assert isinstance(decisions.read(table.storage, INSTANT), CommitDecision)
+
+
+def _await_waiters(table: Table) -> list[Waiter]:
+    deadline = time.monotonic() + 20
+    while not (seen := read_waiters(table.storage, table.ports.clock.now_ms())):
+        assert time.monotonic() < deadline, "nobody is seen waiting"
+        time.sleep(0.02)
+    return seen

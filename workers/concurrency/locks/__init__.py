@@ -1,0 +1,1 @@
+"""The table lock: one lease, and the providers that keep its record."""

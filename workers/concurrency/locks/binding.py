@@ -1,0 +1,153 @@
+"""Which lock a table has: the first writer that names a provider binds the table to it.
+
+Writers that ask different locks exclude nobody. So `.hoodie/.sluice/lock_provider.json` says which
+one it is, without passwords; who names none takes that one, who names another is refused. It is
+changed only under the lock that it names, and whoever got a lock looks at it once more. Without
+the file it is the storage lease.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from workers.errors import InvalidInput, MalformedTable, NotFound
+from workers.lock_config import (
+    FILESYSTEM_PATH,
+    PROVIDER,
+    URL,
+    URL_VARIABLE,
+    LockProvider,
+    LockSettings,
+    LockUrl,
+)
+from workers.storage.base import Storage, Tagged
+
+BINDING_PATH = ".hoodie/.sluice/lock_provider.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    provider: str = LockProvider.STORAGE
+    url: str = ""
+    """Without its password."""
+    key: str = ""
+    """What the table is called in a database or in Redis: where its first writer saw it."""
+    directory: str = ""
+    expire_minutes: int = 0
+    pause_ms: int = 0
+    process: str = ""
+    """`<host>/<pid>/<started>` of the one process that an in-process lock is for."""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Its process is gone, and nobody holds what was in its memory."""
+        host, _, rest = self.process.partition("/")
+        pid, _, started = rest.partition("/")
+        if not self.process or host != socket.gethostname():
+            return False
+        return _started(int(pid)) != started
+
+    def check(self, settings: LockSettings, storage: Storage) -> None:
+        """Raises InvalidInput when `settings` mean another lock, with what to write instead."""
+        if settings.provider is not None and settings.provider != self.provider:
+            raise self._refusal(f"{PROVIDER}={self.provider}", settings.provider)
+        if settings.directory and Path(settings.directory) != Path(self.directory):
+            raise self._refusal(f"{FILESYSTEM_PATH}={self.directory}", settings.directory)
+        is_named = settings.provider is not None and settings.url is not None and self.url
+        if is_named and settings.url is not None and settings.url.shown != self.url:
+            raise self._refusal(f"{URL}={self.url} with its password", settings.url.shown)
+        if self.process and self.process != this_process():
+            raise InvalidInput(
+                "the table is locked inside another process: in-process locks are for writers that "
+                f"are threads of one; end that process, or have all of them name another {PROVIDER}"
+                " after removing the file below",
+                process=self.process,
+                file=f"{storage.location}/{BINDING_PATH}",
+            )
+
+    def _refusal(self, write: str, given: str) -> InvalidInput:
+        return InvalidInput(
+            "the writers of this table use another lock, and two locks keep nobody apart; to "
+            f"change it stop all writers and remove {BINDING_PATH} of the table",
+            given=given,
+            write=write,
+        )
+
+    def address(self, settings: LockSettings, environment: Mapping[str, str]) -> LockUrl:
+        """With the password, when this process was told one."""
+        configured = environment.get(URL_VARIABLE, "")
+        for url in (settings.url, LockUrl(configured) if configured else None):
+            if url is not None and url.shown == self.url:
+                return url
+        return LockUrl(self.url)
+
+
+def binding_for(settings: LockSettings, storage: Storage) -> Binding:
+    """What a table would be bound to by a writer that names its provider."""
+    assert settings.provider is not None
+    provider = settings.provider
+    if provider in (LockProvider.DATABASE, LockProvider.REDIS):
+        assert settings.url is not None
+        return Binding(provider, url=settings.url.shown, key=storage.location)
+    if provider is LockProvider.FILESYSTEM:
+        return Binding(
+            provider,
+            directory=settings.directory or f"{storage.location}/.hoodie",
+            expire_minutes=settings.expire_minutes,
+            pause_ms=settings.pause_ms,
+        )
+    if provider is LockProvider.IN_PROCESS:
+        return Binding(provider, process=this_process())
+    return Binding(provider)
+
+
+def read_binding(storage: Storage) -> Binding | None:
+    found = read_tagged_binding(storage)
+    return found[0] if found else None
+
+
+def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
+    """Raises MalformedTable."""
+    try:
+        found = storage.read_tagged(BINDING_PATH)
+    except NotFound:
+        return None
+    try:
+        body = json.loads(found.content)
+        binding = Binding(
+            provider=LockProvider(body["provider"]),
+            url=str(body["url"]),
+            key=str(body["key"]),
+            directory=str(body["directory"]),
+            expire_minutes=int(body["expire_minutes"]),
+            pause_ms=int(body["pause_ms"]),
+            process=str(body["process"]),
+        )
+        return binding, found
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedTable(
+            "the file that says which lock the table has is damaged; when no writer runs, delete "
+            "it",
+            path=BINDING_PATH,
+        ) from error
+
+
+def this_process() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
+
+
+def _started(pid: int) -> str:
+    try:
+        return f"{psutil.Process(pid).create_time():.2f}"
+    except psutil.NoSuchProcess:
+        return "gone"

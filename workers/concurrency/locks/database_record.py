@@ -1,0 +1,196 @@
+"""The lock's record as a row of a database: PostgreSQL or SQLite.
+
+Each change is one statement that names what the row must hold still, so that the database itself
+decides who was first. The table `sluice_table_lock` is made when it is missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from workers.concurrency.locks.record import LockState, RecordStore, Standing, decode_lock
+from workers.errors import StorageFailed, WriteOutcomeUnknown
+from workers.lock_config import LockUrl
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CREATE = "CREATE TABLE IF NOT EXISTS sluice_table_lock (lock_key TEXT PRIMARY KEY, record TEXT)"
+_SELECT = "SELECT record FROM sluice_table_lock WHERE lock_key = {0}"
+_INSERT = (
+    "INSERT INTO sluice_table_lock (lock_key, record) VALUES ({0}, {0}) ON CONFLICT DO NOTHING"
+)
+_UPDATE = "UPDATE sluice_table_lock SET record = {0} WHERE lock_key = {0} AND record = {0}"
+_WAIT_MAX_S = 5
+_CERTAIN = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Errors of SQLite after which nothing was changed."""
+
+
+class _Done(NamedTuple):
+    rows: list[tuple[Any, ...]]
+    changed: int
+
+
+_NOTHING = _Done([], 0)
+
+
+def database_record(url: LockUrl, key: str) -> RecordStore:
+    return SqliteRecord(url, key) if url.scheme == "sqlite" else PostgresRecord(url, key)
+
+
+class PostgresRecord:
+    is_lasting = True
+
+    def __init__(self, url: LockUrl, key: str) -> None:
+        self._url = url
+        self._key = key
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self._url.shown} {self._key}"
+
+    def read(self) -> Standing | None:
+        return _standing(self._run(_SELECT, self._key), self.place)
+
+    def create(self, state: LockState) -> bool:
+        self._run(_CREATE)
+        return self._run(_INSERT, self._key, _text(state), is_change=True).changed == 1
+
+    def replace(self, state: LockState, tag: str) -> bool:
+        return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
+        import psycopg
+        from psycopg import errors
+
+        connection = self._connected()
+        try:
+            cursor = connection.execute(statement.format("%s").encode(), values)
+            return _done(cursor)
+        except errors.UndefinedTable:
+            return _NOTHING
+        except (errors.DuplicateTable, errors.UniqueViolation):
+            return _NOTHING  # Somebody made the table in the same moment.
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            self.close()
+            if is_change:
+                raise WriteOutcomeUnknown(
+                    "the database of the table lock was lost while it was being changed",
+                    **self._said(error),
+                ) from error
+            raise StorageFailed(
+                "the database of the table lock was lost", **self._said(error)
+            ) from error
+        except psycopg.Error as error:
+            raise StorageFailed(
+                "the database of the table lock refused", **self._said(error)
+            ) from error
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        import psycopg
+
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        try:
+            self._connection = psycopg.connect(
+                self._url.full,
+                autocommit=True,
+                connect_timeout=_WAIT_MAX_S,
+                tcp_user_timeout=_WAIT_MAX_S * 1000,
+                application_name="sluice lock",
+            )
+            self._connection.execute(f"SET statement_timeout = {_WAIT_MAX_S * 1000}".encode())
+        except psycopg.Error as error:
+            self.close()
+            raise StorageFailed(
+                "the database of the table lock is out of reach; see that it runs, and that "
+                "address, user and password are right",
+                **self._said(error),
+            ) from error
+        return self._connection
+
+    def _said(self, error: Exception) -> dict[str, object]:
+        return {"database": self._url.shown, "reason": self._url.cleaned(str(error))}
+
+
+class SqliteRecord:
+    """A file on a disk of this machine: SQLite's own locks do not hold over a network."""
+
+    is_lasting = True
+
+    def __init__(self, url: LockUrl, key: str) -> None:
+        self._path = "/" + unquote(urlsplit(url.full).path).lstrip("/")
+        self._key = key
+
+    @property
+    def place(self) -> str:
+        return f"sqlite:///{self._path} {self._key}"
+
+    def read(self) -> Standing | None:
+        return _standing(self._run(_SELECT, self._key), self.place)
+
+    def create(self, state: LockState) -> bool:
+        self._run(_CREATE)
+        return self._run(_INSERT, self._key, _text(state), is_change=True).changed == 1
+
+    def replace(self, state: LockState, tag: str) -> bool:
+        return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
+
+    def close(self) -> None:
+        """A connection lasts one call: SQLite's belong to one thread."""
+
+    def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
+        try:
+            connected = sqlite3.connect(self._path, timeout=_WAIT_MAX_S, isolation_level=None)
+            with closing(connected) as connection:
+                cursor = connection.execute(statement.format("?"), values)
+                return _done(cursor)
+        except sqlite3.Error as error:
+            if "no such table" in str(error):
+                return _NOTHING
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            said: dict[str, object] = {"database": self._path, "reason": str(error)}
+            if is_change and code not in _CERTAIN:
+                raise WriteOutcomeUnknown(
+                    "the database of the table lock failed while it was being changed", **said
+                ) from error
+            raise StorageFailed(
+                "the database of the table lock failed; see that its directory exists and may be "
+                "written",
+                **said,
+            ) from error
+
+
+def _done(cursor: psycopg.Cursor[tuple[Any, ...]] | sqlite3.Cursor) -> _Done:
+    if cursor.description is None:
+        return _Done([], cursor.rowcount)
+    return _Done(cursor.fetchall(), 0)
+
+
+def _text(state: LockState) -> str:
+    return state.encode().decode()
+
+
+def _standing(found: _Done, place: str) -> Standing | None:
+    """The text of the record is its tag: no two holdings ever write the same."""
+    if not found.rows:
+        return None
+    text = str(found.rows[0][0])
+    return Standing(decode_lock(text.encode(), place), text)

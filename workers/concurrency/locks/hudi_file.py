@@ -1,0 +1,201 @@
+"""Apache Hudi's filesystem lock, held beside our own lease: for tables that Hudi writes as well.
+
+The lease comes first, so among our writers nothing depends on the file: exclusion, epochs and
+takeover are the lease's, and whoever holds it may remove a file that one of ours left behind. The
+file keeps Hudi's writers out while it is held, as far as Hudi's own rules go: Hudi looks and then
+opens, so it may write over ours; hence the token, the pause, and the second look. And a Hudi client
+that closes removes the file whoever holds it, so that two *Hudi* writers may hold it at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workers.clock import InstantTime
+from workers.concurrency.locks.lease import LeaseLock, RecordLease
+from workers.concurrency.locks.record import DRIFT_MS
+from workers.errors import LeaseLost, LockTimeout, StorageFailed
+from workers.ports import Ports
+from workers.storage.lock_file import FoundFile, LockFile
+
+FILE_NAME = "lock"
+SETTLE_S = 0.05
+"""After which a Hudi client that saw no file has opened its own."""
+_POLL_S = 0.1
+_ENGINE = "sluice"
+_log = logging.getLogger(__name__)
+
+
+class HudiFileLock:
+    def __init__(
+        self,
+        lease_lock: LeaseLock,
+        ports: Ports,
+        *,
+        table: str,
+        directory: Path,
+        expire_minutes: int = 0,
+        pause_ms: int = 0,
+        lease_s: float = 30,
+        renew_s: float = 10,
+        wait_ms: int = 60_000,
+    ) -> None:
+        self._lease_lock = lease_lock
+        self._ports = ports
+        self._table = table
+        self._file = LockFile(directory / FILE_NAME)
+        self._expire_minutes = expire_minutes
+        self._pause_ms = pause_ms
+        self._lease_ms = int(lease_s * 1000)
+        self._renew_s = renew_s
+        self._wait_ms = wait_ms
+
+    @contextmanager
+    def held(self, *, completing: InstantTime | None = None) -> Iterator[FileLease]:
+        """See TableLock."""
+        began_s = self._ports.clock.monotonic_s()
+        with self._lease_lock.held(completing=completing) as lease:
+            mine = self._content(lease)
+            self._take(lease, mine, began_s)
+            waited_ms = int((self._ports.clock.monotonic_s() - began_s) * 1000)
+            keep = self._ports.scheduler.every(
+                self._renew_s, lambda: self._keep(mine), name="sluice-lock-file"
+            )
+            try:
+                yield FileLease(lease, self._file, mine, waited_ms)
+            finally:
+                keep.stop()
+                self._release(mine)
+        if completing is not None and self._pause_ms:
+            # Hudi asks every few seconds only; whoever takes the lock at once again starves it.
+            self._ports.clock.sleep(self._jittered(self._pause_ms / 1000))
+
+    def _content(self, lease: RecordLease) -> bytes:
+        body = {
+            "engine": _ENGINE,
+            "table": self._table,
+            "owner": lease.owner.rpartition("/")[0],
+            "leaseMs": self._lease_ms,
+        }
+        return json.dumps(body).encode()
+
+    def _take(self, lease: RecordLease, mine: bytes, began_s: float) -> None:
+        clock = self._ports.clock
+        while True:
+            found = self._file.look()
+            if found is None:
+                lease.confirm()
+                if self._created(mine):
+                    return
+            elif (why := self._left_behind(found)) is not None:
+                lease.confirm()
+                if self._file.remove(found):
+                    _log.warning("lock file removed: path=%s reason=%s", self._file.path, why)
+                continue
+            if (clock.monotonic_s() - began_s) * 1000 >= self._wait_ms:
+                raise self._timeout(found)
+            clock.sleep(self._jittered(_POLL_S))
+
+    def _created(self, mine: bytes) -> bool:
+        """Backing off leaves what is there by now: it is not ours to remove."""
+        if not self._file.create(mine):
+            return False
+        self._ports.clock.sleep(SETTLE_S)
+        found = self._file.look()
+        return found is not None and found.content == mine
+
+    def _left_behind(self, found: FoundFile) -> str | None:
+        """Why nobody can be holding it any more; None when somebody may. We hold the lease."""
+        age_ms = self._ports.clock.now_ms() - found.modified_ms
+        ours = _ours(found.content)
+        if ours is None:
+            is_old = 0 < self._expire_minutes * 60_000 < age_ms
+            return f"expired after {self._expire_minutes} minutes" if is_old else None
+        table, lease_ms, owner = ours
+        if table == self._table:
+            return f"left by {owner}, whose lease is over"
+        # Another table shares the directory; its holder makes the file young while he lives.
+        return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
+
+    def _timeout(self, found: FoundFile | None) -> LockTimeout:
+        ours = _ours(found.content) if found else None
+        holder = ours[2] if ours else "Apache Hudi"
+        return LockTimeout(
+            "the lock file stayed with somebody else; where no writer of Apache Hudi runs any more "
+            "remove it, or set hoodie.write.lock.filesystem.expire",
+            table=self._table,
+            path=self._file.path,
+            holder=holder,
+            waited_ms=self._wait_ms,
+            provider="filesystem",
+        )
+
+    def _keep(self, mine: bytes) -> None:
+        try:
+            self._file.keep(mine)
+        except StorageFailed as error:
+            _log.warning("lock file not kept young, trying again: error=%s", error)
+
+    def _release(self, mine: bytes) -> None:
+        try:
+            found = self._file.look()
+            if found is not None and found.content == mine:
+                self._file.remove(found)
+        except StorageFailed as error:
+            # What was done under it is done; the next of ours to hold the lease removes it.
+            _log.warning("lock file not removed: error=%s", error)
+
+    def _jittered(self, seconds: float) -> float:
+        """Between half and one and a half of it, so that two who wait do not keep step."""
+        return seconds * (0.5 + (hash(self._ports.ids.token()) % 1000) / 1000)
+
+
+class FileLease:
+    """See Lease."""
+
+    provider = "filesystem"
+
+    def __init__(self, lease: RecordLease, file: LockFile, mine: bytes, waited_ms: int) -> None:
+        self._lease = lease
+        self._file = file
+        self._mine = mine
+        self.epoch = lease.epoch
+        self.acquired_at_ms = lease.acquired_at_ms
+        self.waited_ms = waited_ms
+
+    def completes(self, what: str) -> None:
+        """See Lease."""
+        self._lease.completes(what)
+        self.confirm()
+
+    def confirm(self) -> None:
+        """See Lease."""
+        self._lease.confirm()
+        found = self._file.look()
+        if found is None or found.content != self._mine:
+            raise LeaseLost(
+                "another engine took the lock file away while it was held",
+                path=self._file.path,
+                owner=self._lease.owner,
+            )
+
+
+def file_holder(directory: Path) -> FoundFile | None:
+    """The lock file if a writer of Apache Hudi made it."""
+    found = LockFile(directory / FILE_NAME).look()
+    return found if found is not None and _ours(found.content) is None else None
+
+
+def _ours(content: bytes) -> tuple[str, int, str] | None:
+    """(table, lease in ms, owner) of a file that one of our writers made."""
+    try:
+        body = json.loads(content)
+        if body["engine"] != _ENGINE:
+            return None
+        return str(body["table"]), int(body["leaseMs"]), str(body["owner"])
+    except (ValueError, KeyError, TypeError):
+        return None

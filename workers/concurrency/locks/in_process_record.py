@@ -1,0 +1,41 @@
+"""The lock's record in this process, for writers that are all threads of it."""
+
+from __future__ import annotations
+
+import threading
+
+from workers.concurrency.locks.record import LockState, Standing, decode_lock
+
+_mutex = threading.Lock()
+_records: dict[str, bytes] = {}
+
+
+class InProcessRecord:
+    is_lasting = False
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+
+    @property
+    def place(self) -> str:
+        return f"this process, {self._table}"
+
+    def read(self) -> Standing | None:
+        with _mutex:
+            content = _records.get(self._table)
+        return Standing(decode_lock(content, self.place), content.decode()) if content else None
+
+    def create(self, state: LockState) -> bool:
+        content = state.encode()
+        with _mutex:
+            return _records.setdefault(self._table, content) is content
+
+    def replace(self, state: LockState, tag: str) -> bool:
+        with _mutex:
+            if _records.get(self._table) != tag.encode():
+                return False
+            _records[self._table] = state.encode()
+            return True
+
+    def close(self) -> None:
+        """Nothing is kept open."""

@@ -1,0 +1,357 @@
+"""The table lock as a lease, over any store of its record.
+
+A lease alone stops nobody who sleeps past it. What does is the decision object: whoever takes over
+a lease that ran out first decides `rollback` for the instant that the sleeper was completing,
+unless it was decided already.
+
+An answer that was lost is settled by reading the record, never by assuming: an owner text is
+written once, so whoever finds its own there holds the lock.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from workers.clock import InstantTime
+from workers.concurrency.locks.record import LockState, RecordStore, Standing, owner_text
+from workers.errors import (
+    LeaseLost,
+    LockTimeout,
+    StorageFailed,
+    WriteOutcomeUnknown,
+)
+from workers.ports import Ports
+
+_POLL_FIRST_S = 0.005
+_POLL_MAX_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+class TableLock(Protocol):
+    def held(self, *, completing: InstantTime | None = None) -> AbstractContextManager[Lease]:
+        """Hold the lock; name the instant that is about to be decided under it.
+
+        Raises LockTimeout, and StorageFailed or WriteOutcomeUnknown when the provider is out of
+        reach.
+        """
+
+
+class Lease(Protocol):
+    """One holding of the lock. Whoever publishes under it confirms it first."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def epoch(self) -> int:
+        """Greater than that of every holding before."""
+
+    @property
+    def acquired_at_ms(self) -> int: ...
+
+    @property
+    def waited_ms(self) -> int:
+        """From asking to holding."""
+
+    def completes(self, what: str) -> None:
+        """Say what is about to be decided under this lease, when that is known only now.
+
+        Raises LeaseLost.
+        """
+
+    def confirm(self) -> None:
+        """Raises LeaseLost when the lock may be somebody else's by now."""
+
+
+def told_of(lease: Lease) -> str:
+    """What a commit says of the holding that it was decided under."""
+    return json.dumps(
+        {"provider": lease.provider, "epoch": lease.epoch, "waited_ms": lease.waited_ms}
+    )
+
+
+class Waiting(Protocol):
+    """Told of those who wait, so that others can see them."""
+
+    def began(self, completing: InstantTime | None, holder: str) -> None:
+        """The wait has become long. Called once at most."""
+
+    def ended(self) -> None: ...
+
+
+class LeaseLock:
+    def __init__(
+        self,
+        store: RecordStore,
+        ports: Ports,
+        *,
+        on_takeover: Callable[[InstantTime], None],
+        provider: str = "storage",
+        writer: str = "",
+        table: str = "",
+        lease_s: float = 30,
+        renew_s: float = 10,
+        wait_ms: int = 60_000,
+        waiting: Waiting | None = None,
+        waiting_after_s: float = 1.0,
+    ) -> None:
+        self._store = store
+        self._ports = ports
+        self._on_takeover = on_takeover
+        self._provider = provider
+        self._writer = writer
+        self._table = table
+        self._lease_ms = int(lease_s * 1000)
+        self._renew_s = renew_s
+        self._wait_ms = wait_ms
+        self._waiting = waiting
+        self._waiting_after_s = waiting_after_s
+
+    @contextmanager
+    def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
+        """See TableLock."""
+        try:
+            lease = self._acquire(completing)
+            renewal = self._ports.scheduler.every(self._renew_s, lease.renew, name="sluice-lease")
+            try:
+                yield lease
+            finally:
+                renewal.stop()
+                lease.release()
+        finally:
+            self._store.close()
+
+    def _acquire(self, completing: InstantTime | None) -> RecordLease:
+        attempt = _Attempt(self._ports.ids.token(), completing, self._ports.clock.monotonic_s())
+        try:
+            return self._wait(attempt)
+        finally:
+            if attempt.is_announced and self._waiting is not None:
+                self._waiting.ended()
+
+    def _wait(self, attempt: _Attempt) -> RecordLease:
+        clock = self._ports.clock
+        pause_s = _POLL_FIRST_S
+        while True:
+            lease, holder = self._try_once(attempt)
+            if lease is not None:
+                return lease
+            waited_s = clock.monotonic_s() - attempt.began_s
+            if waited_s * 1000 >= self._wait_ms:
+                raise LockTimeout(
+                    "the table lock stayed with somebody else",
+                    table=self._table or self._store.place,
+                    holder=holder,
+                    waited_ms=self._wait_ms,
+                    provider=self._provider,
+                )
+            if waited_s >= self._waiting_after_s and not attempt.is_announced:
+                attempt.is_announced = True
+                if self._waiting is not None:
+                    self._waiting.began(attempt.completing, holder)
+            clock.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _POLL_MAX_S)
+
+    def _try_once(self, attempt: _Attempt) -> tuple[RecordLease | None, str]:
+        now_ms = self._ports.clock.now_ms()
+        standing = self._store.read()
+        if standing is None:
+            first = 1 if self._store.is_lasting else max(now_ms, 1)
+            wanted = self._state(first, attempt, now_ms)
+            is_ours = self._changed(wanted, lambda: self._store.create(wanted))
+            return (self._lease(wanted, attempt), "") if is_ours else (None, "unknown")
+        held = standing.state
+        if attempt.wrote(held) and not held.is_free(now_ms):
+            # An answer said that it was refused, or none came, and yet it is there (bug F3).
+            return self._lease(held, attempt), ""
+        if not held.is_free(now_ms):
+            return None, held.owner
+        if not held.is_expired and held.completing is not None and not attempt.wrote(held):
+            # Before we take the lock: were we to die in between, the next one would not know of
+            # him.
+            self._on_takeover(held.completing)
+        wanted = self._state(held.epoch + 1, attempt, now_ms)
+        is_ours = self._changed(wanted, lambda: self._store.replace(wanted, standing.tag))
+        return (self._lease(wanted, attempt), "") if is_ours else (None, held.owner)
+
+    def _changed(self, wanted: LockState, change: Callable[[], bool]) -> bool:
+        """Whether the record is `wanted` now; whatever the answer was, the record itself tells.
+
+        Raises StorageFailed when it is not because the store failed, WriteOutcomeUnknown when it
+        cannot be read either.
+        """
+        failed: StorageFailed | None = None
+        try:
+            if change():
+                return True
+        except WriteOutcomeUnknown as error:
+            _log.warning("no answer whether we took the lock, looking: error=%s", error)
+        except StorageFailed as error:
+            failed = error
+        try:
+            standing = self._store.read()
+        except StorageFailed as error:
+            raise WriteOutcomeUnknown(
+                "nobody can say who holds the table lock; if we do, it ends with the lease",
+                lock=self._store.place,
+                lease_ms=self._lease_ms,
+            ) from error
+        if standing is not None and standing.state == wanted:
+            return True
+        if failed is not None:
+            raise failed
+        return False
+
+    def _state(self, epoch: int, attempt: _Attempt, now_ms: int) -> LockState:
+        owner = owner_text(epoch, now_ms, attempt.token, self._writer, attempt.completing)
+        return LockState(False, now_ms + self._lease_ms, owner)
+
+    def _lease(self, state: LockState, attempt: _Attempt) -> RecordLease:
+        waited_s = self._ports.clock.monotonic_s() - attempt.began_s
+        return RecordLease(
+            self._store,
+            self._ports,
+            state,
+            lease_ms=self._lease_ms,
+            provider=self._provider,
+            waited_ms=int(waited_s * 1000),
+        )
+
+
+class _Attempt:
+    """One call of `held` until it has the lock."""
+
+    def __init__(self, token: str, completing: InstantTime | None, began_s: float) -> None:
+        self.token = token
+        self.completing = completing
+        self.began_s = began_s
+        self.is_announced = False
+
+    def wrote(self, state: LockState) -> bool:
+        return f".{self.token}." in state.owner
+
+
+class RecordLease:
+    """See Lease. Thread-safe: it is renewed beside its holder."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        ports: Ports,
+        state: LockState,
+        *,
+        lease_ms: int,
+        provider: str,
+        waited_ms: int,
+    ) -> None:
+        self._store = store
+        self._ports = ports
+        self._state = state
+        self._lease_ms = lease_ms
+        self._provider = provider
+        self._waited_ms = waited_ms
+        self._is_lost = False
+        # One's own liveness is judged by a clock that cannot be set.
+        self._ends_s = ports.clock.monotonic_s() + self._left_s()
+        self._changing = threading.RLock()
+
+    @property
+    def provider(self) -> str:
+        return self._provider
+
+    @property
+    def epoch(self) -> int:
+        return self._state.epoch
+
+    @property
+    def owner(self) -> str:
+        return self._state.owner
+
+    @property
+    def acquired_at_ms(self) -> int:
+        acquired = self._state.acquired_at_ms
+        assert acquired is not None, self._state
+        return acquired
+
+    @property
+    def waited_ms(self) -> int:
+        return self._waited_ms
+
+    def completes(self, what: str) -> None:
+        """See Lease."""
+        with self._changing:
+            wanted = self._state.about(what)
+            self._replace(wanted)
+            self._is_lost = self._is_lost or self._state.owner != wanted.owner
+            self.confirm()
+
+    def confirm(self) -> None:
+        """See Lease."""
+        with self._changing:
+            if not self._has_run_out():
+                standing = self._store.read()
+                self._is_lost = self._is_lost or not self._is_mine(standing)
+            # Once more: reading may have taken its time.
+            if self._has_run_out():
+                self._is_lost = True
+                raise LeaseLost("the table lock ran out while it was held", owner=self.owner)
+
+    def renew(self) -> None:
+        with self._changing:
+            if self._has_run_out():
+                self._is_lost = True
+                return
+            now_ms = self._ports.clock.now_ms()
+            try:
+                self._replace(self._state.until(now_ms + self._lease_ms))
+            except (StorageFailed, WriteOutcomeUnknown) as error:
+                _log.warning("lease not renewed, trying again: error=%s", error)
+
+    def release(self) -> None:
+        """Mark the lease as ended, unless it passed to somebody else already."""
+        with self._changing:
+            if self._is_lost:
+                return
+            try:
+                self._replace(self._state.ended())
+            except (StorageFailed, WriteOutcomeUnknown) as error:
+                # What was done under it is done; the lease ends by itself.
+                _log.warning("lease not given back, it will run out: error=%s", error)
+            self._is_lost = True
+
+    def _replace(self, state: LockState) -> None:
+        """Change the record if it is ours still; of an unclear answer the record itself tells."""
+        standing = self._store.read()
+        if standing is None or not self._is_mine(standing):
+            self._is_lost = True
+            return
+        if not self._store.replace(state, standing.tag):
+            after = self._store.read()
+            if after is None or after.state != state:
+                self._is_lost = not self._is_mine(after)
+                return
+        self._state = state
+        self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
+
+    def _is_mine(self, standing: Standing | None) -> bool:
+        """By epoch and token: of what is being completed an unanswered change may have told."""
+        if standing is None:
+            return False
+        return _holding(standing.state.owner) == _holding(self._state.owner)
+
+    def _left_s(self) -> float:
+        return (self._state.valid_until_ms - self._ports.clock.now_ms()) / 1000
+
+    def _has_run_out(self) -> bool:
+        clock = self._ports.clock
+        is_over = clock.now_ms() >= self._state.valid_until_ms
+        return self._is_lost or is_over or clock.monotonic_s() >= self._ends_s
+
+
+def _holding(owner: str) -> str:
+    return owner.rpartition("/")[0] or owner

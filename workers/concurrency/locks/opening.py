@@ -1,0 +1,148 @@
+"""The lock of one table: the one that it is bound to, whichever provider that is."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workers.clock import InstantTime
+from workers.concurrency.locks.binding import (
+    BINDING_PATH,
+    Binding,
+    binding_for,
+    read_binding,
+    read_tagged_binding,
+)
+from workers.concurrency.locks.database_record import database_record
+from workers.concurrency.locks.hudi_file import HudiFileLock
+from workers.concurrency.locks.in_process_record import InProcessRecord
+from workers.concurrency.locks.lease import Lease, LeaseLock, TableLock
+from workers.concurrency.locks.record import RecordStore
+from workers.concurrency.locks.redis_record import RedisRecord
+from workers.concurrency.locks.storage_record import StorageRecord
+from workers.concurrency.locks.waiters import StorageWaiting
+from workers.config import WriteOptions
+from workers.errors import LeaseLost
+from workers.lock_config import LockProvider, LockSettings
+from workers.ports import Ports
+from workers.storage.base import Storage
+
+_CHANGES_MAX = 5
+_UNBOUND = Binding()
+_warned: set[str] = set()
+_log = logging.getLogger(__name__)
+
+
+class BoundLock:
+    """See TableLock."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        ports: Ports,
+        options: WriteOptions,
+        *,
+        on_takeover: Callable[[InstantTime], None],
+    ) -> None:
+        self._storage = storage
+        self._ports = ports
+        self._options = options
+        self._on_takeover = on_takeover
+
+    @contextmanager
+    def held(self, *, completing: InstantTime | None = None) -> Iterator[Lease]:
+        """See TableLock. Raises InvalidInput when the table has another lock than was asked for."""
+        for _ in range(_CHANGES_MAX):
+            binding = self._bound()
+            with self._lock(binding).held(completing=completing) as lease:
+                if (read_binding(self._storage) or _UNBOUND) == binding:
+                    yield lease
+                    return
+        raise LeaseLost("the table's lock provider changed again and again", path=BINDING_PATH)
+
+    def _bound(self) -> Binding:
+        """What the table is bound to, after binding it to what the options name."""
+        settings = self._options.lock
+        standing = read_binding(self._storage)
+        if standing is not None and not standing.is_orphaned:
+            standing.check(settings, self._storage)
+            return standing
+        if standing is None and settings.provider is None:
+            return _UNBOUND
+        self._bind(settings)
+        return read_binding(self._storage) or _UNBOUND
+
+    def _bind(self, settings: LockSettings) -> None:
+        """Under the storage lease, which is what an unbound table has."""
+        wanted = binding_for(settings, self._storage) if settings.provider else _UNBOUND
+        _store(wanted, self._storage, settings).read()  # Nobody is bound to what does not answer.
+        with self._lease_lock(_UNBOUND).held() as lease:
+            found = read_tagged_binding(self._storage)
+            if found is not None and not found[0].is_orphaned:
+                return
+            lease.confirm()
+            if found is None:
+                self._storage.put_if_absent(BINDING_PATH, wanted.encode())
+            else:
+                self._storage.replace_if_match(BINDING_PATH, wanted.encode(), found[1].tag)
+
+    def _lock(self, binding: Binding) -> TableLock:
+        lease_lock = self._lease_lock(binding)
+        if binding.provider != LockProvider.FILESYSTEM:
+            return lease_lock
+        _warn_of_file_locks(self._storage.location)
+        return HudiFileLock(
+            lease_lock,
+            self._ports,
+            table=self._storage.location,
+            directory=Path(binding.directory),
+            expire_minutes=binding.expire_minutes,
+            pause_ms=binding.pause_ms,
+            lease_s=self._options.lease_s,
+            renew_s=self._options.renew_s,
+            wait_ms=self._options.lock_wait_ms,
+        )
+
+    def _lease_lock(self, binding: Binding) -> LeaseLock:
+        options = self._options
+        return LeaseLock(
+            _store(binding, self._storage, options.lock),
+            self._ports,
+            on_takeover=self._on_takeover,
+            provider=binding.provider,
+            writer=options.writer,
+            table=self._storage.location,
+            lease_s=options.lease_s,
+            renew_s=options.renew_s,
+            wait_ms=options.lock_wait_ms,
+            waiting=StorageWaiting(
+                self._storage, self._ports, writer=options.writer, wait_ms=options.lock_wait_ms
+            ),
+        )
+
+
+def _store(binding: Binding, storage: Storage, settings: LockSettings) -> RecordStore:
+    match binding.provider:
+        case LockProvider.DATABASE:
+            return database_record(binding.address(settings, os.environ), binding.key)
+        case LockProvider.REDIS:
+            return RedisRecord(binding.address(settings, os.environ), binding.key)
+        case LockProvider.IN_PROCESS:
+            return InProcessRecord(storage.location)
+        case _:
+            return StorageRecord(storage)
+
+
+def _warn_of_file_locks(table: str) -> None:
+    """Once per process and table."""
+    if table not in _warned:
+        _warned.add(table)
+        _log.warning(
+            "this table is locked by Apache Hudi's lock file: it keeps Hudi's writers and ours "
+            "apart, but a Hudi client that closes removes it whoever holds it, so several Hudi "
+            "writers are not kept apart from each other: table=%s",
+            table,
+        )

@@ -1,0 +1,36 @@
+"""The lock's record on the table's own storage, by conditional writes, as Hudi's storage lock."""
+
+from __future__ import annotations
+
+from workers.concurrency.locks.record import LockState, Standing, decode_lock
+from workers.errors import NotFound
+from workers.storage.base import Storage
+
+LOCK_PATH = ".hoodie/.locks/table_lock.json"
+
+
+class StorageRecord:
+    is_lasting = True
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    @property
+    def place(self) -> str:
+        return f"{self._storage.location}/{LOCK_PATH}"
+
+    def read(self) -> Standing | None:
+        try:
+            found = self._storage.read_tagged(LOCK_PATH)
+        except NotFound:
+            return None
+        return Standing(decode_lock(found.content, self.place), found.tag)
+
+    def create(self, state: LockState) -> bool:
+        return self._storage.put_if_absent(LOCK_PATH, state.encode())
+
+    def replace(self, state: LockState, tag: str) -> bool:
+        return self._storage.replace_if_match(LOCK_PATH, state.encode(), tag) is not None
+
+    def close(self) -> None:
+        """Nothing is kept open."""

@@ -1,0 +1,108 @@
+"""Who waits for the lock: one small file each, written when a wait has become long.
+
+They are hints for people, never read by the protocol. One that a dead process left counts until the
+wait would have ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.ports import Ports
+from workers.storage.base import Storage
+
+DIRECTORY = ".hoodie/.locks/waiting"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    writer: str | None
+    instant: InstantTime | None
+    """The one that it wants to decide; None of a writer that has not begun."""
+    since_ms: int
+    until_ms: int
+    """When it gives up."""
+    holder: str
+    """Whom it found holding the lock."""
+    host: str
+    pid: int
+
+
+class StorageWaiting:
+    """One wait, told on the table's storage."""
+
+    def __init__(self, storage: Storage, ports: Ports, *, writer: str, wait_ms: int) -> None:
+        self._storage = storage
+        self._ports = ports
+        self._writer = writer
+        self._wait_ms = wait_ms
+        self._path = ""
+
+    def began(self, completing: InstantTime | None, holder: str) -> None:
+        """See Waiting."""
+        now_ms = self._ports.clock.now_ms()
+        body = {
+            "writer": self._writer or None,
+            "instant": completing,
+            "since_ms": now_ms,
+            "until_ms": now_ms + self._wait_ms,
+            "holder": holder,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+        }
+        self._path = f"{DIRECTORY}/{self._ports.ids.token()}.json"
+        try:
+            self._storage.put(self._path, json.dumps(body).encode())
+            self._sweep(now_ms)
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("waiting unseen: path=%s error=%s", self._path, error)
+
+    def ended(self) -> None:
+        try:
+            self._storage.delete(self._path)
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("still listed as waiting: path=%s error=%s", self._path, error)
+
+    def _sweep(self, now_ms: int) -> None:
+        for path, waiter in _read_all(self._storage):
+            if waiter is None or now_ms > waiter.until_ms:
+                self._storage.delete(path)
+
+
+def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
+    """Those that still wait as far as one can see, longest first."""
+    found = [one for _, one in _read_all(storage) if one is not None and now_ms <= one.until_ms]
+    return sorted(found, key=lambda one: one.since_ms)
+
+
+def _read_all(storage: Storage) -> list[tuple[str, Waiter | None]]:
+    found = []
+    for file in storage.list_files(DIRECTORY):
+        try:
+            found.append((file.path, _decode(storage.read(file.path))))
+        except NotFound:
+            continue  # It got the lock meanwhile.
+    return found
+
+
+def _decode(content: bytes) -> Waiter | None:
+    try:
+        body = json.loads(content)
+        return Waiter(
+            writer=body["writer"],
+            instant=body["instant"],
+            since_ms=int(body["since_ms"]),
+            until_ms=int(body["until_ms"]),
+            holder=str(body["holder"]),
+            host=str(body["host"]),
+            pid=int(body["pid"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,200 @@
+"""Which lock keeps the writers of one table apart: Hudi's options, read into `LockSettings`.
+
+Hudi's class names are taken as they are. A provider that is not here is refused by name with what
+to write instead, before anything happens. Whatever holds a password never shows it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from workers.errors import InvalidInput
+
+PROVIDER = "hoodie.write.lock.provider"
+FILESYSTEM_PATH = "hoodie.write.lock.filesystem.path"
+FILESYSTEM_EXPIRE = "hoodie.write.lock.filesystem.expire"
+FILESYSTEM_PAUSE = "sluice.lock.filesystem.pause_ms"
+URL = "sluice.lock.url"
+URL_VARIABLE = "SLUICE_LOCK_URL"
+"""Names the server, with its password, for every process of a node."""
+
+_HUDI = "org.apache.hudi.client.transaction.lock."
+_REFUSED = ("Zookeeper", "DynamoDB", "HiveMetastore", "Noop")
+
+
+class LockProvider(StrEnum):
+    STORAGE = "storage"
+    FILESYSTEM = "filesystem"
+    DATABASE = "database"
+    REDIS = "redis"
+    IN_PROCESS = "in_process"
+
+
+_NAMES: dict[str, LockProvider] = {
+    **{one.value: one for one in LockProvider},
+    f"{_HUDI}StorageBasedLockProvider": LockProvider.STORAGE,
+    f"{_HUDI}FileSystemBasedLockProvider": LockProvider.FILESYSTEM,
+    f"{_HUDI}InProcessLockProvider": LockProvider.IN_PROCESS,
+    "StorageBasedLockProvider": LockProvider.STORAGE,
+    "FileSystemBasedLockProvider": LockProvider.FILESYSTEM,
+    "InProcessLockProvider": LockProvider.IN_PROCESS,
+}
+_SCHEMES: dict[LockProvider, tuple[str, ...]] = {
+    LockProvider.DATABASE: ("postgresql", "postgres", "sqlite"),
+    LockProvider.REDIS: ("redis", "rediss", "unix"),
+}
+_EXAMPLES = {
+    LockProvider.DATABASE: "postgresql://user:password@host/database or sqlite:////var/locks.db",
+    LockProvider.REDIS: "redis://:password@host:6379/0",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LockUrl:
+    """The address of a database or of Redis. Its text form leaves the password out."""
+
+    full: str
+    """With the password: for the driver, and for nobody else."""
+
+    @property
+    def scheme(self) -> str:
+        return urlsplit(self.full).scheme
+
+    @property
+    def shown(self) -> str:
+        """Without password and parameters."""
+        parts = urlsplit(self.full)
+        host = parts.netloc.rpartition("@")[2]
+        user = f"{quote(unquote(parts.username), safe='')}@" if parts.username else ""
+        return urlunsplit((parts.scheme, f"{user}{host}", parts.path, "", ""))
+
+    @property
+    def has_password(self) -> bool:
+        parts = urlsplit(self.full)
+        return bool(parts.password) or "password" in parts.query.lower()
+
+    def cleaned(self, text: str) -> str:
+        """A driver's message without the password that it may quote."""
+        password = urlsplit(self.full).password
+        for secret in filter(None, (self.full, password and unquote(password), password)):
+            text = text.replace(secret, "...")
+        return text.strip()
+
+    def __repr__(self) -> str:
+        return f"LockUrl({self.shown!r})"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class LockSettings:
+    provider: LockProvider | None = None
+    """None: whatever the table is bound to already; the storage lease where it is to nothing."""
+    url: LockUrl | None = None
+    """Of the database or of Redis."""
+    directory: str = ""
+    """Where Hudi's lock file lies; empty for the table's `.hoodie`."""
+    expire_minutes: int = 0
+    """After which a lock file of Apache Hudi counts as left behind; 0 is never."""
+    pause_ms: int = 0
+    """About how long a writer steps aside after a commit: Hudi asks seldom and wants its turn."""
+
+
+def lock_settings(
+    values: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> LockSettings:
+    """Of write options with their defaults filled in. Raises InvalidInput."""
+    environment = os.environ if environment is None else environment
+    provider = _provider(values[PROVIDER])
+    directory = _directory(values[FILESYSTEM_PATH])
+    if directory and provider is not LockProvider.FILESYSTEM:
+        raise InvalidInput(
+            f"{FILESYSTEM_PATH} belongs to the lock provider filesystem",
+            write=f"{PROVIDER}={LockProvider.FILESYSTEM}",
+        )
+    return LockSettings(
+        provider=provider,
+        url=_url(provider, values[URL], environment.get(URL_VARIABLE, "")),
+        directory=directory,
+        expire_minutes=_minutes(values[FILESYSTEM_EXPIRE], FILESYSTEM_EXPIRE),
+        pause_ms=_minutes(values[FILESYSTEM_PAUSE], FILESYSTEM_PAUSE),
+    )
+
+
+def _provider(name: str) -> LockProvider | None:
+    if not name:
+        return None
+    if (found := _NAMES.get(name)) is not None:
+        return found
+    short = name.rpartition(".")[2]
+    known = ", ".join(one.value for one in LockProvider)
+    if short.startswith(_REFUSED):
+        raise InvalidInput(
+            "this lock provider of Apache Hudi is not there; to share a table with Hudi's writers "
+            "name FileSystemBasedLockProvider on both sides, else one of ours",
+            provider=name,
+            ours=known,
+        )
+    raise InvalidInput("unknown lock provider", key=PROVIDER, value=name, known=known)
+
+
+def _directory(path: str) -> str:
+    if not path:
+        return ""
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file") or not Path(parts.path).is_absolute():
+        raise InvalidInput(
+            "the lock file lies in a directory of this machine: write an absolute path",
+            key=FILESYSTEM_PATH,
+            value=path,
+        )
+    return parts.path.rstrip("/") or "/"
+
+
+def _url(provider: LockProvider | None, given: str, configured: str) -> LockUrl | None:
+    if given and provider is not None and provider not in _SCHEMES:
+        raise InvalidInput(
+            f"{URL} belongs to the lock providers database and redis", given=provider
+        )
+    text = given or configured
+    if not text:
+        if provider in _SCHEMES:
+            raise InvalidInput(
+                f"the lock provider {provider} needs an address: set {URL}, or {URL_VARIABLE} in "
+                "the environment of every process",
+                for_example=_EXAMPLES[provider],
+            )
+        return None
+    url = LockUrl(text)
+    if provider in _SCHEMES:
+        _check_scheme(provider, url)
+    elif given:
+        raise InvalidInput(f"{URL} is given and {PROVIDER} is not", write="database or redis")
+    return url
+
+
+def _check_scheme(provider: LockProvider, url: LockUrl) -> None:
+    try:
+        scheme = url.scheme
+        _ = urlsplit(url.full).port
+    except ValueError as error:
+        raise InvalidInput(
+            "the address of the lock server is no URL", for_example=_EXAMPLES[provider]
+        ) from error
+    if scheme not in _SCHEMES[provider]:
+        raise InvalidInput(
+            f"the address does not fit the lock provider {provider}",
+            scheme=scheme,
+            for_example=_EXAMPLES[provider],
+        )
+
+
+def _minutes(text: str, key: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > 1_000_000:
+        raise InvalidInput("not a whole number from 0 to 1,000,000", key=key, value=text)
+    return int(text)

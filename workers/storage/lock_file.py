@@ -1,0 +1,117 @@
+"""A file whose being there is a lock, as Apache Hudi's filesystem lock: made whole and by one only.
+
+Whoever removes it says which one it means. Among our own processes looking and removing are one
+step, under an advisory lock on a sidecar; no other engine knows of that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from workers.errors import StorageFailed
+
+_Result = TypeVar("_Result")
+_TEMPORARY = ".sluice-tmp-"
+_SIDECAR = ".sluice-cas-"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    content: bytes
+    """Hudi's is empty, or says what thread of it took the lock."""
+    modified_ms: int
+    inode: int
+
+
+class LockFile:
+    """Every call raises StorageFailed when the directory is out of reach."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def create(self, content: bytes) -> bool:
+        """False when it exists. Nobody ever sees a part of `content`."""
+        return self._reported(lambda: self._linked(content))
+
+    def _linked(self, content: bytes) -> bool:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        temporary.write_bytes(content)
+        try:
+            os.link(temporary, self.path)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        return True
+
+    def look(self) -> FoundFile | None:
+        return self._reported(lambda: _found(self.path))
+
+    def keep(self, content: bytes) -> bool:
+        """Make it young again; False when it holds something else by now."""
+        return self._reported(lambda: _touched(self.path, content))
+
+    def remove(self, found: FoundFile) -> bool:
+        """False when another one is there, or none. Hudi's checksum beside it goes too."""
+        return self._reported(lambda: self._removed(found))
+
+    def _removed(self, found: FoundFile) -> bool:
+        with _held(self.path.with_name(f"{_SIDECAR}{self.path.name}")):
+            standing = _found(self.path)
+            if standing is None or (standing.content, standing.inode) != (
+                found.content,
+                found.inode,
+            ):
+                return False
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+            self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
+        return True
+
+    def _reported(self, call: Callable[[], _Result]) -> _Result:
+        try:
+            return call()
+        except OSError as error:
+            raise StorageFailed(
+                "the lock file is out of reach; see that its directory may be written",
+                path=self.path,
+                reason=error.strerror or str(error),
+            ) from error
+
+
+def _found(path: Path) -> FoundFile | None:
+    try:
+        with path.open("rb") as stream:
+            status = os.fstat(stream.fileno())
+            return FoundFile(stream.read(), status.st_mtime_ns // 1_000_000, status.st_ino)
+    except FileNotFoundError:
+        return None
+
+
+def _touched(path: Path, content: bytes) -> bool:
+    try:
+        with path.open("rb") as stream:
+            if stream.read() != content:
+                return False
+            os.utime(stream.fileno())  # Of what was read, whatever the path names by now.
+            return True
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _held(sidecar: Path) -> Iterator[None]:
+    descriptor = os.open(sidecar, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
