@@ -48,6 +48,19 @@ def linger_once_before_writing(
     return write_owned(context, groups)
 
 
+def start_then_wait_for_the_rival(
+    flags: str, context: WriteContext, groups: Sequence[StagedGroup]
+) -> list[WriteStatus]:
+    """Every attempt says that it started, and writes once somebody made the file `rival`."""
+    task = TaskContext.get()
+    assert task is not None
+    (Path(flags) / f"started-{task.partitionId()}-{task.attemptNumber()}").touch()
+    deadline_s = time.monotonic() + _LINGERS_S
+    while not (Path(flags) / "rival").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    return write_owned(context, groups)
+
+
 def write_then_lose_executor_once(
     flags: str, context: WriteContext, groups: Sequence[StagedGroup]
 ) -> list[WriteStatus]:

@@ -35,9 +35,11 @@ from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.timeline.metadata import STREAM_KEY
+from workers.write.retrying import await_rival
 
 _ATTEMPTS_MAX = 4
 _RETRY_S = 2.0
+_RIVAL_WAIT_MS = 60_000
 _SETTLE_WAIT_S = 10.0
 _POLL_S = 0.2
 _TELL_EVERY_S = 1.0
@@ -164,6 +166,8 @@ class Driver:
                 if not (is_lost and source.is_repeatable) or attempt == _ATTEMPTS_MAX:
                     return outcome
                 _log.warning("round %s is written again: %s", number, outcome)
+                if isinstance(outcome, Conflicted):
+                    await_rival(table, outcome.conflict, wait_ms=_RIVAL_WAIT_MS)
             self._ports.clock.sleep(_RETRY_S)
         raise AssertionError("the last attempt returns or raises")
 

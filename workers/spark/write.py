@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
-from workers.errors import InstantRolledBack
+from workers.errors import EarlyConflict, InstantRolledBack
+from workers.spark.doom_watch import DOOMED, DoomWatch, await_cancelling, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.placement import PlacedRows, place_rows
 from workers.spark.session import TASKS_MAX
@@ -68,13 +69,16 @@ def write_dataframe(
     tag = f"sluice-{transaction.instant}"
     spark = df.sparkSession
     try:
-        statuses, letters = write_rows(df, transaction.context, tag)
+        with DoomWatch(table, transaction.context, spark, tag) as watch:
+            statuses, letters = write_rows(df, transaction.context, tag, watch)
         await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)
     except BaseException as error:
         ours = ours_of(error) if isinstance(error, PySparkException) else None
         stop_tasks(spark, tag, table.ports.clock)
+        if ours is None and _is_lost(table, transaction.context, error):
+            return transaction.lose_early()
         transaction.abort(str(ours) if ours else _in_one_line(error))
         if ours is not None:
             raise ours from error
@@ -82,33 +86,47 @@ def write_dataframe(
     return transaction.commit(statuses, letters)
 
 
+def _is_lost(table: Table, context: WriteContext, error: BaseException) -> bool:
+    """Whether the write ended because of a rival. A cancelled job says nothing of why."""
+    is_cancelled = isinstance(error, PySparkException) and is_doomed(table, context)
+    return is_cancelled or isinstance(error, EarlyConflict)
+
+
 def write_rows(
-    df: DataFrame, context: WriteContext, tag: str
+    df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch
 ) -> tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]:
-    """Place and write the frame's rows. Raises InvalidInput, and Spark's own exception."""
+    """Place and write the frame's rows. Raises InvalidInput, EarlyConflict, and Spark's own
+    exception.
+    """
     with tagged(df.sparkSession, tag):
         placed = place_rows(df, context)
-        return _placed_rows_written(df.sparkSession, context, placed), placed.letters
+        return _placed_rows_written(df.sparkSession, context, placed, watch), placed.letters
 
 
 def _placed_rows_written(
-    spark: SparkSession, context: WriteContext, placed: PlacedRows
+    spark: SparkSession, context: WriteContext, placed: PlacedRows, watch: DoomWatch
 ) -> list[WriteStatus]:
     if not placed.staged:
         storage = LocalStorage(context.location)
         groups = list(row_groups(placed.here))
         if _is_small(context, groups, storage):
             return write_row_groups(context, groups, TaskIds(), storage)
-    return _in_tasks(spark, context, placed, write_owned)
+    return _in_tasks(spark, context, placed, write_owned, watch)
 
 
 def run_tasks(
-    df: DataFrame, context: WriteContext, tag: str, write: TaskWrite, *, task_bytes: int
+    df: DataFrame,
+    context: WriteContext,
+    tag: str,
+    write: TaskWrite,
+    *,
+    task_bytes: int,
+    watch: DoomWatch | None = None,
 ) -> list[WriteStatus]:
     """As `write_rows`, always in tasks, by `write`, and `task_bytes` are enough for one."""
     with tagged(df.sparkSession, tag):
         placed = place_rows(df, context)
-        return _in_tasks(df.sparkSession, context, placed, write, task_bytes=task_bytes)
+        return _in_tasks(df.sparkSession, context, placed, write, watch, task_bytes=task_bytes)
 
 
 def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[WriteStatus]:
@@ -142,26 +160,32 @@ def _in_tasks(
     context: WriteContext,
     placed: PlacedRows,
     write: TaskWrite,
+    watch: DoomWatch | None,
     *,
     task_bytes: int = _TASK_BYTES,
 ) -> list[WriteStatus]:
     """The statuses of the attempts that Spark took; others may have written as well, or still do.
 
-    Raises Spark's own exception.
+    Raises EarlyConflict, and Spark's own exception.
     """
     storage = LocalStorage(context.location)
     staged = list(placed.staged)
     if placed.here.num_rows:
         staged.append(stage(placed.here, storage, context.instant, "driver"))
-    shares = _shares(context, by_file_group(staged), storage, task_bytes)
+    groups = by_file_group(staged)
+    shares = _shares(context, groups, storage, task_bytes)
     if not shares:
         return []
+    if watch is not None:
+        watch.claim((group.partition, group.bucket) for group in groups)
     # A range of n numbers in n tasks: each finds its share by its number, nothing is shuffled.
     rows = (
         spark.range(0, len(shares), 1, len(shares))
         .mapInArrow(partial(_written, context, write, shares), _STATUS_SCHEMA)
         .collect()
     )
+    if any(row.status == DOOMED for row in rows):
+        raise EarlyConflict("a task heard of a writer that wins", instant=context.instant)
     return [WriteStatus.from_json(row.status) for row in rows]
 
 
@@ -193,8 +217,16 @@ def _written(
     spare_next_task()
     for batch in numbers:
         for number in batch.column("id").to_numpy():
-            texts = [status.to_json() for status in write(context, shares[number])]
+            texts = _answers(context, write, shares[number])
             yield pa.record_batch([pa.array(texts, pa.string())], names=["status"])
+
+
+def _answers(context: WriteContext, write: TaskWrite, share: Sequence[StagedGroup]) -> list[str]:
+    try:
+        return [status.to_json() for status in write(context, share)]
+    except EarlyConflict:
+        await_cancelling()
+        return [DOOMED]
 
 
 def _take_back_if_decided(

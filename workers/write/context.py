@@ -72,6 +72,11 @@ class WriteContext:
         after = self.instant if replacing else self.replaced_at.get(partition)
         return bucket_file_id(bucket, after=after)
 
+    def appends_log(self, partition: str, bucket: int) -> bool:
+        """Whether a write of rows adds a log to this bucket's file group; else a base file."""
+        standing = self.standing(partition, bucket)
+        return self.appends_only or (standing is not None and self.config.is_merge_on_read)
+
     @property
     def compression(self) -> Compression:
         return compression_of(self.options.codec)

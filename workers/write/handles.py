@@ -80,6 +80,6 @@ def _planned(
     group = without_known_keys(context, group, standing, storage)
     if group.rows.num_rows == 0:
         return None
-    if context.appends_only or (standing and context.config.is_merge_on_read):
+    if context.appends_log(group.partition, group.bucket):
         return LogWrite(group, file_id, log_name, is_new=standing is None)
     return BaseWrite(group, file_id, base_name, standing)

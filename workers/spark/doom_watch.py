@@ -1,0 +1,120 @@
+"""While the tasks of a write run, the driver looks whether the write is doomed, and ends its job.
+
+A task that hears of it neither fails, which Spark would answer with a retry, nor makes room for the
+next one: it waits until the job is cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from workers.clock import SystemClock
+from workers.concurrency.conflicts import WriteSet
+from workers.early_detection import EarlyDetection
+from workers.errors import EarlyConflict, LakehouseError
+from workers.markers.doom import read_doom, record_doom, refuse_doomed
+from workers.markers.rivals import RivalSearch
+from workers.ports import Repetition
+from workers.table.table import Table
+from workers.write.context import WriteContext
+from workers.write.planned import planned_claims
+
+DOOMED: Final = "doomed"
+"""What a task answers with when nobody cancelled it."""
+_POLL_S = 0.25
+_DIRECT_PERIOD_MS = 1_000
+_HELD_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class DoomWatch(AbstractContextManager["DoomWatch"]):
+    """Idle where no early detection is asked for."""
+
+    def __init__(self, table: Table, context: WriteContext, spark: SparkSession, tag: str) -> None:
+        self._table = table
+        self._context = context
+        self._spark = spark
+        self._tag = tag
+        self._early = context.markers.early
+        self._claims: WriteSet | None = None
+        self._search: RivalSearch | None = None
+        self._looked_at_s = 0.0
+        self._repetition: Repetition | None = None
+
+    def __enter__(self) -> DoomWatch:
+        if self._early is not None:
+            scheduler = self._table.ports.scheduler
+            self._repetition = scheduler.every(_POLL_S, self._on_time, name="sluice-doom-watch")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._repetition is not None:
+            self._repetition.stop()
+
+    def claim(self, groups: Iterable[tuple[str, int]]) -> None:
+        """What the tasks are about to write, as (partition, bucket). Raises EarlyConflict."""
+        if self._early is None:
+            return
+        storage, instant = self._table.storage, self._context.instant
+        self._search = RivalSearch(storage, instant, self._early, self._table.ports.clock)
+        self._claims = planned_claims(self._context, groups)
+        try:
+            self._look()
+            refuse_doomed(storage, instant)
+        except EarlyConflict:
+            raise
+        except (OSError, LakehouseError) as error:
+            _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
+
+    def _on_time(self) -> None:
+        instant = self._context.instant
+        try:
+            if self._is_time(self._early):
+                self._look()
+            doom = read_doom(self._table.storage, instant)
+        except (OSError, LakehouseError) as error:
+            _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
+            return
+        if doom is None:
+            return
+        try:
+            # Again and again, for the next job may just have begun.
+            self._spark.interruptTag(self._tag)
+        except PySparkException as error:
+            _log.warning("could not interrupt the doomed job: tag=%s error=%s", self._tag, error)
+
+    def _is_time(self, early: EarlyDetection | None) -> bool:
+        if early is None or self._claims is None:
+            return False
+        period_ms = _DIRECT_PERIOD_MS if early.strategy.is_direct else early.period_ms
+        return self._table.ports.clock.monotonic_s() >= self._looked_at_s + period_ms / 1000
+
+    def _look(self) -> None:
+        assert self._search is not None
+        assert self._claims is not None
+        self._looked_at_s = self._table.ports.clock.monotonic_s()
+        if (conflict := self._search.find(self._claims)) is not None:
+            record_doom(self._table.storage, self._context.instant, conflict)
+
+
+def is_doomed(table: Table, context: WriteContext) -> bool:
+    return context.markers.early is not None and (
+        read_doom(table.storage, context.instant) is not None
+    )
+
+
+def await_cancelling() -> None:
+    """On executors: keep the slot until the driver has cancelled the job; not for ever."""
+    SystemClock().sleep(_HELD_S)

@@ -1,0 +1,33 @@
+"""The file groups that a write is sure to change, known before its first marker.
+
+The driver of a job looks for rivals with them while its tasks are still to come. Where a file group
+may turn out unchanged nothing is said of it: its markers will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from workers.concurrency.conflicts import WriteSet
+from workers.config import DuplicatePolicy
+from workers.write.context import WriteContext
+
+
+def planned_claims(context: WriteContext, groups: Iterable[tuple[str, int]]) -> WriteSet:
+    """`groups`: (partition, bucket) of all rows of the write."""
+    if not _changes_all(context):
+        return WriteSet(context.instant, frozenset())
+    keys = {(partition, bucket): context.file_id(partition, bucket) for partition, bucket in groups}
+    appended = {
+        (partition, file_id)
+        for (partition, bucket), file_id in keys.items()
+        if context.appends_log(partition, bucket)
+    }
+    claimed = frozenset((partition, file_id) for (partition, _), file_id in keys.items())
+    return WriteSet(context.instant, claimed, context.writer, appended=frozenset(appended))
+
+
+def _changes_all(context: WriteContext) -> bool:
+    is_insert = context.operation in ("insert", "bulk_insert")
+    drops = is_insert and context.options.duplicate_policy is DuplicatePolicy.DROP
+    return context.operation != "delete" and not drops
