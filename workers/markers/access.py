@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 
-from aiohttp import web
-
 from workers.clock import InstantTime
 from workers.errors import LakehouseError
 from workers.markers.tokens import check_admin_token, check_token
+from workers.markers.wire import Request
 
 _SCHEME = "Bearer "
 
@@ -31,7 +30,7 @@ class Access:
         self._secret = secret
         self._allows_loopback = allows_unauthenticated_loopback
 
-    def check(self, request: web.Request, location: str, instant: InstantTime) -> None:
+    def check(self, request: Request, location: str, instant: InstantTime) -> None:
         """Raises TokenMissing or TokenRefused."""
         token = self._token(request)
         if token is None:
@@ -39,7 +38,7 @@ class Access:
         if self._secret is None or not check_token(self._secret, token, location, instant):
             raise TokenRefused("token is not for this table and instant", instant=instant)
 
-    def check_admin(self, request: web.Request) -> None:
+    def check_admin(self, request: Request) -> None:
         """Raises TokenMissing or TokenRefused."""
         token = self._token(request)
         if token is None:
@@ -47,12 +46,12 @@ class Access:
         if self._secret is None or not check_admin_token(self._secret, token):
             raise TokenRefused("token is not the operator's")
 
-    def _token(self, request: web.Request) -> str | None:
+    def _token(self, request: Request) -> str | None:
         """The request's token; None when it may go on without one."""
-        header = request.headers.get("Authorization", "")
+        header = request.headers.get("authorization", "")
         if header.startswith(_SCHEME):
             return header.removeprefix(_SCHEME)
-        if self._allows_loopback and not header and is_loopback(request.remote or ""):
+        if self._allows_loopback and not header and is_loopback(request.remote):
             return None
         raise TokenMissing("a token is needed")
 

@@ -7,7 +7,7 @@ already.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, wait
 
 from workers import stop_points
@@ -27,7 +27,14 @@ class MarkersVanished(MarkerRefused):
 
 
 class MarkersAppender:
-    def __init__(self, storage: Storage, instant: InstantTime, *, journal_pool: Executor) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        instant: InstantTime,
+        *,
+        journal_pool: Executor,
+        check_place: Callable[[], object] | None = None,
+    ) -> None:
         """`journal_pool` writes the REQUESTS<i> files while the caller writes the MARKERS<i> file;
         it must not be the caller's, whose threads may all be waiting here.
         """
@@ -35,6 +42,7 @@ class MarkersAppender:
         self.instant = instant
         self.writer: str | None = None
         self._journal_pool = journal_pool
+        self._check_place = check_place
         self._has_type = False
         self._has_journal = False
         self._foreign: list[str] = []
@@ -61,8 +69,10 @@ class MarkersAppender:
         """Make `names` durable in file `index`, and who created what; returns what became a marker
         by the way.
 
-        Raises InstantRolledBack, MarkersVanished, and whatever storage raises.
+        Raises InstantRolledBack, MarkersVanished, and whatever storage or `check_place` raises.
         """
+        if self._check_place is not None:
+            self._check_place()
         refuse_fenced(self.storage, self.instant)
         if self._has_type and self.storage.info(store.type_file(self.instant)) is None:
             self._forget()

@@ -9,7 +9,7 @@ undecided afterwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -70,16 +70,21 @@ class MarkerDirectory:
         clock: Clock,
         settings: BatchSettings,
         statistics: Statistics,
+        check_place: Callable[[], object] | None = None,
     ) -> None:
+        """`check_place` is called in a thread before each write; what it raises refuses it."""
         self.storage = storage
         self.instant = instant
         self.counts_by_file: dict[int, int] = {}
-        self._appender = MarkersAppender(storage, instant, journal_pool=journal_pool)
+        self._appender = MarkersAppender(
+            storage, instant, journal_pool=journal_pool, check_place=check_place
+        )
         self._pool = pool
         self._clock = clock
         self._settings = settings
         self._statistics = statistics
         self._loading: asyncio.Task[None] | None = None
+        self._is_loaded = False
         self._durable: dict[str, str | None] = {}  # Name to the id of the request that created it.
         self._unclaimed: set[str] = set()  # Durable, but nobody was told so before a crash.
         self._lost: dict[str, str | None] = {}  # Creators of what a crash left without a marker.
@@ -118,7 +123,8 @@ class MarkerDirectory:
         """
         self._users += 1
         try:
-            await self._loaded()
+            if not self._is_loaded:
+                await self._load_once()
             return await self._create(names, request_id)
         finally:
             self._users -= 1
@@ -163,6 +169,7 @@ class MarkerDirectory:
         """Drop what memory holds; the next request loads again."""
         await self.finish()
         self._loading = None
+        self._is_loaded = False
         self._clear()
 
     def _clear(self) -> None:
@@ -171,7 +178,7 @@ class MarkerDirectory:
         self._lost.clear()
         self.counts_by_file.clear()
 
-    async def _loaded(self) -> None:
+    async def _load_once(self) -> None:
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
         loading = self._loading
@@ -196,6 +203,7 @@ class MarkerDirectory:
                 self._durable[name] = creators.pop(name, None)
         self._lost = creators
         self.counts_by_file = {index: len(names) for index, names in found.by_file.items()}
+        self._is_loaded = True
 
     def _batch_for(self, count: int) -> _Batch:
         """The batch that a request of `count` names joins; known names too, to meet the fence."""

@@ -11,6 +11,7 @@ import posixpath
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
@@ -98,6 +99,7 @@ def markers_directory_path(location: str, instant: InstantTime) -> str:
     return f"{normal_location(location)}/{markers_directory(instant)}"
 
 
+@lru_cache(maxsize=1_024)
 def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
     """Table location and instant of a `markerdirpath`. Raises InvalidInput outside the grammar."""
     path = re.sub(r"\Afile:(?://)?(?=/)", "", text)  # Hadoop writes a local path in this way.

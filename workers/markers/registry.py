@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 from workers.clock import Clock, InstantTime
@@ -21,6 +22,7 @@ from workers.markers.statistics import Statistics
 from workers.storage.local import LocalStorage
 
 _DIRECTORIES_MAX = 1_000
+_TRUSTED_S = 1.0  # How long where a path leads is believed without looking; writes always look.
 
 
 class OutsideRoots(LakehouseError):
@@ -47,9 +49,15 @@ class MarkerDirectories:
         self._settings = settings
         self._statistics = statistics
         self._known: dict[tuple[Path, InstantTime], MarkerDirectory] = {}
+        self._seen: dict[tuple[str, InstantTime], tuple[MarkerDirectory, float]] = {}
 
     def __iter__(self) -> Iterator[MarkerDirectory]:
         return iter(tuple(self._known.values()))
+
+    def known(self, location: str, instant: InstantTime) -> MarkerDirectory | None:
+        """What `find` gave a moment ago; None when somebody has to look again."""
+        found, seen_s = self._seen.get((location, instant), (None, 0.0))
+        return found if self._clock.monotonic_s() < seen_s + _TRUSTED_S else None
 
     async def find(self, location: str, instant: InstantTime) -> MarkerDirectory:
         """Raises OutsideRoots, TableNotFound, InvalidInput; nothing on storage is changed."""
@@ -68,8 +76,12 @@ class MarkerDirectories:
                 clock=self._clock,
                 settings=self._settings,
                 statistics=self._statistics,
+                check_place=partial(self._resolved, str(table), instant),
             )
         self._known[table, instant] = directory
+        if len(self._seen) >= _DIRECTORIES_MAX:
+            self._seen.clear()
+        self._seen[location, instant] = directory, self._clock.monotonic_s()
         return directory
 
     async def finish(self) -> None:
@@ -85,6 +97,7 @@ class MarkerDirectories:
         if idle is None:
             raise MarkerServerBusy("too many marker directories at once", limit=_DIRECTORIES_MAX)
         del self._known[idle]
+        self._seen.clear()
 
     def _resolved(self, location: str, instant: InstantTime) -> Path:
         table = Path(os.path.realpath(location))

@@ -14,9 +14,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
-from urllib.parse import parse_qsl
-
-from aiohttp import web
 
 from workers.clock import Clock
 from workers.errors import (
@@ -37,8 +34,9 @@ from workers.markers.fence import is_settled
 from workers.markers.marker import checked_name, parse_markers_directory
 from workers.markers.registry import MarkerDirectories, OutsideRoots
 from workers.markers.statistics import Statistics
+from workers.markers.wire import NotServed, Request, Response, parameters
 
-_BODY_BYTES_MAX = 8 << 20
+BODY_BYTES_MAX = 8 << 20
 _DRAIN_MAX_S = 60.0
 _RETRY_AFTER_S = 1
 _FORM = "application/x-www-form-urlencoded"
@@ -56,7 +54,8 @@ _STATUS: tuple[tuple[type[LakehouseError], int], ...] = (
 )
 _OUTCOME = {401: "denied", 403: "denied", 500: "failed", 503: "busy"}
 _RESULT: dict[type[Exception], str] = {InstantRolledBack: "fenced", EarlyConflict: "conflict"}
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Handler = Callable[[Request], Awaitable[Response]]
+_BOOLEANS = {True: b"true", False: b"false"}
 _Found = TypeVar("_Found")
 
 _log = logging.getLogger(__name__)
@@ -81,31 +80,41 @@ class MarkerServer:
         self._clock = clock
         self._statistics = statistics
         self._is_draining = False
+        self._routes: dict[str, tuple[str, _Handler]] = {
+            f"{BASE_PATH}/create": ("POST", self.create),
+            f"{BASE_PATH}/create-all": ("POST", self.create_all),
+            f"{BASE_PATH}/all": ("GET", self.all),
+            f"{BASE_PATH}/create-and-merge": ("GET", self.create_and_merge),
+            f"{BASE_PATH}/append": ("GET", self.append),
+            f"{BASE_PATH}/dir/exists": ("GET", self.directory_exists),
+            f"{BASE_PATH}/dir/delete": ("POST", self.delete_directory),
+            "/health": ("GET", self.health),
+            "/metrics": ("GET", self.metrics),
+            "/drain": ("POST", self.drain),
+        }
 
-    def application(self) -> web.Application:
-        application = web.Application(
-            client_max_size=_BODY_BYTES_MAX, middlewares=[self._answer_errors]
-        )
-        application.add_routes(
-            [
-                web.get(f"{BASE_PATH}/all", self.all),
-                web.get(f"{BASE_PATH}/create-and-merge", self.create_and_merge),
-                web.get(f"{BASE_PATH}/append", self.append),
-                web.get(f"{BASE_PATH}/dir/exists", self.directory_exists),
-                web.post(f"{BASE_PATH}/create", self.create),
-                web.post(f"{BASE_PATH}/create-all", self.create_all),
-                web.post(f"{BASE_PATH}/dir/delete", self.delete_directory),
-                web.get("/health", self.health),
-                web.get("/metrics", self.metrics),
-                web.post("/drain", self.drain),
-            ]
-        )
-        application.on_shutdown.append(self._finish)
-        return application
+    async def answer(self, request: Request) -> Response:
+        """To every request; a failure of ours is an answer too, or its asker would wait."""
+        try:
+            method, handler = self._routes.get(request.path, ("", None))
+            if handler is None:
+                return self.refusal(NotServed(404, "no such path"))
+            if request.method != method:
+                return self.refusal(NotServed(405, "method is not allowed here"))
+            return await handler(request)
+        except (OSError, LakehouseError) as error:
+            return self._refusal(error)
+        except Exception:  # noqa: BLE001 # Logged, and the asker is told.
+            _log.exception("request failed: path=%s", request.path)
+            return _json({"error": "internal error", "code": "internal"}, status=500)
 
-    async def create(self, request: web.Request) -> web.Response:
+    def refusal(self, error: NotServed) -> Response:
+        self._statistics.requests["invalid"] += 1
+        return _json({"error": error.message, "code": error.code}, status=error.status)
+
+    async def create(self, request: Request) -> Response:
         started_s = self._clock.monotonic_s()
-        asked = await _parameters(request)
+        asked = _parameters(request)
         directory = await self._find(request, asked)
         name = checked_name(asked.get("markername", ""))
         try:
@@ -117,39 +126,39 @@ class MarkerServer:
         # Hudi's clients look at the body alone, where false is "exists" and "conflict" in one.
         return _json(result == "created", result=result)
 
-    async def create_all(self, request: web.Request) -> web.Response:
+    async def create_all(self, request: Request) -> Response:
         started_s = self._clock.monotonic_s()
-        asked = dict(request.query)
+        asked = request.query()
         directory = await self._find(request, asked)
-        names = _listed_names(await _body(request))
+        names = _listed_names(_text(request))
         results = await self._create(directory, names, asked)
         self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
         return _json(results, result="created" if "created" in results else "exists")
 
-    async def all(self, request: web.Request) -> web.Response:
+    async def all(self, request: Request) -> Response:
         return _json(await self._stored(request))
 
-    async def create_and_merge(self, request: web.Request) -> web.Response:
+    async def create_and_merge(self, request: Request) -> Response:
         return _json([name for name in await self._stored(request) if not _is_append(name)])
 
-    async def append(self, request: web.Request) -> web.Response:
+    async def append(self, request: Request) -> Response:
         return _json([name for name in await self._stored(request) if _is_append(name)])
 
-    async def directory_exists(self, request: web.Request) -> web.Response:
-        directory = await self._find(request, dict(request.query))
+    async def directory_exists(self, request: Request) -> Response:
+        directory = await self._find(request, request.query())
         self._statistics.requests["read"] += 1
         return _json(await self._in_pool(_exists, directory))
 
-    async def delete_directory(self, request: web.Request) -> web.Response:
+    async def delete_directory(self, request: Request) -> Response:
         """Only for a settled instant: the markers of a pending one are all that a rollback has."""
-        directory = await self._find(request, await _parameters(request))
+        directory = await self._find(request, _parameters(request))
         self._statistics.requests["deleted"] += 1
         if not await self._in_pool(_is_settled, directory):
             return _json(False, result="pending", status=409)
         await directory.forget()
         return _json(await self._in_pool(_delete, directory))
 
-    async def health(self, request: web.Request) -> web.Response:
+    async def health(self, request: Request) -> Response:
         return _json(
             {
                 "status": "draining" if self._is_draining else "ok",
@@ -158,7 +167,7 @@ class MarkerServer:
             }
         )
 
-    async def metrics(self, request: web.Request) -> web.Response:
+    async def metrics(self, request: Request) -> Response:
         self._access.check_admin(request)
         found = list(self._directories)
         return _json(
@@ -172,7 +181,7 @@ class MarkerServer:
             }
         )
 
-    async def drain(self, request: web.Request) -> web.Response:
+    async def drain(self, request: Request) -> Response:
         """Refuse creates from now on and answer when every marker is flushed."""
         self._access.check_admin(request)
         self._is_draining = True
@@ -183,10 +192,11 @@ class MarkerServer:
             return _json({"drained": False}, status=504)
         return _json({"drained": True, "markers_created": self._statistics.markers_created})
 
-    async def _find(self, request: web.Request, asked: dict[str, str]) -> MarkerDirectory:
+    async def _find(self, request: Request, asked: dict[str, str]) -> MarkerDirectory:
         location, instant = parse_markers_directory(asked.get("markerdirpath", ""))
         self._access.check(request, location, instant)
-        return await self._directories.find(location, instant)
+        known = self._directories.known(location, instant)
+        return known or await self._directories.find(location, instant)
 
     async def _create(
         self, directory: MarkerDirectory, names: Sequence[str], asked: dict[str, str]
@@ -205,9 +215,9 @@ class MarkerServer:
         self._statistics.requests["created" if "created" in results else "exists"] += 1
         return results
 
-    async def _stored(self, request: web.Request) -> list[str]:
+    async def _stored(self, request: Request) -> list[str]:
         """Read from storage, not from memory: others may have written or deleted there as well."""
-        directory = await self._find(request, dict(request.query))
+        directory = await self._find(request, request.query())
         self._statistics.requests["read"] += 1
         return await self._in_pool(_names, directory)
 
@@ -216,51 +226,43 @@ class MarkerServer:
     ) -> _Found:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, directory)
 
-    async def _finish(self, application: web.Application) -> None:
+    async def finish(self) -> None:
+        """Return once nothing waits to be flushed; detectors end."""
         self._detectors.stop()
         await self._directories.finish()
 
-    @web.middleware
-    async def _answer_errors(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            self._statistics.requests["invalid"] += 1
-            return _json({"error": error.reason, "code": "http"}, status=error.status)
-        except (OSError, LakehouseError) as error:
-            return self._refusal(error)
-
-    def _refusal(self, error: OSError | LakehouseError) -> web.Response:
+    def _refusal(self, error: OSError | LakehouseError) -> Response:
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
         result = _RESULT.get(type(error))
         self._statistics.requests[result or _OUTCOME.get(status, "invalid")] += 1
         if status == 500:
             _log.error("request failed: %s", error)
-        response = _json(
+        return _json(
             {"error": str(error), "code": getattr(error, "code", "storage_failed")},
             result=result,
             status=status,
         )
-        if status == 503:
-            response.headers["Retry-After"] = str(_RETRY_AFTER_S)
-        return response
 
 
-def _json(content: object, *, result: str | None = None, status: int = 200) -> web.Response:
+def _json(content: object, *, result: str | None = None, status: int = 200) -> Response:
     headers = {} if result is None else {RESULT_HEADER: result}
-    return web.json_response(content, status=status, headers=headers)
+    if status == 503:
+        headers["Retry-After"] = str(_RETRY_AFTER_S)
+    body = _BOOLEANS[content] if isinstance(content, bool) else json.dumps(content).encode()
+    return Response(body, status, headers)
 
 
-async def _parameters(request: web.Request) -> dict[str, str]:
+def _parameters(request: Request) -> dict[str, str]:
     """From the query, where Hudi's clients put them, or a form; the query has the last word."""
-    if request.content_type != _FORM:
-        return dict(request.query)
-    return {**dict(parse_qsl(await _body(request))), **request.query}
+    asked = request.query()
+    if request.headers.get("content-type", "").startswith(_FORM):
+        return {**parameters(_text(request)), **asked}
+    return asked
 
 
-async def _body(request: web.Request) -> str:
+def _text(request: Request) -> str:
     try:
-        return (await request.read()).decode()
+        return request.body.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("body is not UTF-8") from error
 

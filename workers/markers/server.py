@@ -9,22 +9,23 @@ Spark, so that it starts in a fraction of a second: killed, it is back before it
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 import resource
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from aiohttp import web
-
 from workers.clock import Clock, SystemClock
 from workers.markers.access import Access, is_loopback
 from workers.markers.batcher import BatchSettings
 from workers.markers.registry import MarkerDirectories
-from workers.markers.routes import MarkerServer
+from workers.markers.routes import BODY_BYTES_MAX, MarkerServer
 from workers.markers.statistics import Statistics
+from workers.markers.wire import HttpServer
 
 _POOL_THREADS = 32
 _OPEN_FILES = 16_384
@@ -46,18 +47,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         allows_unauthenticated_loopback=asked.allow_unauthenticated_loopback,
         settings=_batch_settings(asked),
     )
-    _log.info("marker server on http://%s:%s", asked.host, asked.port)
     try:
-        web.run_app(
-            server.application(),
-            host=asked.host,
-            port=asked.port,
-            access_log=None,
-            print=None,
-            shutdown_timeout=_SHUTDOWN_S,
-        )
+        asyncio.run(serve(server, asked.host, asked.port))
     except OSError as error:
         sys.exit(f"marker server: cannot serve {asked.host}:{asked.port}: {error.strerror}")
+
+
+async def serve(server: MarkerServer, host: str, port: int) -> None:
+    """Until SIGTERM or SIGINT, then answer what waits. Raises OSError when it cannot listen."""
+    http = HttpServer(
+        server.answer, server.refusal, clock=SystemClock(), body_bytes_max=BODY_BYTES_MAX
+    )
+    stopped = asyncio.Event()
+    for order in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(order, stopped.set)
+    await http.listen(host, port)
+    _log.info("marker server on http://%s:%s", host, port)
+    await stopped.wait()
+    await http.close(_SHUTDOWN_S)
+    await server.finish()
 
 
 def build_server(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from functools import lru_cache
 
 from workers.clock import InstantTime
 from workers.markers.marker import normal_location
 
 
+@lru_cache(maxsize=4_096)  # Thousands of requests come with the same.
 def mint_token(secret: str, location: str, instant: InstantTime) -> str:
     """Allows marker requests for this instant of this table, and nothing else."""
     return _digest(secret, "marker", normal_location(location), instant)

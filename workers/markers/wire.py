@@ -1,0 +1,280 @@
+"""HTTP/1.1, as much of it as marker requests need: small, strict, quick to start and to answer.
+
+One request at a time per connection, bodies by Content-Length alone. What is not plainly a request
+of this kind is refused and the connection closed, so no two readers of one byte stream can differ
+about where a request ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import unquote_plus
+
+from workers.clock import Clock
+from workers.errors import InvalidInput
+
+_HEAD_BYTES_MAX = 16 << 10
+_IDLE_MAX_S = 75.0
+_SWEEP_S = 15.0
+_LINGER_S = 2.0
+_CONNECTIONS_MAX = 12_000
+_BACKLOG = 4_096
+_HEAD = re.compile(
+    rb"(?P<method>[A-Z]{1,16}) (?P<target>/[!-~]*) HTTP/1\.(?P<minor>[01])\r\n"
+    rb"(?P<fields>(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)*)\Z"
+)
+_LENGTH = re.compile(r"[0-9]{1,10}\Z")
+_END = b"\r\n\r\n"
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Request:
+    method: str
+    path: str
+    query_text: str
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    remote: str
+    """The peer's address."""
+    body: bytes = b""
+
+    def query(self) -> dict[str, str]:
+        """Raises InvalidInput."""
+        return parameters(self.query_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+    def encoded(self, *, closes: bool) -> bytes:
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        if closes:
+            more += "Connection: close\r\n"
+        head = (
+            f"HTTP/1.1 {self.status} {_PHRASES[self.status]}\r\n"
+            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n{more}\r\n"
+        )
+        return head.encode("latin-1") + self.body
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+"""Answers every request, its own failures included."""
+
+
+class NotServed(InvalidInput):
+    """What came is no request of ours; the connection ends with the answer."""
+
+    code = "http"
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class HttpServer:
+    """Accepts connections and ends those that say nothing for a while."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        refusal: Callable[[NotServed], Response],
+        *,
+        clock: Clock,
+        body_bytes_max: int,
+    ) -> None:
+        self.handler = handler
+        self.refusal = refusal
+        self.clock = clock
+        self.body_bytes_max = body_bytes_max
+        self.connections: set[_Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def listen(self, host: str, port: int) -> None:
+        """Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(
+            lambda: _Connection(self), host, port, backlog=_BACKLOG
+        )
+        self._sweep()
+
+    async def close(self, timeout_s: float) -> None:
+        """Take nothing new, let what is being answered be answered, then end every connection."""
+        if self._listening is not None:
+            self._listening.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in tuple(self.connections):
+            connection.close_when_idle()
+        if self.tasks:
+            await asyncio.wait(set(self.tasks), timeout=timeout_s)
+        for connection in tuple(self.connections):
+            connection.transport.abort()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.connections) >= _CONNECTIONS_MAX
+
+    def _sweep(self) -> None:
+        oldest_s = self.clock.monotonic_s() - _IDLE_MAX_S
+        for connection in tuple(self.connections):
+            if connection.task is None and connection.heard_s < oldest_s:
+                connection.transport.abort()
+        self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+
+
+class _Connection(asyncio.Protocol):
+    transport: asyncio.Transport
+
+    def __init__(self, server: HttpServer) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.heard_s = 0.0
+        self._server = server
+        self._buffer = bytearray()
+        self._request: Request | None = None  # Its head came, its body is still coming.
+        self._length = 0
+        self._is_last = False
+        self._is_refused = False
+        self._remote = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._server.is_full:
+            return transport.abort()
+        self.heard_s = self._server.clock.monotonic_s()
+        peer = transport.get_extra_info("peername")
+        self._remote = str(peer[0]) if peer else ""
+        self._server.connections.add(self)
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Who waits for its answer goes on waiting in vain; the marker is made all the same.
+        self._server.connections.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_s = self._server.clock.monotonic_s()
+        if self._is_refused:
+            return
+        self._buffer += data
+        if self.task is None:
+            self._advance()
+        elif len(self._buffer) > _HEAD_BYTES_MAX:
+            self.transport.pause_reading()  # Until the request that is being answered is.
+
+    def close_when_idle(self) -> None:
+        self._is_last = True
+        if self.task is None:
+            self.transport.close()
+
+    def _advance(self) -> None:
+        try:
+            request = self._next()
+        except NotServed as refused:
+            return self._refuse(refused)
+        if request is not None:
+            self.task = asyncio.create_task(self._answer(request))
+            self._server.tasks.add(self.task)
+            self.task.add_done_callback(self._server.tasks.discard)
+        return None
+
+    def _refuse(self, refused: NotServed) -> None:
+        """Say so, and read on for a moment: closed at once, our answer could be lost on its way."""
+        self._is_refused = True
+        self._buffer.clear()
+        self.transport.write(self._server.refusal(refused).encoded(closes=True))
+        self.transport.write_eof()
+        asyncio.get_running_loop().call_later(_LINGER_S, self.transport.abort)
+
+    def _next(self) -> Request | None:
+        """The next whole request, None while some of it is missing. Raises NotServed."""
+        if self._request is None:
+            at = self._buffer.find(_END, 0, _HEAD_BYTES_MAX)
+            if at < 0:
+                if len(self._buffer) >= _HEAD_BYTES_MAX:
+                    raise NotServed(431, "request head is too large")
+                return None
+            self._request = self._head(bytes(self._buffer[: at + 2]))
+            del self._buffer[: at + len(_END)]
+        if len(self._buffer) < self._length:
+            return None
+        request, self._request = self._request, None
+        if self._length:
+            request.body = bytes(self._buffer[: self._length])
+            del self._buffer[: self._length]
+        return request
+
+    def _head(self, head: bytes) -> Request:
+        match = _HEAD.match(head)
+        if match is None:
+            raise NotServed(400, "not a request of HTTP/1.1")
+        headers: dict[str, str] = {}
+        for line in match["fields"].decode("latin-1").split("\r\n")[:-1]:
+            name, _, value = line.partition(":")
+            name = name.lower()
+            if name in headers and name in {"content-length", "host", "authorization"}:
+                raise NotServed(400, "a header is there twice")
+            headers[name] = value.strip()
+        self._length = self._body_length(headers)
+        connection = headers.get("connection", "").lower()
+        self._is_last = self._is_last or "close" in connection or match["minor"] == b"0"
+        if headers.get("expect", "").lower() == "100-continue" and self._length:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        path, _, query = match["target"].decode("ascii").partition("?")
+        return Request(match["method"].decode("ascii"), path, query, headers, self._remote)
+
+    def _body_length(self, headers: Mapping[str, str]) -> int:
+        if "transfer-encoding" in headers:
+            raise NotServed(411, "a body needs its Content-Length")
+        text = headers.get("content-length", "0")
+        if _LENGTH.match(text) is None:
+            raise NotServed(400, "Content-Length is no number")
+        length = int(text)
+        if length > self._server.body_bytes_max:
+            raise NotServed(413, "body is too large")
+        return length
+
+    async def _answer(self, request: Request) -> None:
+        response = await self._server.handler(request)
+        self.task = None
+        if self.transport.is_closing():
+            return
+        self.transport.write(response.encoded(closes=self._is_last))
+        if self._is_last:
+            self.transport.close()
+        elif self._buffer:
+            self._advance()
+        if not self.transport.is_closing() and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+
+def parameters(text: str) -> dict[str, str]:
+    """Of a query or a form; of several with one name the last. Raises InvalidInput."""
+    found: dict[str, str] = {}
+    for part in text.split("&"):
+        name, _, value = part.partition("=")
+        if name:
+            found[_unquoted(name)] = _unquoted(value)
+    return found
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text and "+" not in text:
+        return text
+    try:
+        return unquote_plus(text, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidInput("a parameter is not UTF-8") from error
