@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workers.lakehouse import LakehouseTable, create_table, open_table
     from workers.merge.mergers import register_merger
+    from workers.schema.strategies import register_schema_strategy
 
-__all__ = ["LakehouseTable", "create_table", "open_table", "register_merger"]
+__all__ = [
+    "LakehouseTable",
+    "create_table",
+    "open_table",
+    "register_merger",
+    "register_schema_strategy",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from workers.merge import mergers
 
         return mergers.register_merger
+    if name == "register_schema_strategy":
+        from workers.schema import strategies
+
+        return strategies.register_schema_strategy
     if name in __all__:
         from workers import lakehouse
 

@@ -104,6 +104,8 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.client.heartbeat.interval_in_ms": "60000",
     "hoodie.client.heartbeat.tolerable.misses": "2",
     "hoodie.write.concurrency.schema.conflict.resolution.enable": "true",
+    # simple, evolvability, or a name given to `register_schema_strategy`.
+    "hoodie.write.concurrency.schema.conflict.resolution.strategy": "simple",
     # What the table is locked by already when empty; see `lock_config.py` for these five.
     "hoodie.write.lock.provider": "",
     "hoodie.write.lock.filesystem.path": "",
@@ -162,6 +164,11 @@ class TableConfig:
         return self.table_type is TableType.MERGE_ON_READ
 
     @property
+    def pinned_columns(self) -> tuple[str, ...]:
+        """What rows are found and ordered by: with another type they would move or reorder."""
+        return (*self.record_key, *self.partition_by, *self.ordering)
+
+    @property
     def folds_rows(self) -> bool:
         """A row may be made of several versions: a late one changes it, and leaves it the commit
         time of the version with the greatest ordering value.
@@ -189,6 +196,7 @@ class WriteOptions:
     heartbeat_interval_ms: int
     heartbeat_misses: int
     resolves_schema_conflicts: bool
+    schema_strategy: str
     lock: LockSettings
     lock_wait_ms: int
     lease_s: float
@@ -229,6 +237,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         resolves_schema_conflicts=boolean(
             values, "hoodie.write.concurrency.schema.conflict.resolution.enable"
         ),
+        schema_strategy=values["hoodie.write.concurrency.schema.conflict.resolution.strategy"],
         lock=lock_settings(values),
         lock_wait_ms=integer(values, "hoodie.write.lock.wait_time_ms", least=0, most=3_600_000),
         lease_s=integer(values, lease, least=1, most=3600),

@@ -242,19 +242,6 @@ def test_writer_open_across_a_widened_column_commits_under_the_new_type(
 
 
 @pytest.mark.parametrize("mode", ["optimistic", "non-blocking"])
-def test_writer_open_across_a_dropped_column_is_told_so(tables: ScenarioTables, mode: str) -> None:
-    """E-21, decided the safe way: a schema that shrank may as well have been restored (E-20)."""
-    table = filled(tables)
-    slow = table.writer("slow", mode=mode).upsert({"id": 3, "city": "Bern", "size": 4})
-
-    alter(table, DropColumn("size"))
-    conflict = slow.loses()
-
-    assert conflict.kind == "schema"
-    assert table.rows() == [{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Lund"}]
-
-
-@pytest.mark.parametrize("mode", ["optimistic", "non-blocking"])
 def test_writer_open_across_a_rename_is_told_so(tables: ScenarioTables, mode: str) -> None:
     """E-22: its file would fill a column that is not there any more."""
     table = filled(tables)

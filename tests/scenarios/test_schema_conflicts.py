@@ -260,4 +260,11 @@ def test_resolution_leaves_its_case_in_the_metadata(tables: ScenarioTables) -> N
     committed = writer.wins()
 
     text = table.metadata(committed.instant).extra_metadata["hoodie.schema.resolution"]
-    assert json.loads(text) == {"mode": "simple", "case": "6"}
+    record = json.loads(text)
+    assert (record["mode"], record["case"], record["scenario"]) == ("simple", "6", 6)
+    assert record["start_instant"] == table.instants()[0].requested_at
+    assert record["validation_instant"] == rival.last_instant
+    assert record["schema_fingerprint"] != record["writer_fingerprint"]
+    assert record["fields"] == [
+        {"path": "f2", "kind": "added", "by": "rival", "before": None, "after": "int?"}
+    ]

@@ -60,12 +60,31 @@ def write_set(
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaDifference:
+    """What one side made of a path of the table's schema at the start."""
+
+    path: str
+    kind: str
+    by: str
+    """rival | writer | both"""
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaTriple:
-    """Avro JSON of the three schemas of RFC-82."""
+    """Avro JSON of the three schemas of RFC-82, and what a strategy found between them."""
 
     at_start: str | None
     at_validation: str | None
     writer: str | None
+    strategy: str | None = None
+    scenario: int | None = None
+    reason: str = ""
+    advice: str = ""
+    differences: tuple[SchemaDifference, ...] = ()
+    clashes: tuple[tuple[str, str], ...] = ()
+    """(path, why no merge could settle it); none where strategy `evolvability` would merge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +99,9 @@ class Conflict:
     writer: str | None = None
     schemas: SchemaTriple | None = None
     case: str | None = None
-    """The RFC-82 scenario of a schema conflict."""
+    """The row of the decision table that a schema conflict was found by (requirements 2.1)."""
+    instant: InstantTime | None = None
+    """Ours, that lost."""
     detected: Literal["early", "commit"] = "commit"
     """While the write still ran, or when it wanted to commit."""
     strategy: str | None = None

@@ -8,7 +8,6 @@ completion time
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,6 @@ from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.conflicts import (
     Conflict,
-    SchemaTriple,
     overlapping_file_groups,
     rivals,
     unmergeable_file_groups,
@@ -33,17 +31,17 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
 )
+from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.taken_back import taken_back
 from workers.config import ConcurrencyMode, WriteOptions
 from workers.errors import (
     InstantRolledBack,
     LeaseLost,
+    MalformedTable,
     ServiceBusy,
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.schema.conflict import SchemaConflict, resolve
-from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import SchemaVersion, read_instant, schema_at
 from workers.table.table import Table
@@ -155,6 +153,10 @@ class Proposal:
     whole_partitions: frozenset[str] = frozenset()
     """Partitions that this replaces as a whole."""
     is_whole_table: bool = False
+    written: frozenset[str] | None = None
+    """Columns into which the files bring values; None without files."""
+    deletes_only: bool = False
+    """Brings no schema of its own: the table's stays as it is."""
 
 
 def commit(
@@ -183,7 +185,7 @@ def _commit_once(
             timeline = settled_timeline(table)
             if (gone := _taken_away(table, instant, timeline)) is not None:
                 return gone
-            verdict = _validated(table, options, started, timeline, proposal)
+            verdict, timeline = _validated_twice(table, options, started, timeline, proposal)
             if isinstance(verdict, Conflict):
                 return Conflicted(instant.requested_at, verdict)
             return _decide(table, instant, timeline, lease, verdict)
@@ -224,6 +226,21 @@ def _taken_away(table: Table, instant: Instant, timeline: Timeline) -> CommitOut
     return None
 
 
+def _validated_twice(
+    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+) -> tuple[Proposal | Conflict, Timeline]:
+    """Once more when a commit could not be read and the timeline is another one now: an archiver of
+    another engine moved it away under us (E-16). Raises MalformedTable naming the instant.
+    """
+    try:
+        return _validated(table, options, started, timeline, proposal), timeline
+    except MalformedTable:
+        fresh = settled_timeline(table)
+        if fresh.instants == timeline.instants:
+            raise
+        return _validated(table, options, started, fresh, proposal), fresh
+
+
 def _validated(
     table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Proposal | Conflict:
@@ -243,62 +260,21 @@ def _validated(
 def _resolve_schema(
     table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Proposal | Conflict:
-    now = schema_at(table, timeline)
-    before = started.schema
-    resolution = resolve(
-        before.schema if before else None,
-        now.schema if now else None,
-        proposal.schema,
-        same_instant=before is not None and now is not None and before.instant == now.instant,
-        enabled=options.resolves_schema_conflicts,
-    )
-    if isinstance(resolution, SchemaConflict):
-        rival = _schema_rival(table, started, timeline)
-        assert rival is not None, "a schema conflict needs a rival"
-        return _schema_conflict(table, proposal, resolution, rival)
-    return _with_schema(proposal, resolution.schema or proposal.schema, resolution.case)
-
-
-def _schema_rival(table: Table, started: Started, timeline: Timeline) -> Instant | None:
-    """The first commit since the start that changed the schema: later ones only carry it on."""
-    before = started.schema.schema if started.schema else None
-    ours = started.instant.requested_at
-    candidates = rivals(started.timeline.instants, timeline.instants, ours)
-    for rival in candidates:
-        text = read_instant(table, rival).schema_json
-        if text and (before is None or not equal(before, TableSchema.from_avro_json(text))):
-            return rival
-    # What changed it was taken back or is of before: the newest that carries a schema must do.
-    newest = schema_at(table, timeline)
-    return timeline.find(newest.instant) if newest else None
-
-
-def _schema_conflict(
-    table: Table, proposal: Proposal, conflict: SchemaConflict, rival: Instant
-) -> Conflict:
-    metadata = read_instant(table, rival)
-    return Conflict(
-        kind="schema",
-        message=conflict.message,
-        rival=rival.requested_at,
-        rival_writer=metadata.extra_metadata.get(WRITER_KEY),
+    start = SchemaAtStart(
+        instant=started.instant.requested_at,
+        timeline=started.timeline,
+        version=started.schema,
         writer=proposal.writer,
-        schemas=SchemaTriple(
-            _json(conflict.at_start), _json(conflict.at_validation), _json(conflict.writer)
-        ),
-        case=conflict.case,
+        schema=proposal.schema,
+        written=proposal.written,
+        deletes_only=proposal.deletes_only,
     )
-
-
-def _json(schema: TableSchema | None) -> str | None:
-    return schema.avro_json if schema else None
-
-
-def _with_schema(proposal: Proposal, schema: TableSchema, case: str | None) -> Proposal:
-    extra = {SCHEMA_KEY: schema.avro_json}
-    if case is not None:
-        extra[SCHEMA_RESOLUTION_KEY] = json.dumps({"mode": "simple", "case": case})
-    return replace(proposal, metadata=proposal.metadata.with_extra(**extra), schema=schema)
+    found = resolved_schema(table, options, start, timeline)
+    if isinstance(found, Conflict):
+        return found
+    extra = {SCHEMA_KEY: found.schema.avro_json, SCHEMA_RESOLUTION_KEY: found.record}
+    metadata = proposal.metadata.with_extra(**extra)
+    return replace(proposal, metadata=metadata, schema=found.schema)
 
 
 def _file_conflict(

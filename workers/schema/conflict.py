@@ -1,41 +1,19 @@
-"""The schema of a commit when the table's changed meanwhile: RFC-82's table as a pure function.
+"""The schema of a commit when the table's changed meanwhile (RFC-82): a pure function.
 
-Three schemas decide: the table's when the transaction started, the table's now (read under the
-table lock), and the writer's. The rows carry the numbers of requirements 2.1 and are tried in that
-order.
+What needs no strategy is decided here, by the rows of requirements 2.1 in their order: table
+services, writers without a schema, new tables, no commit in between. The rest is a question for the
+strategy that the writer chose; what no strategy may settle is refused before it is asked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
 
-from workers.schema.equality import FieldDifference, differences, equal
+from workers.schema.equality import equal
+from workers.schema.strategies import SIMPLE, ask
 from workers.schema.table_schema import TableSchema
-from workers.schema.widening import is_evolution
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaVerdict:
-    """The commit may go on, with this schema in its metadata."""
-
-    case: str
-    """The row of the decision table: 0a to 6."""
-    schema: TableSchema | None
-    """None only where neither the table nor the writer has one."""
-    warning: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaConflict:
-    """The commit must not happen. Write again on the table's new schema, or evolve it first."""
-
-    case: str
-    at_start: TableSchema | None
-    at_validation: TableSchema | None
-    writer: TableSchema | None
-    differences: tuple[FieldDifference, ...]
-    """From the table's schema now to the writer's."""
-    message: str
+from workers.schema.three_way import Clash
+from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict, changes_since
 
 
 def resolve(
@@ -47,34 +25,50 @@ def resolve(
     is_table_service: bool = False,
     enabled: bool = True,
     deletes_only: bool = False,
+    strategy: str = SIMPLE,
+    pinned: Collection[str] = (),
+    written: Collection[str] | None = None,
 ) -> SchemaVerdict | SchemaConflict:
     """The verdict on one commit; call it under the table lock.
 
     `same_instant`: the newest schema-bearing commit is still the one seen at start. `deletes_only`
-    says why a writer has no schema; without it a missing one earns a warning.
+    says why a writer has no schema; without it a missing one earns a warning. `pinned` and
+    `written` as in `SchemaQuestion`. Raises InvalidInput for an unknown strategy.
     """
     if not enabled:
         return _unchecked(at_start, at_validation, writer, same_instant)
     if is_table_service:
         # Rewritten files may be shaped as of the plan; the table's schema must not go back to it.
-        return SchemaVerdict("0b", at_validation)
+        return SchemaVerdict("0b", at_validation, strategy=strategy)
     if writer is None:
         warning = None if deletes_only else "writer has no schema; the table's was kept"
-        return SchemaVerdict("0d" if deletes_only else "0c", at_validation, warning)
+        row = "0d" if deletes_only else "0c"
+        return SchemaVerdict(row, at_validation, warning, strategy)
     if at_validation is None:
         gone = "the table's schema is gone since the start: rolled back or restored"
-        return SchemaVerdict("1", writer, gone if at_start is not None else None)
+        return SchemaVerdict("1", writer, gone if at_start is not None else None, strategy, 1)
     if same_instant:
-        return SchemaVerdict("2", writer)
-    if equal(writer, at_validation):
-        return SchemaVerdict("3", writer)
-    if at_start is None:
-        return _conflict("4", at_start, at_validation, writer)
-    if equal(at_start, at_validation):
-        return SchemaVerdict("5", writer)
-    if equal(writer, at_start) and is_evolution(at_start.tree, at_validation.tree):
-        return SchemaVerdict("6", at_validation)
-    return _conflict("6" if equal(writer, at_start) else "7", at_start, at_validation, writer)
+        return _alone(at_start, at_validation, writer, strategy)
+    question = SchemaQuestion(
+        at_start,
+        at_validation,
+        writer,
+        frozenset(pinned),
+        frozenset(written) if written is not None else None,
+        strategy,
+    )
+    if never := _never_settled(question):
+        return question.refused("no strategy may settle this", never)
+    return ask(strategy, question)
+
+
+def _alone(
+    at_start: TableSchema | None, now: TableSchema, writer: TableSchema, strategy: str
+) -> SchemaVerdict:
+    if at_start is not None and equal(at_start, writer):
+        return SchemaVerdict("2", writer, strategy=strategy, scenario=4)
+    changes = changes_since(at_start, now, writer)
+    return SchemaVerdict("2", writer, strategy=strategy, scenario=5, changes=changes)
 
 
 def _unchecked(
@@ -86,18 +80,28 @@ def _unchecked(
     checked = resolve(at_start, at_validation, writer, same_instant=same_instant)
     if isinstance(checked, SchemaVerdict):
         return SchemaVerdict("0a", writer)
-    return SchemaVerdict("0a", writer, f"schema conflict resolution is off: {checked.message}")
+    changed = "; ".join(map(str, checked.changes))
+    return SchemaVerdict(
+        "0a", writer, f"schema conflict resolution is off: {checked.reason}: {changed}"
+    )
 
 
-def _conflict(
-    case: str, at_start: TableSchema | None, at_validation: TableSchema, writer: TableSchema
-) -> SchemaConflict:
-    found = tuple(differences(at_validation, writer))
-    if case == "4":
-        reason = "another writer gave the new table a different schema first"
-    elif case == "6":
-        reason = "the table's schema lost or narrowed what this writer still writes"
-    else:
-        reason = "another writer changed the table's schema in a different way"
-    message = f"{reason}; from the table's schema to this writer's: {'; '.join(map(str, found))}"
-    return SchemaConflict(case, at_start, at_validation, writer, found, message)
+def _never_settled(question: SchemaQuestion) -> list[Clash]:
+    """E-25, E-31, and a dropped name that is given away while others may still have written it."""
+    now, writer = question.at_validation, question.writer
+    clashes = []
+    theirs = {name.lower(): name for name in now.field_names}
+    known = set(question.at_start.field_names) if question.at_start else set()
+    for name in writer.field_names:
+        other = theirs.get(name.lower(), name)
+        if other != name:
+            clashes.append(Clash(name, f"differs only by case from {other}"))
+        if name not in known and name.lower() in now.dropped:
+            clashes.append(Clash(name, "was dropped, and files may still hold its old values"))
+    for name in sorted(question.pinned):
+        ours, their = writer.tree.field(name), now.tree.field(name)
+        places = (ours.place if ours else None, their.place if their else None)
+        if places[0] != places[1]:
+            reason = f"is a key, partition or ordering column: {places[0]} here, {places[1]} there"
+            clashes.append(Clash(name, reason))
+    return clashes

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
+from workers.files.avro_schema import (
+    AnyOf,
+    AvroType,
+    Field,
+    ListOf,
+    MapOf,
+    Place,
+    Scalar,
+    Struct,
+)
 from workers.schema.table_schema import TableSchema
 
 
@@ -37,6 +46,29 @@ class FieldDifference:
 
 def equal(a: TableSchema, b: TableSchema) -> bool:
     return a.tree == b.tree
+
+
+def canonical_text(schema: TableSchema) -> str:
+    """The same text for two schemas exactly when they are equal."""
+    return _text(schema.tree)
+
+
+def _text(found: AvroType | Place | Field) -> str:
+    match found:
+        case Struct(fields, is_error):
+            return f"{'error' if is_error else 'record'}({','.join(map(_text, fields))})"
+        case Field(name, place, default, order):
+            return f"{name!r}:{_text(place)}:{default!r}:{order}"
+        case Place(kind, is_nullable):
+            return f"{_text(kind)}{'?' if is_nullable else ''}"
+        case ListOf(element):
+            return f"list({_text(element)})"
+        case MapOf(value):
+            return f"map({_text(value)})"
+        case AnyOf(members):
+            return f"any({','.join(sorted(map(_text, members)))})"
+        case Scalar():
+            return repr(found)
 
 
 def differences(a: TableSchema, b: TableSchema) -> list[FieldDifference]:

@@ -75,11 +75,17 @@ class TableSchema:
         """Names, in lower case, of columns that were dropped while data files may hold them."""
         return tuple(map(str, self.to_avro().get(DROPPED_KEY, ())))
 
+    def with_dropped(self, names: Collection[str]) -> TableSchema:
+        """Remembering exactly these dropped columns; itself when it does already."""
+        if set(names) == set(self.dropped):
+            return self
+        avro = {key: value for key, value in self.to_avro().items() if key != DROPPED_KEY}
+        kept = {DROPPED_KEY: sorted(names)} if names else {}
+        return TableSchema.from_avro({**avro, **kept})
+
     def without_dropped(self, names: Collection[str]) -> TableSchema:
         """Without the memory of these dropped columns, once no data file holds them."""
-        kept = [name for name in self.dropped if name not in names]
-        avro = {key: value for key, value in self.to_avro().items() if key != DROPPED_KEY}
-        return TableSchema.from_avro({**avro, DROPPED_KEY: kept} if kept else avro)
+        return self.with_dropped([name for name in self.dropped if name not in names])
 
     def to_avro(self) -> dict[str, Any]:
         """A fresh dict, the caller's to change."""

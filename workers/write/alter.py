@@ -24,6 +24,7 @@ from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.schema.alter import AddColumn, SchemaChange, altered, renamed
 from workers.schema.portable import check_portable
+from workers.schema.strategies import check_strategy
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.schema_history import current_schema
@@ -46,6 +47,7 @@ def alter_schema(
     Raises InvalidInput before anything is written, LockTimeout.
     """
     table.check_writable()
+    check_strategy(options.schema_strategy)
     timeline = table.timeline()
     _altered_now(table, timeline, current_schema(table, timeline), changes)
     if renamed(changes):
@@ -96,15 +98,10 @@ def _altered_now(
     if asked := added & set(known.dropped):
         held = _held_names(table, timeline)
         known = known.without_dropped(asked - held)
-    found = altered(known, changes, pinned=_pinned(table))
+    found = altered(known, changes, pinned=table.config.pinned_columns)
     if table.config.is_portable:
         check_portable(found)
     return found
-
-
-def _pinned(table: Table) -> tuple[str, ...]:
-    config = table.config
-    return (*config.record_key, *config.partition_by, *config.ordering)
 
 
 def _held_names(table: Table, timeline: Timeline) -> set[str]:
@@ -134,7 +131,7 @@ def _rewrite(table: Table, options: WriteOptions, changes: Sequence[SchemaChange
     try:
         old = attempt.context.schema
         # No file that a reader sees holds dropped columns any more.
-        new = altered(old.without_dropped(old.dropped), changes, pinned=_pinned(table))
+        new = altered(old.without_dropped(old.dropped), changes, pinned=table.config.pinned_columns)
         new = new.without_dropped(new.dropped)
         attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
         statuses = list(_rewritten(table, attempt, old, renamed(changes)))

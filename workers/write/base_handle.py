@@ -19,7 +19,7 @@ from workers.table.file_group import FileSlice
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
-from workers.write.rows import base_rows, conform_with_meta, max_ordering, new_rows
+from workers.write.rows import base_rows, conform_with_meta, empty_columns, max_ordering, new_rows
 from workers.write.status import TaskIds, WriteStatus
 
 _NEW_FILE_GROUP = "null"
@@ -62,7 +62,9 @@ class BaseWrite:
             bytes=size,
             prev_base_file=_base_name(self.standing),
         )
-        return WriteStatus(stat, newer.num_rows, max_ordering(context, newer))
+        return WriteStatus(
+            stat, newer.num_rows, max_ordering(context, newer), empty_columns(context, newer)
+        )
 
     @property
     def path(self) -> str:

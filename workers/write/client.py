@@ -35,6 +35,7 @@ from workers.merge.merge import MergeRule
 from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
+from workers.schema.strategies import check_strategy
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
@@ -71,6 +72,7 @@ class WriteClient:
         table = self._table
         table.check_writable()
         check_request(table, self._options, request)
+        check_strategy(self._options.schema_strategy)
         # Refused here, before the first effect; done again on what the transaction then starts
         # from.
         writer_schema(table, self._options, request, batch_schema, current_schema(table))
@@ -298,7 +300,16 @@ class Transaction:
             rows,
             whole_partitions=replaced.whole_partitions,
             is_whole_table=replaced.is_whole_table,
+            written=self._written(written),
+            deletes_only=self._request.operation in ("delete", "delete_partition"),
         )
+
+    def _written(self, statuses: list[WriteStatus]) -> frozenset[str] | None:
+        """Columns into which the files bring values; None without files."""
+        if not statuses:
+            return None
+        columns = set(self.context.columns)
+        return frozenset().union(*(columns.difference(one.empty_columns) for one in statuses))
 
 
 def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:

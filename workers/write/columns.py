@@ -37,7 +37,7 @@ def writer_schema(
         return known
     if batch is None:
         raise InvalidInput("the operation needs rows", operation=request.operation)
-    pinned = (*located, *config.ordering)
+    pinned = config.pinned_columns
     _require(batch, pinned)
     if marks_deletes(request, batch):
         batch = _without_delete_mark(table, request, batch, known)

@@ -21,7 +21,7 @@ from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.deletes import delete_records
 from workers.write.groups import RowGroup
-from workers.write.rows import conform_with_meta, max_ordering, new_rows
+from workers.write.rows import conform_with_meta, empty_columns, max_ordering, new_rows
 from workers.write.status import TaskIds, WriteStatus
 
 
@@ -61,7 +61,12 @@ class LogWrite:
             bytes=size,
             is_log=True,
         )
-        return WriteStatus(stat, versions.num_rows, max_ordering(context, versions))
+        return WriteStatus(
+            stat,
+            versions.num_rows,
+            max_ordering(context, versions),
+            empty_columns(context, versions),
+        )
 
 
 def _split(versions: pa.Table, context: WriteContext) -> tuple[pa.Table, pa.Table]:

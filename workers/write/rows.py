@@ -51,6 +51,11 @@ def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
     return conformed.append_column(DELETED_FIELD, rows.column(DELETED)) if marks else conformed
 
 
+def empty_columns(context: WriteContext, rows: pa.Table) -> tuple[str, ...]:
+    """Columns of this write without a single value in `rows`."""
+    return tuple(name for name in context.columns if rows.column(name).null_count == rows.num_rows)
+
+
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
     field = context.config.ordering_field
     if field is None or field not in rows.column_names:

@@ -17,6 +17,8 @@ class WriteStatus:
     rows: int
     """Rows of the batch that went into this file, after equal keys were merged."""
     max_ordering: OrderingText | None = None
+    empty_columns: tuple[str, ...] = ()
+    """Columns of the write for which none of these rows has a value."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -25,7 +27,8 @@ class WriteStatus:
     def from_json(cls, text: str) -> WriteStatus:
         try:
             body = json.loads(text)
-            return cls(WriteStat(**body.pop("stat")), **body)
+            empty = tuple(body.pop("empty_columns"))
+            return cls(WriteStat(**body.pop("stat")), **body, empty_columns=empty)
         except (ValueError, TypeError, KeyError) as error:
             raise MalformedTable("a task's write status is damaged", text=text[:200]) from error
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from workers.schema.conflict import SchemaConflict, SchemaVerdict, resolve
+from workers.schema.conflict import resolve
 from workers.schema.equality import equal
+from workers.schema.story import Party, told
 from workers.schema.table_schema import TableSchema
+from workers.schema.verdict import SchemaConflict, SchemaVerdict
 
 
 def schema(*fields: Any) -> TableSchema:
@@ -67,7 +69,7 @@ E-22      S1         S1renamed  S2         conflict
 E-23      S2         S2wide     S2         S2wide
 E-24      S2         S2moved    S2         S2moved
 E-24      S2         S2moved    S3         conflict
-E-25      S1         S1         S1case     S1case
+E-25      S1         S1         S1case     conflict
 doc       S1         S2         S1doc      S2
 doc       S1doc      S1         S3         S3
 doc       S1         S1doc      S1         S1
@@ -180,7 +182,8 @@ def test_the_row_that_decided_is_named(case: str, start: str, now: str, writer: 
 def test_without_a_commit_in_between_nothing_is_compared() -> None:
     found = resolve(S["S1"], S["S1"], S["S3"], same_instant=True)
 
-    assert found == SchemaVerdict("2", S["S3"])
+    assert isinstance(found, SchemaVerdict)
+    assert (found.case, found.schema, found.scenario) == ("2", S["S3"], 5)
 
 
 def test_a_table_service_never_takes_the_schema_back_to_its_plans() -> None:
@@ -206,7 +209,7 @@ def test_a_schema_that_vanished_since_the_start_earns_a_warning() -> None:
     assert isinstance(vanished, SchemaVerdict)
     assert vanished.warning is not None
     assert "rolled back" in vanished.warning
-    assert first_ever == SchemaVerdict("1", S["S1"])
+    assert first_ever == SchemaVerdict("1", S["S1"], scenario=1)
 
 
 def test_switched_off_the_last_writer_wins_and_the_log_says_over_whom() -> None:
@@ -224,15 +227,25 @@ def test_a_conflict_tells_a_person_what_differs() -> None:
     found = resolve(S["S1"], S["S2"], S["S3"], same_instant=False)
 
     assert isinstance(found, SchemaConflict)
-    assert [(one.path, one.kind) for one in found.differences] == [
-        ("f3", "added"),
-        ("f2", "removed"),
+    assert [(one.path, one.kind, one.by) for one in found.changes] == [
+        ("f2", "added", "rival"),
+        ("f3", "added", "writer"),
     ]
-    assert "f3: added as boolean?; f2: removed, was int?" in found.message
+    message = told(found, ours=Party("20260102", "backfill"), rival=Party("20260101", "ingest"))
+    assert message == (
+        "schema conflict (RFC-82 scenario 8, strategy simple): another writer changed the table's "
+        "schema in a different way. since this write began, 20260101 of ingest has f2: added as "
+        "int?. this write, 20260102 of backfill, has f3: added as boolean?. table at start: "
+        "(f1 string?). table now: (f1 string?, f2 int?). this writer: (f1 string?, f3 boolean?). "
+        "what to do: write again on the table's schema of now "
+        "(hoodie.write.num.retries.on.conflict.failures=1 does so by itself), or set "
+        "hoodie.write.concurrency.schema.conflict.resolution.strategy=evolvability, under which "
+        "these changes are merged"
+    )
 
 
 def test_columns_that_differ_only_by_case_conflict_and_the_message_says_so() -> None:
     found = resolve(None, S["S1"], S["S1case"], same_instant=False)
 
     assert isinstance(found, SchemaConflict)
-    assert "differs only by case" in found.message
+    assert [str(one) for one in found.clashes] == ["F1: differs only by case from f1"]

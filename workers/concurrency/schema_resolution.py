@@ -1,0 +1,149 @@
+"""The schema that a commit publishes, or the conflict that says why it must not: RFC-82 applied to
+a real timeline, under the table lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workers.clock import InstantTime
+from workers.concurrency.conflicts import Conflict, SchemaDifference, SchemaTriple, rivals
+from workers.config import WriteOptions
+from workers.schema.conflict import resolve
+from workers.schema.equality import canonical_text, equal
+from workers.schema.story import Party, advice, told
+from workers.schema.table_schema import TableSchema
+from workers.schema.verdict import SchemaConflict, SchemaVerdict
+from workers.table.schema_history import SchemaVersion, read_instant, schema_at
+from workers.table.table import Table
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import WRITER_KEY
+from workers.timeline.timeline import Timeline
+
+_CHANGES_KEPT = 100
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaAtStart:
+    """What the transaction began with, and what it wants."""
+
+    instant: InstantTime
+    timeline: Timeline
+    version: SchemaVersion | None
+    writer: str
+    schema: TableSchema
+    """The writer schema."""
+    written: frozenset[str] | None
+    """Columns into which its files bring values; None without files."""
+    deletes_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSchema:
+    schema: TableSchema
+    record: str
+    """What the commit keeps of the verdict, as JSON."""
+
+
+def resolved_schema(
+    table: Table, options: WriteOptions, start: SchemaAtStart, timeline: Timeline
+) -> ResolvedSchema | Conflict:
+    """`timeline` as it is now, settled. Raises MalformedTable for a commit that cannot be read."""
+    now = schema_at(table, timeline)
+    before = start.version
+    found = resolve(
+        before.schema if before else None,
+        now.schema if now else None,
+        None if start.deletes_only else start.schema,
+        same_instant=before is not None and now is not None and before.instant == now.instant,
+        enabled=options.resolves_schema_conflicts,
+        deletes_only=start.deletes_only,
+        strategy=options.schema_strategy,
+        pinned=table.config.pinned_columns,
+        written=start.written,
+    )
+    if isinstance(found, SchemaConflict):
+        rival = _rival(table, start, timeline)
+        assert rival is not None, "a schema conflict needs a rival"
+        return _conflict(table, start, found, rival)
+    if found.warning:
+        _log.warning("%s: writer=%s instant=%s", found.warning, start.writer, start.instant)
+    schema = found.schema or start.schema
+    return ResolvedSchema(schema, json.dumps(_record(start, now, found, schema)))
+
+
+def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | None:
+    """The first commit since the start that changed the schema: later ones only carry it on."""
+    before = start.version.schema if start.version else None
+    for rival in rivals(start.timeline.instants, timeline.instants, start.instant):
+        text = read_instant(table, rival).schema_json
+        if text and (before is None or not equal(before, TableSchema.from_avro_json(text))):
+            return rival
+    # What changed it was taken back or is of before: the newest that carries a schema must do.
+    newest = schema_at(table, timeline)
+    return timeline.find(newest.instant) if newest else None
+
+
+def _conflict(
+    table: Table, start: SchemaAtStart, found: SchemaConflict, rival: Instant
+) -> Conflict:
+    rival_writer = read_instant(table, rival).extra_metadata.get(WRITER_KEY)
+    ours, theirs = Party(start.instant, start.writer), Party(rival.requested_at, rival_writer)
+    return Conflict(
+        kind="schema",
+        message=told(found, ours=ours, rival=theirs),
+        rival=rival.requested_at,
+        rival_writer=rival_writer,
+        writer=start.writer,
+        instant=start.instant,
+        schemas=SchemaTriple(
+            at_start=_json(found.at_start),
+            at_validation=_json(found.at_validation),
+            writer=_json(found.writer),
+            strategy=found.strategy,
+            scenario=found.scenario,
+            reason=found.reason,
+            advice=advice(found),
+            differences=tuple(
+                SchemaDifference(one.path, one.kind, one.by, one.before, one.after)
+                for one in found.changes
+            ),
+            clashes=tuple((one.path, one.reason) for one in found.clashes),
+        ),
+        case=found.case,
+    )
+
+
+def _json(schema: TableSchema | None) -> str | None:
+    return schema.avro_json if schema else None
+
+
+def _record(
+    start: SchemaAtStart, now: SchemaVersion | None, found: SchemaVerdict, schema: TableSchema
+) -> dict[str, Any]:
+    """Instants and fingerprints instead of schemas: those stand in the commits of the instants."""
+    record: dict[str, Any] = {
+        "mode": found.strategy,
+        "case": found.case,
+        "scenario": found.scenario,
+        "start_instant": start.version.instant if start.version else None,
+        "validation_instant": now.instant if now else None,
+        "writer_fingerprint": _fingerprint(start.schema),
+        "schema_fingerprint": _fingerprint(schema),
+        "fields": [asdict(one) for one in found.changes[:_CHANGES_KEPT]],
+    }
+    if len(found.changes) > _CHANGES_KEPT:
+        record["fields_left_out"] = len(found.changes) - _CHANGES_KEPT
+    if found.warning:
+        record["warning"] = found.warning
+    return record
+
+
+def _fingerprint(schema: TableSchema) -> str:
+    """Equal exactly for equal schemas."""
+    return hashlib.sha256(canonical_text(schema).encode()).hexdigest()[:16]

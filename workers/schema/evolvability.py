@@ -1,0 +1,100 @@
+"""Strategy `evolvability`: a three-way merge, RFC-82's future work (requirements 2.4).
+
+Two writers that changed the schema in ways that go together both succeed, and the later commit
+carries the merge. No data file is rewritten: what either wrote reads under the merged schema,
+because types only widen, new columns are optional, and nothing is gone that holds a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workers.files.avro_schema import Struct
+from workers.schema.equality import equal
+from workers.schema.table_schema import TableSchema
+from workers.schema.three_way import Clash, Drops, merge_three_ways
+from workers.schema.to_avro import spelled_field
+from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
+
+_PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+
+
+def evolvability(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
+    start, now, writer = question.at_start, question.at_validation, question.writer
+    if equal(writer, now):
+        return question.accepted(writer)
+    if start is not None and equal(start, now):
+        return question.accepted(writer)  # Nothing changed beside it, so nothing is merged.
+    tree, clashes = _merged(question)
+    if clashes:
+        return question.refused("two writers' changes of the schema cannot be merged", clashes)
+    return question.accepted(_as_schema(tree, now, writer))
+
+
+def clashes_of(question: SchemaQuestion) -> list[Clash]:
+    """What stands against merging; nothing where `evolvability` would succeed."""
+    return _merged(question)[1]
+
+
+def _merged(question: SchemaQuestion) -> tuple[Struct, list[Clash]]:
+    start, now, writer = question.at_start, question.at_validation, question.writer
+    written = question.written
+    drops = Drops(
+        by_ours=frozenset(writer.dropped),
+        by_theirs=frozenset(now.dropped),
+        written_by_ours=written or frozenset(),
+        ours_has_files=written is not None,
+    )
+    return merge_three_ways(
+        start.tree if start else None,
+        writer.tree,
+        now.tree,
+        pinned=question.pinned,
+        drops=drops,
+    )
+
+
+def _as_schema(tree: Struct, now: TableSchema, writer: TableSchema) -> TableSchema:
+    """`tree` in the table's own spelling, with the docs and properties of unchanged columns."""
+    if tree == now.tree:
+        return now
+    avro = now.to_avro()
+    ours = {one["name"]: one for one in writer.to_avro()["fields"]}
+    theirs = {one["name"]: one for one in avro["fields"]}
+    # A type that is defined in one column and referred to in another stays only as a whole.
+    is_linked = _refers_to_names(avro["fields"])
+    fields: list[dict[str, Any]] = []
+    for field in tree.fields:
+        old = theirs.get(field.name)
+        if old is not None and field == now.tree.field(field.name) and not is_linked:
+            fields.append(old)
+            continue
+        source = old or ours[field.name]
+        spelled = spelled_field(field, parent=now.record_name)
+        spelling = ("name", "type", "default", "order")
+        fields.append({**{k: v for k, v in source.items() if k not in spelling}, **spelled})
+    merged = TableSchema.from_avro({**avro, "fields": fields})
+    assert merged.tree == tree, (merged.tree, tree)
+    return merged
+
+
+def _refers_to_names(fields: list[dict[str, Any]]) -> bool:
+    return any(_is_reference(field["type"]) for field in fields)
+
+
+def _is_reference(avro: Any) -> bool:
+    match avro:
+        case str():
+            return avro not in _PRIMITIVES
+        case list():
+            return any(map(_is_reference, avro))
+        case {"type": "record" | "error", "fields": fields}:
+            return _refers_to_names(fields)
+        case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
+            return _is_reference(inner)
+        case {"type": "fixed" | "enum"}:
+            return False
+        case {"type": inner}:
+            return _is_reference(inner)
+        case _:
+            return False

@@ -1,0 +1,98 @@
+"""The order of types that two schemas are reconciled along (requirements 2.4).
+
+Only promotions that lose nothing and keep the order of values: `int < long`, `int < double`,
+`float < double`, wider decimals, and the same inside structs, lists and maps. It is stricter than
+`widening`, which also says what a batch may bring, and symmetric: who comes second does not matter.
+"""
+
+from __future__ import annotations
+
+from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Scalar, Struct
+from workers.schema.widening import joined, may_be_added
+
+
+def join(left: AvroType, right: AvroType) -> AvroType | None:
+    """The least type that holds every value of both; None without one.
+
+    Fields of a struct that only one has follow the left's; they must be optional or have a default.
+    """
+    if left == right:
+        return left
+    match left, right:
+        case Struct(), Struct():
+            return _join_structs(left, right)
+        case ListOf(a), ListOf(b):
+            place = join_places(a, b)
+            return ListOf(place) if place else None
+        case MapOf(a), MapOf(b):
+            place = join_places(a, b)
+            return MapOf(place) if place else None
+        case Scalar(), Scalar() if _is_number(left) and _is_number(right):
+            return joined(left, right)
+        case _:
+            return None
+
+
+def join_places(left: Place, right: Place) -> Place | None:
+    """Optional when one of them is."""
+    found = join(left.type, right.type)
+    return Place(found, left.is_nullable or right.is_nullable) if found else None
+
+
+def join_fields(left: Field, right: Field) -> Field | None:
+    """Of one name, from two writers that both added it (or both may have)."""
+    if left == right:
+        return left
+    if (left.default, left.order) != (right.default, right.order):
+        return None
+    if not (left.place.is_nullable and right.place.is_nullable):
+        return None
+    place = join_places(left.place, right.place)
+    return Field(left.name, place, left.default, left.order) if place else None
+
+
+def is_below(narrow: AvroType, wide: AvroType) -> bool:
+    """Files with `narrow` read under `wide` without loss."""
+    match narrow, wide:
+        case Struct(), Struct():
+            return narrow.is_error == wide.is_error and _is_struct_below(narrow, wide)
+        case (ListOf(a), ListOf(b)) | (MapOf(a), MapOf(b)):
+            return _is_place_below(a, b)
+        case _:
+            return join(narrow, wide) == wide
+
+
+def _is_place_below(narrow: Place, wide: Place) -> bool:
+    return is_below(narrow.type, wide.type) and (wide.is_nullable or not narrow.is_nullable)
+
+
+def _is_struct_below(narrow: Struct, wide: Struct) -> bool:
+    return all(
+        (other := wide.field(field.name)) is not None and _is_place_below(field.place, other.place)
+        for field in narrow.fields
+    ) and all(may_be_added(field) for field in wide.fields if narrow.field(field.name) is None)
+
+
+def _is_number(scalar: Scalar) -> bool:
+    is_plain = scalar.logical is None and scalar.kind in ("int", "long", "float", "double")
+    return is_plain or scalar.logical == "decimal"
+
+
+def _join_structs(left: Struct, right: Struct) -> Struct | None:
+    if left.is_error != right.is_error:
+        return None
+    fields: list[Field] = []
+    for field in left.fields:
+        other = right.field(field.name)
+        if other is None:
+            found = field if may_be_added(field) else None
+        else:
+            found = join_fields(field, other)
+        if found is None:
+            return None
+        fields.append(found)
+    added = [field for field in right.fields if left.field(field.name) is None]
+    names = [field.name.lower() for field in (*fields, *added)]
+    if len(set(names)) < len(names) or not all(map(may_be_added, added)):
+        return None
+    return Struct((*fields, *added), left.is_error)

@@ -1,0 +1,51 @@
+"""Strategy `simple`: RFC-82's eight scenarios, decided by equality alone."""
+
+from __future__ import annotations
+
+from workers.files.avro_schema import Struct
+from workers.schema.equality import equal
+from workers.schema.evolvability import clashes_of
+from workers.schema.table_schema import TableSchema
+from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
+from workers.schema.widening import is_evolution
+
+
+def simple(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
+    """Rows 3 to 7 of requirements 2.1, in their order."""
+    start, now, writer = question.at_start, question.at_validation, question.writer
+    if equal(writer, now):
+        return question.accepted(writer)
+    if start is None:
+        return _refused(question, "another writer gave the new table a different schema first")
+    if equal(start, now):
+        return question.accepted(writer)
+    if not equal(writer, start):
+        return _refused(question, "another writer changed the table's schema in a different way")
+    gone = _dropped_on_purpose(start, now)
+    if not is_evolution(_without(start.tree, gone), now.tree):
+        return _refused(question, "the table lost or changed what this writer still writes")
+    return question.accepted(now, warning=_unread(question, gone))
+
+
+def _refused(question: SchemaQuestion, reason: str) -> SchemaConflict:
+    return question.refused(reason, clashes_of(question))
+
+
+def _dropped_on_purpose(start: TableSchema, now: TableSchema) -> set[str]:
+    """A drop is on record in the schema. What is gone otherwise was renamed, or taken back by a
+    restore, and the writer's column must not go with it (E-20).
+    """
+    kept = set(now.field_names)
+    return {name for name in start.field_names if name not in kept and name.lower() in now.dropped}
+
+
+def _without(tree: Struct, names: set[str]) -> Struct:
+    return Struct(tuple(one for one in tree.fields if one.name not in names), tree.is_error)
+
+
+def _unread(question: SchemaQuestion, gone: set[str]) -> str | None:
+    """E-21."""
+    if lost := sorted(gone & (question.written or frozenset())):
+        names = ", ".join(lost)
+        return f"the table dropped {names} meanwhile; this write's values for it are not read"
+    return None

@@ -1,0 +1,76 @@
+"""A schema conflict in words: who, what changed, the three schemas, what to do now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.schema.table_schema import TableSchema
+from workers.schema.verdict import SchemaChange, SchemaConflict
+
+_CHANGES_SHOWN_MAX = 12
+_FIELDS_SHOWN_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One of the two transactions."""
+
+    instant: str
+    writer: str | None
+
+    def __str__(self) -> str:
+        return f"{self.instant} of {self.writer}" if self.writer else self.instant
+
+
+def told(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
+    """Sentences for a person whose write was lost; bounded, however wide the schemas are."""
+    theirs = [one for one in conflict.changes if one.by != "writer"]
+    mine = [one for one in conflict.changes if one.by != "rival"]
+    rule = f"RFC-82 scenario {conflict.scenario}, strategy {conflict.strategy}"
+    parts = [
+        f"schema conflict ({rule}): {conflict.reason}",
+        f"since this write began, {rival} has {_listed(theirs)}",
+        f"this write, {ours}, has {_listed(mine)}",
+        f"table at start: {_columns(conflict.at_start)}",
+        f"table now: {_columns(conflict.at_validation)}",
+        f"this writer: {_columns(conflict.writer)}",
+    ]
+    if conflict.clashes:
+        parts.append(f"cannot be merged: {'; '.join(_first(conflict.clashes))}")
+    return ". ".join([*parts, f"what to do: {advice(conflict)}"])
+
+
+def advice(conflict: SchemaConflict) -> str:
+    """What the loser can do now; nothing of the write is left, so it may simply run again."""
+    again = (
+        "write again on the table's schema of now "
+        "(hoodie.write.num.retries.on.conflict.failures=1 does so by itself)"
+    )
+    if not conflict.clashes:
+        return (
+            f"{again}, or set hoodie.write.concurrency.schema.conflict.resolution.strategy="
+            "evolvability, under which these changes are merged"
+        )
+    paths = ", ".join(sorted({one.path for one in conflict.clashes})[:_FIELDS_SHOWN_MAX])
+    agreed = f"agree with the other writer on {paths} (one type, another name, or without it)"
+    return f"{agreed}, then {again}"
+
+
+def _listed(changes: Sequence[SchemaChange]) -> str:
+    return "; ".join(_first(changes)) if changes else "no change"
+
+
+def _first(items: Sequence[object]) -> list[str]:
+    shown = [str(one) for one in items[:_CHANGES_SHOWN_MAX]]
+    hidden = len(items) - len(shown)
+    return [*shown, f"and {hidden} more"] if hidden else shown
+
+
+def _columns(schema: TableSchema | None) -> str:
+    if schema is None:
+        return "none"
+    fields = schema.tree.fields
+    shown = [f"{one.name} {one.place}" for one in fields[:_FIELDS_SHOWN_MAX]]
+    hidden = len(fields) - len(shown)
+    return f"({', '.join(shown)}{f', and {hidden} more' if hidden else ''})"

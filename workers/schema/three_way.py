@@ -1,0 +1,216 @@
+"""Three-way merge of schemas by field path (requirements 2.4): what two writers made of one base.
+
+Struct fields go by name, a list's item is `element`, a map's value is `value`. The answer is in
+the order of theirs, with our new fields at the end of their struct: which fields there are, with
+which types, does not depend on who commits first. Pure; never looks at data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
+from workers.schema.lattice import is_below, join, join_fields
+from workers.schema.widening import may_be_added
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A path whose two changes have no common outcome."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """Which top-level columns were dropped on purpose, in lower case, and what ours wrote.
+
+    A column that is gone without being on record was renamed, or taken back by a restore: nobody
+    agreed to losing it (E-20, E-22).
+    """
+
+    by_ours: Collection[str] = ()
+    by_theirs: Collection[str] = ()
+    written_by_ours: Collection[str] = ()
+    """Columns into which our files bring values."""
+    ours_has_files: bool = True
+
+
+def merge_three_ways(
+    base: Struct | None,
+    ours: Struct,
+    theirs: Struct,
+    *,
+    pinned: Collection[str] = (),
+    drops: Drops | None = None,
+) -> tuple[Struct, list[Clash]]:
+    """(the merged schema, what stands against it). Only without clashes the schema means anything.
+
+    `base` is None where both began with no schema at all. `pinned` columns (key, partition,
+    ordering) are the same in all three, or clash.
+    """
+    merge = _Merge(frozenset(pinned), drops or Drops())
+    return merge.structs("", base, ours, theirs), merge.clashes
+
+
+class _Merge:
+    def __init__(self, pinned: frozenset[str], drops: Drops) -> None:
+        self._pinned = pinned
+        self._drops = drops
+        self.clashes: list[Clash] = []
+
+    def structs(self, prefix: str, base: Struct | None, ours: Struct, theirs: Struct) -> Struct:
+        fields: list[Field] = []
+        known = base or Struct(())
+        for their in theirs.fields:
+            path = prefix + their.name
+            found = self._with_theirs(path, known.field(their.name), ours.field(their.name), their)
+            if found is not None:
+                fields.append(found)
+        for our in ours.fields:
+            if theirs.field(our.name) is None:
+                added = self._without_theirs(prefix + our.name, known.field(our.name), our)
+                if added is not None:
+                    fields.append(added)
+        self._check_gone(prefix, known, ours, theirs)
+        self._check_names(prefix, fields)
+        self._check_order(prefix, known, ours)
+        if ours.is_error != theirs.is_error:
+            self._clash(prefix.rstrip("."), "is a record here and an error there")
+        return Struct(tuple(fields), theirs.is_error)
+
+    def _with_theirs(
+        self, path: str, base: Field | None, our: Field | None, their: Field
+    ) -> Field | None:
+        if base is None:
+            if our is None:
+                return self._added(path, their, "the other writer")
+            return self._added_twice(path, our, their)
+        if our is None:
+            return self._dropped_by_ours(path, base, their)
+        return self._changed(path, base, our, their)
+
+    def _without_theirs(self, path: str, base: Field | None, our: Field) -> Field | None:
+        if base is None:
+            return self._added(path, our, "this writer")
+        if path.lower() not in self._drops.by_theirs:
+            self._clash(path, "is gone from the table without being dropped: renamed or restored")
+        elif our != base:
+            self._clash(path, "was dropped by the other writer and changed by this one")
+        elif path in self._drops.written_by_ours:
+            self._clash(path, "was dropped by the other writer, and this one brings values for it")
+        return None
+
+    def _added(self, path: str, field: Field, by: str) -> Field | None:
+        if path in self._pinned:
+            self._clash(path, "is a key, partition or ordering column that only one side has")
+        if may_be_added(field):
+            return field
+        self._clash(path, f"was added by {by} as required, without a default for older rows")
+        return None
+
+    def _added_twice(self, path: str, our: Field, their: Field) -> Field | None:
+        if path in self._pinned and our != their:
+            self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
+        elif (found := join_fields(their, our)) is not None:
+            return found
+        else:
+            self._clash(path, f"was added by both, {_both(our, their)}, which do not join")
+        return None
+
+    def _dropped_by_ours(self, path: str, base: Field, their: Field) -> Field | None:
+        if path.lower() not in self._drops.by_ours:
+            self._clash(path, "is gone from this writer's schema without being dropped: renamed?")
+        elif their != base:
+            self._clash(path, "was dropped by this writer and changed by the other")
+        elif self._drops.ours_has_files:
+            self._clash(path, "was dropped by this writer, which also writes rows")
+        return None
+
+    def _changed(self, path: str, base: Field, our: Field, their: Field) -> Field | None:
+        if path in self._pinned and not (base.place == our.place == their.place):
+            self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
+            return None
+        place = self._places(path, base.place, our.place, their.place)
+        default = self._default(path, base, our, their)
+        if our.order not in (base.order, their.order):
+            self._clash(path, "has another sort order in this writer's schema")
+        return Field(their.name, place, default, their.order)
+
+    def _default(self, path: str, base: Field, our: Field, their: Field) -> str | None:
+        """A default of null comes with relaxing a column; any other change of it is the table's."""
+        if our.default in (base.default, their.default):
+            return their.default
+        is_relaxed = our.place.is_nullable and not base.place.is_nullable
+        if their.default == base.default and is_relaxed:
+            return our.default
+        self._clash(path, f"has another default in this writer's schema: {our.default}")
+        return their.default
+
+    def _places(self, path: str, base: Place, our: Place, their: Place) -> Place:
+        if base.is_nullable and not (our.is_nullable and their.is_nullable):
+            self._clash(path, "was optional and is required now: older rows may lack it")
+        found = self._types(path, base.type, our.type, their.type)
+        return Place(found, our.is_nullable or their.is_nullable)
+
+    def _types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
+        match base, our, their:
+            case Struct(), Struct(), Struct():
+                return self.structs(f"{path}.", base, our, their)
+            case ListOf(a), ListOf(b), ListOf(c):
+                return ListOf(self._places(f"{path}.element", a, b, c))
+            case MapOf(a), MapOf(b), MapOf(c):
+                return MapOf(self._places(f"{path}.value", a, b, c))
+            case _:
+                return self._joined_types(path, base, our, their)
+
+    def _joined_types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
+        for changed, by in ((our, "this writer"), (their, "the other writer")):
+            if not is_below(base, changed):
+                self._clash(path, f"became {changed} by {by}, which does not hold every {base}")
+                return their
+        found = join(their, our)
+        if found is None:
+            self._clash(path, f"became {our} here and {their} there, which no type holds both of")
+            return their
+        return found
+
+    def _check_gone(self, prefix: str, base: Struct, ours: Struct, theirs: Struct) -> None:
+        for field in base.fields:
+            if ours.field(field.name) is None and theirs.field(field.name) is None:
+                path = prefix + field.name
+                dropped = {*self._drops.by_ours, *self._drops.by_theirs}
+                if path.lower() not in dropped or path in self._pinned:
+                    self._clash(path, "is gone from both schemas without being dropped: renamed?")
+
+    def _check_names(self, prefix: str, fields: Collection[Field]) -> None:
+        seen: dict[str, str] = {}
+        for field in fields:
+            other = seen.setdefault(field.name.lower(), field.name)
+            if other != field.name:
+                self._clash(prefix + field.name, f"differs only by case from {prefix}{other}")
+
+    def _check_order(self, prefix: str, base: Struct, ours: Struct) -> None:
+        """Their order is taken, so that a new order of ours would be lost."""
+        before = [field.name for field in base.fields if ours.field(field.name) is not None]
+        after = [field.name for field in ours.fields if base.field(field.name) is not None]
+        for old, new in zip(before, after, strict=True):
+            if old != new:
+                self._clash(prefix + new, "was moved by this writer")
+                return
+
+    def _clash(self, path: str, reason: str) -> None:
+        self.clashes.append(Clash(path, reason))
+
+
+def _both(our: Field, their: Field) -> str:
+    return f"as {_spelled(our)} here and {_spelled(their)} there"
+
+
+def _spelled(field: Field) -> str:
+    return str(field.place) if field.default is None else f"{field.place} = {field.default}"

@@ -1,0 +1,68 @@
+"""A field of the tree, spelled in Avro. Nested names follow the column's path, as in `from_arrow`,
+so that no name is defined twice.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from workers.errors import UnsupportedTable
+from workers.files.avro_schema import AnyOf, AvroType, Field, ListOf, MapOf, Place, Scalar, Struct
+
+
+def spelled_field(field: Field, *, parent: str) -> dict[str, Any]:
+    """`field` of the record whose full name is `parent`.
+
+    Raises UnsupportedTable for a union of several types.
+    """
+    avro: dict[str, Any] = {"name": field.name, "type": _place(field, parent)}
+    if field.default is not None:
+        avro["default"] = json.loads(field.default)
+    if field.order != "ascending":
+        avro["order"] = field.order
+    return avro
+
+
+def _place(field: Field, parent: str) -> Any:
+    spelled = _union(field.place, field.name, parent)
+    # Avro wants the type of the default first.
+    is_other = field.default is not None and json.loads(field.default) is not None
+    return spelled[::-1] if is_other and isinstance(spelled, list) else spelled
+
+
+def _union(place: Place, name: str, parent: str) -> Any:
+    spelled = _type(place.type, name, parent)
+    return ["null", spelled] if place.is_nullable and spelled != "null" else spelled
+
+
+def _type(found: AvroType, name: str, parent: str) -> Any:
+    path = f"{parent}.{name}"
+    match found:
+        case Scalar():
+            return _scalar(found, path)
+        case ListOf(element):
+            return {"type": "array", "items": _union(element, name, parent)}
+        case MapOf(value):
+            return {"type": "map", "values": _union(value, name, parent)}
+        case Struct():
+            kind = "error" if found.is_error else "record"
+            fields = [spelled_field(field, parent=path) for field in found.fields]
+            return {"type": kind, "name": name, "namespace": parent, "fields": fields}
+        case AnyOf():
+            raise UnsupportedTable("column is a union of several types", type=found)
+
+
+def _scalar(found: Scalar, path: str) -> Any:
+    avro: dict[str, Any] = {"type": found.kind}
+    if found.name is not None:
+        avro |= {"name": found.name, "namespace": path}
+    if found.kind == "enum":
+        avro["symbols"] = list(found.symbols)
+    if found.size is not None:
+        avro["size"] = found.size
+    if found.logical is not None:
+        avro["logicalType"] = found.logical
+    if found.logical == "decimal":
+        avro |= {"precision": found.precision, "scale": found.scale}
+    return avro if len(avro) > 1 else found.kind
