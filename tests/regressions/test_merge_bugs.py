@@ -11,7 +11,13 @@ import pytest
 
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MemoryStorage
-from tests.support.scenario_table import READINGS, Row, ScenarioTables, ScenarioWriter
+from tests.support.scenario_table import (
+    READINGS,
+    Row,
+    ScenarioTable,
+    ScenarioTables,
+    ScenarioWriter,
+)
 from tests.support.services import run
 from tests.workers.merge.oracle import KEY, merged_rows
 from tests.workers.read.layouts import CONFIGS, SCHEMA, Layout, keyed
@@ -67,7 +73,7 @@ def test_h2_every_log_is_compacted_once_by_the_first_plan_after_its_completion(
     planned: list[frozenset[str]] = []
     for number in range(10):
         writer = table.writer(f"w{number}", mode="non-blocking")
-        begun.append(writer.upsert(reading(f"k{number}", number)))
+        begun.append(writer.upsert(reading(f"k{number}", number, number)))
         if chance.random() < 0.7:
             done = begun.pop(chance.randrange(len(begun)))
             due |= {path for path in table.data_files() if done.wins().instant in path}
@@ -80,7 +86,7 @@ def test_h2_every_log_is_compacted_once_by_the_first_plan_after_its_completion(
                 due = set()
             if plans and chance.random() < 0.5:
                 begun.append(table.writer("beside", mode="non-blocking"))
-                begun[-1].upsert(reading("beside", number))
+                begun[-1].upsert(reading("beside", number, number))
             run(table.table, "compaction")
     for writer in begun:
         writer.wins()
@@ -91,8 +97,62 @@ def test_h2_every_log_is_compacted_once_by_the_first_plan_after_its_completion(
     assert ids >= {f"k{number}" for number in range(10)}
 
 
-def reading(key: str, ts: int) -> Row:
-    return {"id": key, "place": "p", "ts": ts, "value": ts, "note": ""}
+def reading(key: str, ts: int, value: int | None) -> Row:
+    return {"id": key, "place": "p", "ts": ts, "value": value, "note": ""}
+
+
+PARTIAL = ONE_BUCKET | {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+FOLDS_LOGS_FIRST = "hudi-rs folds the logs, or a block, before it looks at the base file"
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["older-first", "younger-first"])
+@pytest.mark.parametrize("size", [2, 1], ids=["one-batch", "two-batches"])
+@pytest.mark.parametrize("mode", ["optimistic", "non-blocking"])
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["logs", "compacted"])
+def test_h3_partial_rows_of_different_ages_give_one_row_however_they_are_batched(
+    tables: ScenarioTables, mode: str, size: int, order: int, is_compacted: bool
+) -> None:
+    """The documented pair: base (1000, 10), updates (999, 11) and (1001, null): always 10."""
+    table = partial_table(tables)
+    if not is_compacted:
+        table.excuse_referee(FOLDS_LOGS_FIRST)
+    table.writer("base").upsert_and_commit(reading("k", 1000, 10))
+    if mode == "non-blocking":
+        run(table.table, "compaction")  # Only then the row to update is a base file's.
+    updates = [reading("k", 999, 11), reading("k", 1001, None)][::order]
+
+    for at in range(0, 2, size):
+        table.writer(f"w{at}", mode=mode).upsert_and_commit(*updates[at : at + size])
+    if is_compacted:
+        run(table.table, "compaction")
+
+    assert table.rows() == [reading("k", 1001, 10)]
+
+
+@pytest.mark.parametrize("size", [2, 1], ids=["one-batch", "two-batches"])
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["logs", "compacted"])
+def test_h3_row_after_a_delete_begins_afresh_in_the_same_batch_too(
+    tables: ScenarioTables, size: int, is_compacted: bool
+) -> None:
+    table = partial_table(tables)
+    if not is_compacted:
+        table.excuse_referee("hudi-rs brings values back that were deleted")
+    table.writer("base").upsert_and_commit(reading("k", 1000, 10))
+    updates = [
+        reading("k", 1001, None) | {"_hoodie_is_deleted": True},
+        reading("k", 1002, None) | {"_hoodie_is_deleted": False},
+    ]
+
+    for at in range(0, 2, size):
+        table.writer(f"w{at}").upsert_and_commit(*updates[at : at + size])
+    if is_compacted:
+        run(table.table, "compaction")
+
+    assert table.rows() == [reading("k", 1002, None)]
+
+
+def partial_table(tables: ScenarioTables) -> ScenarioTable:
+    return tables(table_type="MERGE_ON_READ", schema=READINGS, ordering=["ts"], options=PARTIAL)
 
 
 FIRST: dict[str, pa.DataType] = {"id": pa.string(), "a": pa.int64(), "ts": pa.int64()}

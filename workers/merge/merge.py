@@ -6,11 +6,11 @@ equal values the later one wins.
 
 - Whole rows: the greatest version is the row.
 - Partial updates: each column takes its greatest version that is not null, so an absent column
-  never erases. Every order of arrival gives the same row. A merged row carries one ordering value,
-  though: once versions of different age were merged, in a batch or into a base file, what comes
-  later sees only the greatest. So batching does not matter as long as the versions of one key
-  share their ordering value, which streams must see to; own ordering values per stream come later.
-  Apache Hudi folds whole rows, with the same result under the same condition.
+  never erases. Every order of arrival gives the same row, and so does every split into batches:
+  a batch keeps versions of different ages apart (`settled`). A row of a base file carries one
+  ordering value, though: once versions of different ages were merged into it, what comes later
+  sees only the greatest; own ordering values per stream come later. Apache Hudi folds whole rows,
+  a batch or the logs of a slice first, with the same result where ordering values are equal.
 - A registered merger: folds the versions of a key two at a time, oldest first.
 
 A version may be a delete, said by the column `DELETED`. A `DELETE` is a version like any other:
@@ -60,6 +60,11 @@ class MergeRule:
         merger = merger_named(config.merger) if config.merger else None
         return cls(config.ordering_field, config.is_partial_update, merger)
 
+    @property
+    def is_folding(self) -> bool:
+        """A row may come from several versions, so choosing one of them is not enough."""
+        return self.is_partial or self.merger is not None
+
 
 def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """One row per `_hoodie_record_key`, sorted by the key's first appearance.
@@ -77,6 +82,47 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     if _is_folded(versions, rule):
         return _folded(versions, keys, standing, rule)
     return versions.take(_winners(keys, standing))
+
+
+def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
+    """What a batch has to say to rows that it does not see: `merge` as far as they cannot matter.
+
+    Of whole rows one per key. Where a row is folded from several versions, one per key and ordering
+    value, because a stored row may stand between two of them in age (bug H3); of a key that the
+    batch deletes, its last delete and what comes after it. The oldest of a key stands first.
+    """
+    if not rule.is_folding:
+        return merge(versions, rule)
+    keys = _Keys.of(versions)
+    if keys.are_unique:
+        return versions
+    standing = _standing(versions, keys, rule.ordering_field)
+    order = standing[np.argsort(keys.codes[standing], kind="stable")]
+    kept = versions.take(_after_last_delete(versions, keys, order))
+    return _one_per_age(kept, rule)
+
+
+def _after_last_delete(versions: pa.Table, keys: _Keys, order: _Positions) -> _Positions:
+    """Of `order`, by key and the oldest first, what no later delete of the key erases."""
+    deletes = np.flatnonzero(_kinds(versions)[order] != ROW)
+    first = np.zeros(len(keys.distinct), dtype=np.int64)
+    first[keys.codes[order[deletes]]] = deletes  # Numpy lets the last of equal indices win.
+    return order[np.arange(len(order)) >= first[keys.codes[order]]]
+
+
+def _one_per_age(versions: pa.Table, rule: MergeRule) -> pa.Table:
+    """Rows of one key and one ordering value, which stand together, folded; deletes stay."""
+    codes = _Keys.of(versions).codes
+    is_new = np.append(True, np.diff(codes) != 0)
+    if rule.ordering_field is not None:
+        ages = _single(versions.column(rule.ordering_field)).dictionary_encode("encode")
+        is_new[1:] |= np.diff(ages.indices.to_numpy(zero_copy_only=False)) != 0
+    is_delete = _kinds(versions) != ROW
+    is_new |= is_delete
+    is_new[1:] |= is_delete[:-1]
+    starts = np.flatnonzero(is_new)
+    ends = np.append(starts[1:], len(codes)) - 1
+    return _folded_runs(versions, np.arange(len(codes)), starts, ends, rule)
 
 
 def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
@@ -245,6 +291,13 @@ def _folded(versions: pa.Table, keys: _Keys, standing: _Positions, rule: MergeRu
     if len(deletes):
         starts[codes[deletes]] = deletes + 1
         starts = np.minimum(starts, ends)
+    return _folded_runs(versions, order, starts, ends, rule)
+
+
+def _folded_runs(
+    versions: pa.Table, order: _Positions, starts: _Positions, ends: _Positions, rule: MergeRule
+) -> pa.Table:
+    """One row for each run of `order` from a start to its end, both inclusive."""
     if rule.merger is not None:
         return _folded_by(rule.merger, versions, order, starts, ends)
     columns = {
@@ -298,9 +351,8 @@ def _says(versions: pa.Table, name: str) -> _Mask:
 
 
 def _is_folded(versions: pa.Table, rule: MergeRule) -> bool:
-    """A row may come from several versions, so choosing one of them is not enough."""
-    has_silent = any(name.startswith(ABSENT) for name in versions.column_names)
-    return rule.is_partial or rule.merger is not None or has_silent
+    """As `MergeRule.is_folding`; versions that are silent about a column make it so as well."""
+    return rule.is_folding or any(name.startswith(ABSENT) for name in versions.column_names)
 
 
 def _folded_by(

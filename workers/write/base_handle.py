@@ -13,13 +13,20 @@ from workers.files.base_file import read_base_file, write_base_file
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
-from workers.merge.merge import merge_into, without_deletes
+from workers.merge.merge import merge, merge_into, without_deletes
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
-from workers.write.rows import base_rows, conform_with_meta, empty_columns, max_ordering, new_rows
+from workers.write.rows import (
+    base_rows,
+    conform_with_meta,
+    empty_columns,
+    key_count,
+    max_ordering,
+    new_rows,
+)
 from workers.write.status import TaskIds, WriteStatus
 
 _NEW_FILE_GROUP = "null"
@@ -41,11 +48,13 @@ class BaseWrite:
         newer = new_rows(context, self.group, task, self.file_name)
         newer = conform_with_meta(newer, context)
         rows = without_deletes(newer)
-        inserts, updates, deletes, merged = rows.num_rows, 0, 0, rows
-        if self.standing is not None:
+        if self.standing is None:
+            merged = without_deletes(merge(newer, context.rule))
+            inserts, updates, deletes = merged.num_rows, 0, 0
+        else:
             base = base_rows(storage, self.standing, context)
-            updates = int(np.count_nonzero(_is_held(rows, base)))
-            inserts -= updates
+            updates = key_count(context, rows.filter(pa.array(_is_held(rows, base))))
+            inserts = key_count(context, rows) - updates
             merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
             deletes = base.num_rows + inserts - merged.num_rows
         ensure_partition(storage, self.group.partition, context.instant)
@@ -63,7 +72,10 @@ class BaseWrite:
             prev_base_file=_base_name(self.standing),
         )
         return WriteStatus(
-            stat, newer.num_rows, max_ordering(context, newer), empty_columns(context, newer)
+            stat,
+            key_count(context, newer),
+            max_ordering(context, newer),
+            empty_columns(context, newer),
         )
 
     @property

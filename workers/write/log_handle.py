@@ -21,7 +21,13 @@ from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.deletes import delete_records
 from workers.write.groups import RowGroup
-from workers.write.rows import conform_with_meta, empty_columns, max_ordering, new_rows
+from workers.write.rows import (
+    conform_with_meta,
+    empty_columns,
+    key_count,
+    max_ordering,
+    new_rows,
+)
 from workers.write.status import TaskIds, WriteStatus
 
 
@@ -41,29 +47,30 @@ class LogWrite:
         rows, deletes = _split(versions, context)
         partition = self.group.partition
         blocks = []
-        if rows.num_rows:
-            blocks.append(_row_block(rows, context))
-        if deletes.num_rows:
+        if deletes.num_rows:  # First, because a row that stands beside a delete came after it.
             records = delete_records(deletes, partition, context.config.ordering_field)
             blocks.append(encode_delete_block(records, instant=context.instant))
+        if rows.num_rows:
+            blocks.append(_row_block(rows, context))
         ensure_partition(storage, partition, context.instant)
         path = join(partition, self.file_name)
         size = write_log_file(storage, path, blocks)
+        written = key_count(context, rows)
         stat = WriteStat(
             file_id=self.file_id,
             path=path,
             partition_path=self.group.partition,
             prev_commit=context.instant,
             num_writes=rows.num_rows,
-            num_inserts=rows.num_rows if self.is_new else 0,
-            num_updates=0 if self.is_new else rows.num_rows,
+            num_inserts=written if self.is_new else 0,
+            num_updates=0 if self.is_new else written,
             num_deletes=deletes.num_rows,
             bytes=size,
             is_log=True,
         )
         return WriteStatus(
             stat,
-            versions.num_rows,
+            key_count(context, versions),
             max_ordering(context, versions),
             empty_columns(context, versions),
         )

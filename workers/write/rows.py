@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
-from workers.merge.merge import DELETED, DELETED_FIELD, merge
+from workers.merge.merge import DELETED, DELETED_FIELD, settled
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -17,10 +17,10 @@ from workers.write.status import OrderingText, TaskIds
 
 
 def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: str) -> pa.Table:
-    """The group's rows, one per key, as rows of this instant; `DELETED` last where the batch says
-    so.
+    """The group's rows, settled among themselves, as rows of this instant; `DELETED` last where
+    the batch says so. Keys repeat only where rows of different ages stand apart.
     """
-    rows = merge(group.rows, context.rule)
+    rows = settled(group.rows, context.rule)
     marks = [DELETED] if context.marks_deletes else []
     return with_meta_columns(
         rows.select([*context.columns, *marks]),
@@ -54,6 +54,14 @@ def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
 def empty_columns(context: WriteContext, rows: pa.Table) -> tuple[str, ...]:
     """Columns of this write without a single value in `rows`."""
     return tuple(name for name in context.columns if rows.column(name).null_count == rows.num_rows)
+
+
+def key_count(context: WriteContext, rows: pa.Table) -> int:
+    """How many keys `rows` hold, which come from `new_rows`."""
+    if not context.rule.is_folding:
+        return rows.num_rows
+    keys: int = pc.count_distinct(rows.column(RECORD_KEY)).as_py()
+    return keys
 
 
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:

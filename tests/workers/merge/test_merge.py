@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, ORDERING, Version, merged
-from workers.merge.merge import MergeRule, merge, merge_into
+from workers.merge.merge import (
+    DELETE,
+    DELETE_NOW,
+    DELETED_FIELD,
+    ROW,
+    MergeRule,
+    merge,
+    merge_into,
+    settled,
+    without_deletes,
+)
 
 SCHEMA = schema_of(
     _hoodie_record_key=pa.string(),
@@ -126,29 +136,56 @@ def test_any_batching_of_partial_rows_with_one_ordering_value_gives_the_same_row
     assert rows(in_batches(equal, cuts, rule)) == rows(merge(table(equal), rule))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a merged row keeps one ordering value for columns of several ages"
-)
-def test_partial_rows_of_different_ages_do_not_depend_on_batches() -> None:
+@pytest.mark.parametrize("order", [1, -1], ids=["older first", "younger first"])
+@pytest.mark.parametrize("cuts", [[], [1]], ids=["one batch", "two batches"])
+def test_partial_rows_of_different_ages_do_not_depend_on_batches(
+    cuts: list[int], order: int
+) -> None:
     """Hudi's own bug (#8579, case H3): base (1000, 10), then (999, 11) and (1001, null)."""
-    rule = RULES["partial"]
-    base = [version("k", 1000, 10, None)]
-    updates = [version("k", 999, 11, None), version("k", 1001, None, None)]
+    base = version("k", 1000, 10, None)
+    updates = [version("k", 999, 11, None), version("k", 1001, None, None)][::order]
 
-    one_batch = merge_into(table(base), merge(table(updates), rule), rule)
-    two_batches = merge_into(table(base), table(updates), rule)
+    standing = in_batches([base, *updates], [1, *(1 + cut for cut in cuts)], RULES["partial"])
 
-    assert rows(two_batches)["k"]["a"] == 10
-    assert rows(one_batch)["k"]["a"] == 10
+    assert rows(standing)["k"] == version("k", 1001, 10, None)
 
 
 def in_batches(versions: list[Version], cuts: list[int], rule: MergeRule) -> pa.Table:
-    """Each batch merged by its writer, then one after the other into what stands."""
-    edges = sorted({0, len(versions), *(cut for cut in cuts if cut < len(versions))})
+    """Each batch settled by its writer, then one after the other into what stands."""
     standing = SCHEMA.empty_table()
-    for start, end in itertools.pairwise(edges):
-        standing = merge_into(standing, merge(table(versions[start:end]), rule), rule)
+    for batch in batches(table(versions), cuts, rule):
+        standing = merge_into(standing, batch, rule)
     return standing
+
+
+def batches(versions: pa.Table, cuts: list[int], rule: MergeRule) -> list[pa.Table]:
+    count = versions.num_rows
+    edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
+    return [
+        settled(versions.slice(start, end - start), rule)
+        for start, end in itertools.pairwise(edges)
+    ]
+
+
+@rules
+@given(
+    versions=versions_strategy,
+    kinds=st.lists(st.sampled_from([ROW, ROW, DELETE, DELETE_NOW]), min_size=14, max_size=14),
+    cuts=st.lists(st.integers(0, 14), max_size=4),
+)
+def test_batches_in_logs_are_as_good_as_the_versions_that_they_settled(
+    rule: MergeRule, versions: list[Version], kinds: list[int], cuts: list[int]
+) -> None:
+    """Whatever their ages, and with deletes among them: the logs of a slice are merged at once."""
+    whole = with_kinds(table(versions), kinds)
+
+    merged_logs = merge(pa.concat_tables([whole.slice(0, 0), *batches(whole, cuts, rule)]), rule)
+
+    assert rows(without_deletes(merged_logs)) == rows(without_deletes(merge(whole, rule)))
+
+
+def with_kinds(versions: pa.Table, kinds: list[int]) -> pa.Table:
+    return versions.append_column(DELETED_FIELD, pa.array(kinds[: versions.num_rows], pa.int8()))
 
 
 @pytest.mark.parametrize("rule", [RULES["by event time"], RULES["partial"]])
