@@ -90,6 +90,7 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     Of whole rows one per key. Where a row is folded from several versions, one per key and ordering
     value, because a stored row may stand between two of them in age (bug H3); of a key that the
     batch deletes, its last delete and what comes after it. The oldest of a key stands first.
+    Deletes of a batch compete by ordering value where the rule names one; `DELETE_NOW` does not.
     """
     if not rule.is_folding:
         return merge(versions, rule)

@@ -170,14 +170,18 @@ def batches(versions: pa.Table, cuts: list[int], rule: MergeRule) -> list[pa.Tab
 @rules
 @given(
     versions=versions_strategy,
-    kinds=st.lists(st.sampled_from([ROW, ROW, DELETE, DELETE_NOW]), min_size=14, max_size=14),
+    are_deletes=st.lists(st.booleans(), min_size=14, max_size=14),
     cuts=st.lists(st.integers(0, 14), max_size=4),
 )
 def test_batches_in_logs_are_as_good_as_the_versions_that_they_settled(
-    rule: MergeRule, versions: list[Version], kinds: list[int], cuts: list[int]
+    rule: MergeRule, versions: list[Version], are_deletes: list[bool], cuts: list[int]
 ) -> None:
-    """Whatever their ages, and with deletes among them: the logs of a slice are merged at once."""
-    whole = with_kinds(table(versions), kinds)
+    """Whatever their ages, and with deletes among them: the logs of a slice are merged at once.
+
+    A batch's deletes compete by ordering value where the table has one.
+    """
+    delete = DELETE_NOW if rule.ordering_field is None else DELETE
+    whole = with_kinds(table(versions), [delete if one else ROW for one in are_deletes])
 
     merged_logs = merge(pa.concat_tables([whole.slice(0, 0), *batches(whole, cuts, rule)]), rule)
 
