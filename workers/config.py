@@ -15,6 +15,14 @@ from typing import TypeVar
 from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.lock_config import LockSettings, lock_settings
+from workers.writer_modes import (
+    MODE_KEY,
+    POLICY_KEY,
+    ConcurrencyMode,
+    FailedWritesPolicy,
+    failed_writes_policy,
+    newly_named,
+)
 
 BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
@@ -30,12 +38,6 @@ class MergeMode(StrEnum):
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     CUSTOM = "CUSTOM"
-
-
-class ConcurrencyMode(StrEnum):
-    SINGLE_WRITER = "SINGLE_WRITER"
-    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
-    NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
 
 
 class MarkerKind(StrEnum):
@@ -93,7 +95,7 @@ TABLE_OPTIONS: dict[str, str] = {
 }
 
 WRITE_OPTIONS: dict[str, str] = {
-    "hoodie.write.concurrency.mode": ConcurrencyMode.SINGLE_WRITER,
+    MODE_KEY: ConcurrencyMode.SINGLE_WRITER,
     "hoodie.write.markers.type": MarkerKind.TIMELINE_SERVER_BASED,
     "hoodie.write.concurrency.early.conflict.detection.enable": "false",
     # Follows the marker type: transactional with direct markers, asynchronous with the server.
@@ -116,6 +118,7 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.write.lock.storage.validity.timeout.secs": "30",
     "hoodie.write.lock.storage.renew.interval.secs": "10",
     "hoodie.write.num.retries.on.conflict.failures": "0",
+    POLICY_KEY: "",  # Follows the mode: EAGER for a single writer, LAZY for one of many.
     "hoodie.parquet.compression.codec": Codec.ZSTD,
     "hoodie.logfile.data.block.format": LogBlockFormat.PARQUET,
     "hoodie.bulkinsert.sort.mode": SortMode.NONE,
@@ -218,16 +221,18 @@ class WriteOptions:
     """None: by markers and by listing."""
     early: EarlyDetection | None = None
     """None: conflicts are found when the write commits."""
+    failed_writes: FailedWritesPolicy = FailedWritesPolicy.EAGER
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Raises InvalidInput naming the first key or value that is wrong."""
-    values = _known(given, WRITE_OPTIONS, what="write option")
+    values = _known(newly_named(given), WRITE_OPTIONS, what="write option")
     interval = "hoodie.client.heartbeat.interval_in_ms"
     lease = "hoodie.write.lock.storage.validity.timeout.secs"
     renew = "hoodie.write.lock.storage.renew.interval.secs"
+    mode = _choice(values, MODE_KEY, ConcurrencyMode)
     options = WriteOptions(
-        mode=_choice(values, "hoodie.write.concurrency.mode", ConcurrencyMode),
+        mode=mode,
         marker_kind=_choice(values, "hoodie.write.markers.type", MarkerKind),
         marker_url=values["sluice.marker.url"],
         heartbeat_interval_ms=integer(values, interval, least=100, most=3_600_000),
@@ -260,14 +265,15 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
             if values["hoodie.rollback.using.markers"]
             else None
         ),
-        early=_early_detection(values),
+        early=_early_detection(values, mode),
+        failed_writes=failed_writes_policy(values[POLICY_KEY], mode),
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{renew: options.renew_s})
     return options
 
 
-def _early_detection(values: Mapping[str, str]) -> EarlyDetection | None:
+def _early_detection(values: Mapping[str, str], mode: ConcurrencyMode) -> EarlyDetection | None:
     detector = "hoodie.write.concurrency.async.conflict.detector"
     early = "hoodie.write.concurrency.early.conflict"
     kind = _choice(values, "hoodie.write.markers.type", MarkerKind)
@@ -282,7 +288,6 @@ def _early_detection(values: Mapping[str, str]) -> EarlyDetection | None:
     )
     if not boolean(values, f"{early}.detection.enable"):
         return None
-    mode = _choice(values, "hoodie.write.concurrency.mode", ConcurrencyMode)
     if mode is not ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL:
         raise InvalidInput(
             "to use early conflict detection, set "

@@ -92,13 +92,17 @@ class LakehouseTable:
             raise InvalidInput("data is neither Arrow nor a Spark DataFrame", type=type(data))
         from workers.spark.write import write_dataframe
 
-        return with_retries(
-            self.table,
-            write_options(options),
-            lambda: write_dataframe(
-                self.table, data, operation=operation, stream=stream, options=options
-            ),
-        )
+        def attempt(number: int) -> CommitOutcome:
+            return write_dataframe(
+                self.table,
+                data,
+                operation=operation,
+                stream=stream,
+                options=options,
+                attempt=number,
+            )
+
+        return with_retries(self.table, write_options(options), attempt)
 
     def delete(
         self,

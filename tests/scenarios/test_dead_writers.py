@@ -27,7 +27,7 @@ def test_dead_writer_is_rolled_back_by_the_next_one_before_it_begins(table: Scen
     dead.dies()
     assert len(table.data_files()) == 1
 
-    table.writer("next").upsert_and_commit({"id": 2, "city": "Bergen"})
+    table.writer("next", mode="single").upsert_and_commit({"id": 2, "city": "Bergen"})
 
     assert table.rows() == [{"id": 2, "city": "Bergen"}]
     assert [action for action, _ in table.timeline()] == ["commit", "rollback", "commit"]

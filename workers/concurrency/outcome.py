@@ -15,12 +15,20 @@ class Committed:
     instant: InstantTime
     completed_at: InstantTime
     rows: int = 0
+    attempts: int = 1
+    """Writes that it took; each of the former ones lost a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
     instant: InstantTime
     conflict: Conflict
+    earlier: tuple[Conflict, ...] = ()
+    """Of the attempts before the last one, in their order."""
+
+    @property
+    def attempts(self) -> int:
+        return len(self.earlier) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from workers.concurrency.outcome import (
 )
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.taken_back import taken_back
-from workers.config import ConcurrencyMode, WriteOptions
+from workers.config import WriteOptions
 from workers.errors import (
     InstantRolledBack,
     LeaseLost,
@@ -56,6 +56,7 @@ from workers.timeline.metadata import (
     CommitMetadata,
 )
 from workers.timeline.timeline import Timeline
+from workers.writer_modes import ConcurrencyMode
 
 TAKEOVER = "takeover"
 _LEASE_LOST = "the table lock ran out before anything was decided"

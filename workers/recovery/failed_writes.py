@@ -1,5 +1,6 @@
-"""What every writer does before it begins: roll dead writers back and sweep what a crash left
-behind.
+"""Failed writes: roll dead writers back and sweep what a crash left behind, before a write begins
+(EAGER) or after it committed (LAZY). What was decided is brought to its end before every write,
+whatever the policy: nothing may be built on a commit that is being taken back.
 
 Dead means: the heartbeat is older than its own bound, or there is none. Under the lock the target
 is looked at again, so a writer that completed in between is left alone (bug B2, RB6), and the
@@ -17,7 +18,7 @@ from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
-from workers.errors import RollbackRefused
+from workers.errors import LakehouseError, RollbackRefused
 from workers.markers.store import delete_markers, pending_marker_instants
 from workers.recovery.archived import finish_archiving
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
@@ -28,21 +29,52 @@ from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
 from workers.timeline.timeline import Timeline
+from workers.writer_modes import FailedWritesPolicy
 
 BY = "failed-writes"
 _log = logging.getLogger(__name__)
 
 
-def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
-    """Raises LockTimeout. Idempotent; any number of writers may do it at once (bug B1)."""
-    found = _Found.now(table)
-    if not any(True for _ in found.timeline.pending()):
-        _sweep(table, found)  # Nobody is at work, so nobody died at it.
-        return []
+def clean_before_write(table: Table, options: WriteOptions) -> None:
+    """Raises LockTimeout."""
+    if options.failed_writes is FailedWritesPolicy.EAGER:
+        roll_back_dead_writers(table, options)
+    else:
+        finish_begun(table, options)
+
+
+def clean_after_write(table: Table, options: WriteOptions) -> None:
+    """The write stands whatever happens here; what is left over is the next one's."""
+    if options.failed_writes is not FailedWritesPolicy.LAZY:
+        return
+    try:
+        roll_back_dead_writers(table, options)
+    except LakehouseError as error:
+        _log.warning("failed writes are left to the next writer: error=%s", error)
+
+
+def finish_begun(table: Table, options: WriteOptions) -> None:
+    """Publish what is decided and end what is being rolled back. Raises LockTimeout."""
+    if not any(True for _ in table.timeline().pending()):
+        return
     finish_decided(table, options)
     for instant in list(table.timeline().pending()):
         if instant.action is Action.ROLLBACK:
             resume(table, instant.requested_at, options)
+
+
+def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
+    """Raises LockTimeout. Idempotent; any number of writers may do it at once (bug B1).
+
+    With the policy NEVER what is decided comes about, and the dead stay.
+    """
+    found = _Found.now(table)
+    if not any(True for _ in found.timeline.pending()):
+        _sweep(table, found)  # Nobody is at work, so nobody died at it.
+        return []
+    finish_begun(table, options)
+    if options.failed_writes is FailedWritesPolicy.NEVER:
+        return []
     outcomes = []
     for instant, reason in _dead(table):
         request = RollbackRequest(instant.requested_at, by=BY, reason=reason, is_only_pending=True)

@@ -10,8 +10,9 @@ from typing import Literal
 
 import pyarrow as pa
 
+from workers.concurrency.outcome import CommitOutcome
 from workers.config import WriteOptions, write_options
-from workers.errors import InvalidInput
+from workers.errors import EarlyConflict, InvalidInput
 from workers.schema.table_schema import TableSchema
 from workers.services.deletes.ending import committed
 from workers.services.given_rows import FILE_KEYS, PATH_KEY, digest_of_file, rows_of_file
@@ -32,6 +33,7 @@ from workers.write.columns import writer_schema
 from workers.write.handles import write_file_groups
 from workers.write.prepare import partition_paths_of, prepare
 from workers.write.request import WriteRequest, check_request
+from workers.write.retrying import with_retries
 from workers.write.status import TaskIds
 
 Replacing = Literal["insert_overwrite", "insert_overwrite_table"]
@@ -75,9 +77,31 @@ class Overwrite:
     ) -> ServiceOutcome:
         """As `Service.run`; PlanChanged as well when another writer was faster."""
         incoming = _incoming(request.parameters, current_schema(table))
-        client = WriteClient(table, options)
-        transaction = client.begin(incoming.rows.schema, WriteRequest(self._operation))
+        plan = self._plan(table, incoming, (), ())
+
+        def attempt(number: int) -> CommitOutcome:
+            nonlocal plan
+            plan, outcome = self._attempt(table, request, options, incoming, on_progress, number)
+            return outcome
+
+        instant = committed(with_retries(table, options, attempt), service=self.name)
+        rows, groups = plan.figures["rows"], plan.figures["file_groups"]
+        summary = f"{_many(groups, 'file group')} replaced by {_many(rows, 'row')}"
+        return ServiceOutcome(self.name, instant, summary, plan.figures)
+
+    def _attempt(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        incoming: _Incoming,
+        on_progress: Progress | None,
+        number: int,
+    ) -> tuple[ServicePlan, CommitOutcome]:
+        asked = WriteRequest(self._operation).of_attempt(number)
+        transaction = WriteClient(table, options).begin(incoming.rows.schema, asked)
         context = transaction.context
+        plan = self._plan(table, incoming, (), ())
         try:
             # What the transaction started from is what it replaces, so that is what is compared.
             prepared = prepare(context, incoming.rows)
@@ -87,13 +111,12 @@ class Overwrite:
             if on_progress is not None:
                 on_progress(0, len(plan.items))
             statuses = write_file_groups(context, prepared, TaskIds(), table.storage)
+        except EarlyConflict:
+            return plan, transaction.lose_early()
         except Exception as error:
             transaction.abort(f"{type(error).__name__}: {error}")
             raise
-        instant = committed(transaction.commit(statuses), service=self.name)
-        rows, groups = plan.figures["rows"], plan.figures["file_groups"]
-        summary = f"{_many(groups, 'file group')} replaced by {_many(rows, 'row')}"
-        return ServiceOutcome(self.name, instant, summary, plan.figures)
+        return plan, transaction.commit(statuses)
 
     def _plan(
         self,

@@ -22,6 +22,7 @@ from workers.concurrency.outcome import (
     Unknown,
 )
 from workers.concurrency.transaction import standing_outcome
+from workers.config import write_options
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
 from workers.ports import Ports
@@ -35,7 +36,7 @@ from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.timeline.metadata import STREAM_KEY
-from workers.write.retrying import await_rival
+from workers.write.retrying import await_rival, with_retries
 
 _ATTEMPTS_MAX = 4
 _RETRY_S = 2.0
@@ -181,14 +182,20 @@ class Driver:
         job = self._job
 
         def write(own: Mapping[str, str]) -> CommitOutcome:
-            return write_dataframe(
+            frame = source.frame(spark, number)
+            return with_retries(
                 table,
-                source.frame(spark, number),
-                operation=job.operation,
-                stream=job.stream,
-                options=own,
-                extra={POSITION_KEY: Position(source.run, number).encode()},
-                before_commit=before_commit,
+                write_options(own),
+                lambda attempt: write_dataframe(
+                    table,
+                    frame,
+                    operation=job.operation,
+                    stream=job.stream,
+                    options=own,
+                    extra={POSITION_KEY: Position(source.run, number).encode()},
+                    attempt=attempt,
+                    before_commit=before_commit,
+                ),
             )
 
         options = {**job.options, "sluice.operation.id": job.operation_id}

@@ -51,10 +51,12 @@ def write_dataframe(
     stream: str | None = None,
     options: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
+    attempt: int = 1,
     before_commit: Callable[[InstantTime], None] | None = None,
 ) -> CommitOutcome:
-    """Write and commit the frame as one instant. `extra` goes into the commit's metadata;
-    `before_commit` is called with the instant when all its files are written.
+    """Write and commit the frame as one instant. `extra` goes into the commit's metadata, and
+    `attempt` when it is not the first one; `before_commit` is called with the instant when all its
+    files are written.
 
     Raises InvalidInput before anything is written or with everything rolled back, MarkerRefused,
     InstantRolledBack, LockTimeout, and Spark's own exception when the job failed.
@@ -63,7 +65,7 @@ def write_dataframe(
         operation,  # type: ignore[arg-type] # begin() refuses an operation that it does not know.
         stream,
         tuple(sorted((extra or {}).items())),
-    )
+    ).of_attempt(attempt)
     typed = write_options(options or {})
     transaction = WriteClient(table, typed).begin(to_arrow(df.schema), request)
     tag = f"sluice-{transaction.instant}"

@@ -21,7 +21,7 @@ from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice
-from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.recovery.failed_writes import clean_before_write
 from workers.schema.alter import AddColumn, SchemaChange, altered, renamed
 from workers.schema.portable import check_portable
 from workers.schema.strategies import check_strategy
@@ -52,7 +52,7 @@ def alter_schema(
     _altered_now(table, timeline, current_schema(table, timeline), changes)
     if renamed(changes):
         return _rewrite(table, options, changes)
-    roll_back_dead_writers(table, options)
+    clean_before_write(table, options)
     writer = options.writer or f"writer-{table.ports.ids.token()[:8]}"
     content = HeartbeatContent(options, writer, "alter_schema", None)
     started = transaction.begin(table, options, content)

@@ -19,7 +19,7 @@ from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.transaction import Proposal, Started
-from workers.config import ConcurrencyMode, MarkerKind, WriteOptions
+from workers.config import MarkerKind, WriteOptions
 from workers.errors import (
     InvalidInput,
     LakehouseError,
@@ -32,7 +32,11 @@ from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
 from workers.markers.tokens import mint_token
 from workers.merge.merge import MergeRule
-from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
+from workers.recovery.failed_writes import (
+    clean_after_write,
+    clean_before_write,
+    delete_late_files,
+)
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.strategies import check_strategy
@@ -49,6 +53,7 @@ from workers.write.finalize import drop_strays
 from workers.write.replacing import replacement
 from workers.write.request import WriteRequest, check_request
 from workers.write.status import DeadLetterFile, WriteStatus
+from workers.writer_modes import ConcurrencyMode
 
 __all__ = ["Transaction", "WriteClient", "WriteRequest"]
 
@@ -64,7 +69,7 @@ class WriteClient:
     def begin(
         self, batch_schema: pa.Schema | None, request: WriteRequest | None = None
     ) -> Transaction:
-        """Roll dead writers back, then start an instant. `delete_partition` has no batch.
+        """Clean up as the options say, then start an instant. `delete_partition` has no batch.
 
         Raises InvalidInput or UnsupportedTable before anything is written, LockTimeout.
         """
@@ -76,7 +81,7 @@ class WriteClient:
         # Refused here, before the first effect; done again on what the transaction then starts
         # from.
         writer_schema(table, self._options, request, batch_schema, current_schema(table))
-        roll_back_dead_writers(table, self._options)
+        clean_before_write(table, self._options)
         content = HeartbeatContent(self._options, self._writer, request.operation, request.stream)
         action = Action.REPLACECOMMIT if request.replaces else None
         started = transaction.begin(table, self._options, content, action)
@@ -243,6 +248,8 @@ class Transaction:
             self._started.heartbeat.remove()
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("committed, not tidied: instant=%s error=%s", self._instant, error)
+            return
+        clean_after_write(self._table, self._options)
 
     def _roll_back(self, reason: str, *, conflict: Conflict | None = None) -> None:
         request = RollbackRequest(

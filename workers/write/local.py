@@ -33,7 +33,9 @@ def write_arrow(
     rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     typed = write_options(options)
-    return with_retries(table, typed, lambda: _attempt(table, batch, request, typed))
+    return with_retries(
+        table, typed, lambda number: _attempt(table, batch, request.of_attempt(number), typed)
+    )
 
 
 def _attempt(

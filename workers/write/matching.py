@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import ConcurrencyMode, WriteOptions, write_options
+from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InvalidInput
 from workers.read.file_slice import read_slice
 from workers.table.schema_history import current_schema
@@ -25,6 +25,7 @@ from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.status import TaskIds, WriteStatus
+from workers.writer_modes import ConcurrencyMode
 
 
 def delete_matching(table: Table, predicate: object, options: Mapping[str, str]) -> CommitOutcome:
@@ -38,15 +39,16 @@ def delete_matching(table: Table, predicate: object, options: Mapping[str, str])
             "a non-blocking writer does not see what others change while it looks for rows, so it "
             "deletes by key only; use OPTIMISTIC_CONCURRENCY_CONTROL for predicates"
         )
-    return with_retries(table, typed, lambda: _attempt(table, predicate, typed))
+    return with_retries(table, typed, lambda number: _attempt(table, predicate, typed, number))
 
 
-def _attempt(table: Table, predicate: object, options: WriteOptions) -> CommitOutcome:
+def _attempt(table: Table, predicate: object, options: WriteOptions, number: int) -> CommitOutcome:
     known = current_schema(table)
     if known is None:
         raise InvalidInput("the table has no schema yet, so there is nothing to delete")
     predicate_of(predicate, known.arrow)  # Refused before the first effect.
-    transaction = WriteClient(table, options).begin(known.arrow, WriteRequest("delete"))
+    asked = WriteRequest("delete").of_attempt(number)
+    transaction = WriteClient(table, options).begin(known.arrow, asked)
     context = transaction.context
     try:
         found = predicate_of(predicate, context.schema.arrow)

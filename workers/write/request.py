@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from workers.config import ConcurrencyMode, WriteOptions
+from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.names import check_partition_path, partition_path
 from workers.files.partition import is_partition
 from workers.table.table import Table
+from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.context import OPERATIONS, REPLACING, Operation
 from workers.write.dead_letters import check_dead_letter_path
+from workers.writer_modes import ConcurrencyMode
 
 _NON_BLOCKING: tuple[Operation, ...] = ("upsert", "delete")
 
@@ -28,6 +30,12 @@ class WriteRequest:
     """Paths of partitions that are emptied by `delete_partition`, or by `insert_overwrite` besides
     those that its rows name.
     """
+
+    def of_attempt(self, number: int) -> WriteRequest:
+        """The same, told in the commit's metadata when it is not the first attempt."""
+        if number == 1:
+            return self
+        return replace(self, extra=(*self.extra, (ATTEMPTS_KEY, str(number))))
 
     @property
     def replaces(self) -> bool:

@@ -1,33 +1,78 @@
 """Attempts at one write until one does not conflict
 (`hoodie.write.num.retries.on.conflict.failures`).
+
+Each attempt is a write of its own: it starts from the table as it is then, under a new instant,
+with new files. What the former one wrote is rolled back before.
 """
 
 from __future__ import annotations
 
+import logging
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
-from workers.concurrency.outcome import CommitOutcome, Conflicted
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
 from workers.config import WriteOptions
 from workers.markers.fence import is_fenced
+from workers.ports import Ports
 from workers.table.table import Table
 
+PAUSE_FIRST_S = 0.05
+PAUSE_MAX_S = 5.0
 _POLL_S = 0.1
+_Other = TypeVar("_Other")
+_log = logging.getLogger(__name__)
 
 
 def with_retries(
-    table: Table, options: WriteOptions, attempt: Callable[[], CommitOutcome]
-) -> CommitOutcome:
-    """Each attempt on the table as it is then. Raises as `attempt`."""
-    outcome = attempt()
-    for _ in range(options.conflict_retries):
+    table: Table, options: WriteOptions, attempt: Callable[[int], CommitOutcome | _Other]
+) -> CommitOutcome | _Other:
+    """Call `attempt` with its number, from 1, until it does not conflict or none is left.
+
+    Raises as `attempt`.
+    """
+    lost: list[Conflict] = []
+    while True:
+        number = len(lost) + 1
+        outcome = attempt(number)
+        if isinstance(outcome, Committed):
+            return replace(outcome, attempts=number)
         if not isinstance(outcome, Conflicted):
-            break
+            return outcome
+        if number > options.conflict_retries:
+            return _lost_for_good(outcome, lost)
+        lost.append(outcome.conflict)
+        _log.info("write is tried again: attempt=%s conflict=%s", number, outcome.conflict)
         await_rival(table, outcome.conflict, wait_ms=options.lock_wait_ms)
-        outcome = attempt()
-    return outcome
+        table.ports.clock.sleep(pause_s(table.ports, number))
+
+
+def pause_s(ports: Ports, attempts: int) -> float:
+    """After so many lost attempts: at random, so that two who met do not meet again, and longer
+    each time.
+    """
+    share = zlib.crc32(ports.ids.token().encode()) / 2**32
+    return share * min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0**attempts)
+
+
+def _lost_for_good(outcome: Conflicted, lost: list[Conflict]) -> Conflicted:
+    if not lost:
+        return outcome
+    names = ", ".join(_named(one) for one in (*lost, outcome.conflict))
+    message = f"{outcome.conflict.message}; {len(lost) + 1} attempts lost, to {names}"
+    return Conflicted(
+        outcome.instant, replace(outcome.conflict, message=message), earlier=tuple(lost)
+    )
+
+
+def _named(conflict: Conflict) -> str:
+    rival = conflict.rival or "unknown"
+    return f"{rival} ({conflict.rival_writer})" if conflict.rival_writer else rival
 
 
 def await_rival(table: Table, conflict: Conflict, *, wait_ms: int) -> None:

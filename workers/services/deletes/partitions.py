@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from workers.concurrency.outcome import CommitOutcome
 from workers.config import WriteOptions, write_options
 from workers.errors import InvalidInput
 from workers.services.deletes.ending import committed
@@ -22,6 +23,7 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.request import WriteRequest, check_request
+from workers.write.retrying import with_retries
 
 PARTITIONS_KEY = "partitions"
 _NAME: Final = "delete_partition"
@@ -46,15 +48,21 @@ class DeletePartition:
         """As `Service.run`; PlanChanged as well when another writer was faster."""
         paths = _paths(request.parameters)
         asked = WriteRequest(_NAME, partitions=paths)
-        transaction = WriteClient(table, options).begin(None, asked)
-        try:
-            # What the transaction started from is what it deletes, so that is what is compared.
-            plan = _plan(table, paths, transaction.context.slices.values())
-            plan.check(request)
-        except Exception as error:
-            transaction.abort(str(error))
-            raise
-        instant = committed(transaction.commit([]), service=_NAME)
+        plan = _plan(table, paths, ())
+
+        def attempt(number: int) -> CommitOutcome:
+            nonlocal plan
+            transaction = WriteClient(table, options).begin(None, asked.of_attempt(number))
+            try:
+                # What the transaction started from is what it deletes, so that is what is compared.
+                plan = _plan(table, paths, transaction.context.slices.values())
+                plan.check(request)
+            except Exception as error:
+                transaction.abort(str(error))
+                raise
+            return transaction.commit([])
+
+        instant = committed(with_retries(table, options, attempt), service=_NAME)
         return ServiceOutcome(_NAME, instant, f"emptied {', '.join(paths)}", plan.figures)
 
 

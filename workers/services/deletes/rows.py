@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from workers.concurrency.outcome import CommitOutcome
 from workers.config import WriteOptions
 from workers.errors import EarlyConflict, InvalidInput
 from workers.files.meta_columns import META_COLUMNS
@@ -32,6 +33,7 @@ from workers.write.client import WriteClient
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
+from workers.write.retrying import with_retries
 from workers.write.status import TaskIds
 
 _NAME: Final = "delete"
@@ -56,31 +58,52 @@ class Delete:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         """As `Service.run`; PlanChanged as well when another writer was faster."""
-        schema = _schema(table)
-        selection = selection_of(table.config, schema, request.parameters)
-        columns = _key_columns(table)
-        batch = pa.schema([schema.arrow.field(name) for name in columns])
-        transaction = WriteClient(table, options).begin(batch, WriteRequest(_NAME))
-        try:
-            # Rows of the snapshot that the transaction started from; later ones are a conflict.
-            slices = transaction.context.slices.values()
-            found = list(_matching(table, schema, selection, slices, on_progress))
-            plan = _plan(table, found)
-            plan.check(request)
-            rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
-            prepared = prepare(transaction.context, rows)
-            statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
-        except EarlyConflict:
-            committed(transaction.lose_early(), service=_NAME)
-            raise
-        except Exception as error:
-            transaction.abort(f"{type(error).__name__}: {error}")
-            raise
-        if plan.is_empty:
-            transaction.abort("no row matches")
-            return ServiceOutcome(_NAME, None, "no row matches", plan.figures)
-        instant = committed(transaction.commit(statuses), service=_NAME)
-        return ServiceOutcome(_NAME, instant, f"deleted {rows.num_rows} rows", plan.figures)
+        plan = _plan(table, [])
+
+        def attempt(number: int) -> CommitOutcome | None:
+            nonlocal plan
+            plan, outcome = _attempt(table, request, options, on_progress, number)
+            return outcome
+
+        outcome = with_retries(table, options, attempt)
+        if outcome is None:
+            return ServiceOutcome(_NAME, None, plan.summary, plan.figures)
+        instant = committed(outcome, service=_NAME)
+        return ServiceOutcome(_NAME, instant, f"deleted {plan.figures['rows']} rows", plan.figures)
+
+
+def _attempt(
+    table: Table,
+    request: ServiceRequest,
+    options: WriteOptions,
+    on_progress: Progress | None,
+    number: int,
+) -> tuple[ServicePlan, CommitOutcome | None]:
+    """What was to go, and how its deletion ended; None when no row matched."""
+    schema = _schema(table)
+    selection = selection_of(table.config, schema, request.parameters)
+    batch = pa.schema([schema.arrow.field(name) for name in _key_columns(table)])
+    asked = WriteRequest(_NAME).of_attempt(number)
+    transaction = WriteClient(table, options).begin(batch, asked)
+    plan = _plan(table, [])
+    try:
+        # Rows of the snapshot that the transaction started from; later ones are a conflict.
+        slices = transaction.context.slices.values()
+        found = list(_matching(table, schema, selection, slices, on_progress))
+        plan = _plan(table, found)
+        plan.check(request)
+        rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
+        prepared = prepare(transaction.context, rows)
+        statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+    except EarlyConflict:
+        return plan, transaction.lose_early()
+    except Exception as error:
+        transaction.abort(f"{type(error).__name__}: {error}")
+        raise
+    if plan.is_empty:
+        transaction.abort("no row matches")
+        return plan, None
+    return plan, transaction.commit(statuses)
 
 
 def _matching(

@@ -1,0 +1,65 @@
+"""What a writer expects of others, and when it rolls failed writes back; in Hudi's words.
+
+Values only; `workers.concurrency` and `workers.recovery.failed_writes` act. Whatever the policy,
+only what is dead goes: a writer whose heart beats is never rolled back by another writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from workers.errors import InvalidInput
+
+MODE_KEY = "hoodie.write.concurrency.mode"
+POLICY_KEY = "hoodie.clean.failed.writes.policy"
+OLD_POLICY_KEY = "hoodie.cleaner.policy.failed.writes"
+
+
+class ConcurrencyMode(StrEnum):
+    SINGLE_WRITER = "SINGLE_WRITER"
+    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
+
+    @property
+    def has_rivals(self) -> bool:
+        """Other writers are expected beside this one."""
+        return self is not ConcurrencyMode.SINGLE_WRITER
+
+
+class FailedWritesPolicy(StrEnum):
+    EAGER = "EAGER"
+    """Before a write begins."""
+    LAZY = "LAZY"
+    """After a write has committed, and by the table services."""
+    NEVER = "NEVER"
+    """By whoever has another policy, or by a person."""
+
+
+def failed_writes_policy(given: str, mode: ConcurrencyMode) -> FailedWritesPolicy:
+    """Of a writer in `mode`; empty for the mode's default.
+
+    Raises InvalidInput for an unknown one, and for EAGER beside other writers.
+    """
+    if not given:
+        return FailedWritesPolicy.LAZY if mode.has_rivals else FailedWritesPolicy.EAGER
+    known = [one.value for one in FailedWritesPolicy]
+    if given.upper() not in known:
+        raise InvalidInput(
+            "value is not one of those allowed", key=POLICY_KEY, value=given, allowed=known
+        )
+    policy = FailedWritesPolicy(given.upper())
+    if mode.has_rivals and policy is FailedWritesPolicy.EAGER:
+        raise InvalidInput(
+            f"EAGER is for a single writer: set {POLICY_KEY}=LAZY, or leave it out", mode=mode.value
+        )
+    return policy
+
+
+def newly_named(given: Mapping[str, str]) -> dict[str, str]:
+    """The policy's older name under the newer one. Raises InvalidInput when both say different."""
+    named = {key: value for key, value in given.items() if key != OLD_POLICY_KEY}
+    older = given.get(OLD_POLICY_KEY)
+    if older is not None and named.setdefault(POLICY_KEY, older) != older:
+        raise InvalidInput("an option and its older name differ", key=POLICY_KEY, older=older)
+    return named
