@@ -35,6 +35,10 @@ class WatchedStorage(LocalStorage):
         self._before = before
         self._after = after
 
+    def watch(self, *, before: Watch) -> None:
+        """From here on."""
+        self._before = before
+
     def list_files(self, directory: str) -> list[FileInfo]:
         self._before("list_files", directory)
         return super().list_files(directory)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import read_avro_schema
-from workers.files.names import parse_base_file
+from workers.files.log_block import AvroData, ParquetData
+from workers.files.log_file import read_log_file
+from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
 from workers.schema.table_schema import TableSchema
 from workers.table.table import Table
@@ -21,6 +23,8 @@ from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 from workers.timeline.timeline import Timeline
 
 _CLUSTER_OPERATION = "CLUSTER"
+_CREATED = "0" * 17
+"""Before every instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,10 @@ def schema_at(
 ) -> SchemaVersion | None:
     """None when no completed instant up to `as_of` (a completion time) carries a schema.
 
-    When all that carry one are archived it comes from the history, or from the newest base file's
-    footer (case E-15). At an old moment an archived write may have been the newest although an
-    active one was complete: the archiver goes by request time, and keeps only what is newest now.
+    When all that carry one are archived it comes from the history, else from the newest base file's
+    footer, the newest log's header, or what the table was created with (case E-15). At an old
+    moment an archived write may have been the newest although an active one was complete: the
+    archiver goes by request time, and keeps only what is newest now.
     """
     for instant in reversed(timeline.completed_writes()):
         if as_of is not None and (instant.completed_at or "") > as_of:
@@ -46,7 +51,10 @@ def schema_at(
             return newer or found
     if not read_manifest(table.storage).files:
         return None
-    return _archived_schema(table, None, as_of) or (_footer_schema(table) if not as_of else None)
+    found = _archived_schema(table, None, as_of)
+    if found is not None or as_of:
+        return found
+    return _footer_schema(table) or _header_schema(table) or _created_schema(table)
 
 
 def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None:
@@ -96,6 +104,25 @@ def _footer_schema(table: Table) -> SchemaVersion | None:
     instant, path = max(bases)
     text = read_avro_schema(table.storage, path)
     return SchemaVersion(instant, TableSchema.from_avro_json(text)) if text else None
+
+
+def _header_schema(table: Table) -> SchemaVersion | None:
+    logs = [
+        (name.instant, file.path)
+        for partition in list_partitions(table.storage)
+        for file in table.storage.list_files(partition)
+        if (name := parse_log_file(file.name))
+    ]
+    for instant, path in sorted(logs, reverse=True):
+        for block in reversed(read_log_file(table.storage, path)):
+            if isinstance(block, ParquetData | AvroData):
+                return SchemaVersion(instant, TableSchema.from_avro_json(block.avro_schema))
+    return None
+
+
+def _created_schema(table: Table) -> SchemaVersion | None:
+    declared = table.config.create_schema_json
+    return SchemaVersion(_CREATED, TableSchema.from_avro_json(declared)) if declared else None
 
 
 def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchema | None:

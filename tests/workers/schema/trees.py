@@ -85,7 +85,8 @@ def _evolved_place(draw: Any, place: Place) -> Place:
 def _evolved_type(draw: Any, found: AvroType) -> AvroType:
     match found:
         case Struct():
-            return draw(evolved(found))
+            made: Struct = draw(evolved(found))
+            return made
         case ListOf(inner):
             return ListOf(draw(_evolved_place(inner)))
         case MapOf(inner):

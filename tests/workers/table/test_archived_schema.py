@@ -63,3 +63,29 @@ def test_schema_comes_from_a_footer_when_the_history_carries_none(
 
     assert found is not None
     assert found.field_names == ("id", "city")
+
+
+def test_schema_comes_from_a_log_or_from_the_creation_when_nothing_else_is_left(
+    tables: ScenarioTables,
+) -> None:
+    """A table without a schema would take any first batch."""
+    logged = tables(table_type="MERGE_ON_READ")
+    logged.writer("w", mode="non-blocking").upsert_and_commit({"id": 1, "city": "Oslo", "new": 1})
+    created = tables()
+    for table in (logged, created):
+        instants = table.instants()
+        bare = [
+            commit_metadata([], extra={}, operation_type="UPSERT").encode(one.action)
+            for one in instants
+        ]
+        done = [ArchivedInstant(one, body) for one, body in zip(instants, bare, strict=True)]
+        append(table.storage, done, lambda: None)
+        transitions.remove_archived(table.storage, instants)
+        table.excuse_referee("a timeline without any commit is no table to hudi-rs")
+
+    found = [schema_at(one.table, one.table.timeline()) for one in (logged, created)]
+
+    assert [one and one.schema.field_names for one in found] == [
+        ("id", "city", "new"),
+        ("id", "city"),
+    ]
