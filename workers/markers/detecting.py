@@ -15,7 +15,7 @@ from workers.clock import InstantTime
 from workers.concurrency.transaction import table_lock
 from workers.config import MarkerKind, WriteOptions
 from workers.early_detection import EarlyDetection, EarlyStrategy
-from workers.errors import EarlyConflict, LakehouseError, LockTimeout
+from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.base import CreateResult, MarkerSettings, MarkerWriter
 from workers.markers.doom import early_conflict, record_doom, refuse_doomed
 from workers.markers.marker import Marker
@@ -106,7 +106,7 @@ class DirectlyDetected:
             if self._early.strategy is EarlyStrategy.TRANSACTIONAL_DIRECT:
                 try:
                     stack.enter_context(table_lock(self._table, self._options).held())
-                except LockTimeout as error:
+                except LakehouseError as error:
                     _log.warning("looking for rivals without the table lock: %s", error)
             yield
 
