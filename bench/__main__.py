@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from bench import memory, workloads
+from bench import early_conflict, memory, workloads
 from bench.dataset import Dataset
 from bench.engine import ROOT, JobFailed, engine
 from bench.lines import Line, as_text
@@ -35,6 +35,7 @@ ALL: Final[dict[str, Workload]] = {
     "read_logs": workloads.read_with_logs,
     "compaction": workloads.compaction,
     "memory": memory.compaction_memory,
+    "early_conflict": early_conflict.early_conflict,
 }
 LARGE: Final = ("read", "read_logs")
 """What has a goal at ten million rows, and runs there as well unless a size is asked for."""

@@ -87,4 +87,9 @@ def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
         return f"RFC-82 case {schema.case}: {schema.sentence}"
     if row.kind == "schema":
         return "The schemas could not be brought together"
+    if row.detected == "early":
+        return (
+            "Found while it still wrote: a writer that began earlier, or has completed since, has "
+            "the same file groups"
+        )
     return "First to complete wins: both wrote the same file groups at the same time"

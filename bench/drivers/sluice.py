@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.drivers.early_conflict import early_conflict
 from bench.drivers.queries import ROW_TYPE, aggregated, content_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
@@ -63,6 +64,9 @@ class Sluice:
     def content(self, table: str) -> list[int]:
         return content_of(open_table(table).read(self._spark))
 
+    def early_conflict(self, table: str, rows: str) -> dict[str, Any]:
+        return early_conflict(self._spark, table, rows)
+
 
 def upsert_one_arrow(table: str, row: list[Any]) -> None:
     opened = open_table(table)
@@ -108,6 +112,7 @@ def jobs() -> dict[str, Job]:
         "delete": delete,
         "compact": compact,
         "content": sluice.content,
+        "early_conflict": sluice.early_conflict,
     }
 
 

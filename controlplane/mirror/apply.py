@@ -196,6 +196,11 @@ def apply_conflicts(table: Table, listing: Listing, found: Sequence[ConflictFact
             message=one.message,
             file_groups=one.file_groups,
             schemas=one.schemas,
+            detected=one.detected,
+            strategy=one.strategy[:200],
+            wasted_files=one.wasted_files,
+            wasted_bytes=one.wasted_bytes,
+            lasted_ms=one.lasted_ms,
             decided_at=moment(one.decided_ms),
         )
     return bool(gone or found)

@@ -75,6 +75,13 @@ class ConflictFacts:
     message: str
     file_groups: list[list[str]]
     schemas: Mapping[str, Any] | None
+    detected: str
+    """`early`, while the loser still wrote, or `commit`."""
+    strategy: str
+    """Of early detection, Hudi's class name; else empty."""
+    wasted_files: int
+    wasted_bytes: int
+    lasted_ms: int
     decided_ms: int
 
 
@@ -182,6 +189,11 @@ def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None
             [_text(pair[0]), _text(pair[1])] for pair in conflict.get("file_groups") or []
         ],
         schemas=conflict.get("schemas") or None,
+        detected="early" if conflict.get("detected") == "early" else "commit",
+        strategy=_text(conflict.get("strategy")),
+        wasted_files=_count(conflict.get("wasted_files")),
+        wasted_bytes=_count(conflict.get("wasted_bytes")),
+        lasted_ms=_count(conflict.get("lasted_ms")),
         decided_ms=found.modified_ms,
     )
 
@@ -333,6 +345,13 @@ def _without_names(schema: Any, *, is_field: bool = False) -> Any:
         for key, value in schema.items()
         if key not in ignored
     }
+
+
+def _count(value: object) -> int:
+    """A number of a table is untrusted too; PostgreSQL keeps 63 bits of it."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return min(max(value, 0), (1 << 63) - 1)
 
 
 def _text(value: object, *, most: int = EXTRA_CHARS_MAX) -> str:

@@ -17,6 +17,10 @@ class Conflict(models.Model):
         WRITE = "write"
         SCHEMA = "schema"
 
+    class Detected(models.TextChoices):
+        EARLY = "early"
+        COMMIT = "commit"
+
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="conflicts")
     loser_instant = InstantTimeField()
     loser_writer = models.CharField(max_length=200, blank=True)
@@ -26,6 +30,11 @@ class Conflict(models.Model):
     message = models.TextField(blank=True)
     file_groups = models.JSONField(default=list)
     schemas = models.JSONField(null=True)
+    detected = models.CharField(max_length=16, choices=Detected, default=Detected.COMMIT)
+    strategy = models.CharField(max_length=200, blank=True)
+    wasted_files = models.BigIntegerField(default=0)
+    wasted_bytes = models.BigIntegerField(default=0)
+    lasted_ms = models.BigIntegerField(default=0)
     decided_at = models.DateTimeField()
 
     class Meta:

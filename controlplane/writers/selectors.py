@@ -54,6 +54,15 @@ class ConflictRow:
     overlap: list[tuple[str, str]]
     """(partition, file id): a file id alone is never a key."""
     schemas: Mapping[str, Any] | None
+    detected: str
+    """`early`, while the loser still wrote, or `commit`."""
+    strategy: str
+    """Of early detection, Hudi's class name; else empty."""
+    wasted_files: int
+    """Data files that the loser wrote in vain."""
+    wasted_bytes: int
+    lasted_ms: int
+    """From the loser's begin to the verdict."""
     decided_at: datetime
 
 
@@ -139,6 +148,11 @@ def conflict_row(conflict: Conflict) -> ConflictRow:
         message=conflict.message,
         overlap=[(str(pair[0]), str(pair[1])) for pair in conflict.file_groups],
         schemas=conflict.schemas,
+        detected=conflict.detected,
+        strategy=conflict.strategy,
+        wasted_files=conflict.wasted_files,
+        wasted_bytes=conflict.wasted_bytes,
+        lasted_ms=conflict.lasted_ms,
         decided_at=conflict.decided_at,
     )
 

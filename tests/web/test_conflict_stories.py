@@ -93,8 +93,8 @@ def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:
     ]
 
 
-def test_write_conflict_counts_its_overlap() -> None:
-    row = ConflictRow(
+def write_conflict(detected: str) -> ConflictRow:
+    return ConflictRow(
         loser_instant="20261120000000001",
         loser_writer="ingest",
         winner_instant="20261120000000000",
@@ -103,7 +103,21 @@ def test_write_conflict_counts_its_overlap() -> None:
         message="",
         overlap=[("p", "1"), ("p", "2")],
         schemas=None,
+        detected=detected,
+        strategy="",
+        wasted_files=2,
+        wasted_bytes=2_000,
+        lasted_ms=60_000,
         decided_at=datetime(2026, 11, 20, tzinfo=UTC),
     )
 
-    assert explain(row).headline == "2 file groups in 1 partition"
+
+def test_write_conflict_counts_its_overlap() -> None:
+    assert explain(write_conflict("commit")).headline == "2 file groups in 1 partition"
+
+
+def test_conflict_that_was_found_early_names_another_rule() -> None:
+    early, late = explain(write_conflict("early")), explain(write_conflict("commit"))
+
+    assert "still wrote" in early.rule
+    assert "First to complete" in late.rule

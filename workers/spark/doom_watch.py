@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -92,7 +93,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         try:
             # Again and again, for the next job may just have begun.
             self._spark.interruptTag(self._tag)
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             _log.warning("could not interrupt the doomed job: tag=%s error=%s", self._tag, error)
 
     def _is_time(self, early: EarlyDetection | None) -> bool:

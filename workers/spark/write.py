@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,8 +91,8 @@ def write_dataframe(
 
 def _is_lost(table: Table, context: WriteContext, error: BaseException) -> bool:
     """Whether the write ended because of a rival. A cancelled job says nothing of why."""
-    is_cancelled = isinstance(error, PySparkException) and is_doomed(table, context)
-    return is_cancelled or isinstance(error, EarlyConflict)
+    is_of_spark = isinstance(error, PySparkException | Py4JError)
+    return isinstance(error, EarlyConflict) or (is_of_spark and is_doomed(table, context))
 
 
 def write_rows(

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from django.utils import timezone
 
@@ -26,6 +27,8 @@ from workers.concurrency.heartbeat import path_of
 from workers.concurrency.outcome import Conflicted
 from workers.config import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
+from workers.write.local import write_arrow
+from workers.write.request import WriteRequest
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -128,6 +131,30 @@ def test_a_lost_conflict_names_both_writers_and_the_overlap(lake: Lake) -> None:
     assert (conflict.winner_writer, conflict.winner_instant) == ("ingest", ingest.instant)
     assert conflict.kind == "write"
     assert len(conflict.overlap) == 1
+    assert (conflict.detected, conflict.strategy, conflict.wasted_files) == ("commit", "", 1)
+    assert conflict.wasted_bytes > 0
+
+
+def test_a_conflict_that_was_found_early_says_so_and_what_it_cost(lake: Lake) -> None:
+    older = lake.begin(OSLO, writer="older", mode=OPTIMISTIC)
+    enable = "hoodie.write.concurrency.early.conflict.detection.enable"
+    options = {
+        enable: "true",
+        "hoodie.write.concurrency.mode": OPTIMISTIC,
+        "hoodie.write.markers.type": "direct",
+        "sluice.writer.name": "younger",
+    }
+    rows = pa.Table.from_pylist([BERGEN])
+    outcome = write_arrow(lake.table, rows, WriteRequest("upsert"), options)
+    assert isinstance(outcome, Conflicted)
+
+    sync_table(lake.row)
+
+    (conflict,) = recent_conflicts(lake.row)
+    assert (conflict.winner_writer, conflict.winner_instant) == ("older", older.instant)
+    assert (conflict.detected, conflict.wasted_files, conflict.wasted_bytes) == ("early", 0, 0)
+    assert conflict.strategy.endswith("SimpleTransactionDirectMarkerBasedDetectionStrategy")
+    assert conflict.lasted_ms == outcome.conflict.lasted_ms
 
 
 def test_a_rolled_back_instant_disappears_and_the_rollback_names_it(lake: Lake) -> None:
