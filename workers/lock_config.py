@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from workers.errors import InvalidInput
 
@@ -71,7 +71,7 @@ class LockUrl:
         parts = urlsplit(self.full)
         host = parts.netloc.rpartition("@")[2]
         user = f"{quote(unquote(parts.username), safe='')}@" if parts.username else ""
-        return urlunsplit((parts.scheme, f"{user}{host}", parts.path, "", ""))
+        return f"{parts.scheme}://{user}{host}{parts.path}"
 
     @property
     def has_password(self) -> bool:
@@ -126,6 +126,25 @@ def lock_settings(
     )
 
 
+def provider_of(url: LockUrl) -> LockProvider:
+    """The one whose server is at such an address. Raises InvalidInput."""
+    for provider, schemes in _SCHEMES.items():
+        if url.scheme in schemes:
+            return provider
+    raise InvalidInput(
+        "no lock provider has such an address", for_example=" or ".join(_EXAMPLES.values())
+    )
+
+
+def refuse_password(options: Mapping[str, str]) -> None:
+    """For options that are stored and shown. Raises InvalidInput."""
+    if LockUrl(options.get(URL, "")).has_password:
+        raise InvalidInput(
+            f"options of an operation are kept and shown: write {URL} without its password, and "
+            f"give the whole address to the node as {URL_VARIABLE}"
+        )
+
+
 def _provider(name: str) -> LockProvider | None:
     if not name:
         return None
@@ -173,6 +192,9 @@ def _url(provider: LockProvider | None, given: str, configured: str) -> LockUrl 
     url = LockUrl(text)
     if provider in _SCHEMES:
         _check_scheme(provider, url)
+        # A stored option names the server, the environment alone its password.
+        if configured and not url.has_password and LockUrl(configured).shown == url.shown:
+            url = LockUrl(configured)
     elif given:
         raise InvalidInput(f"{URL} is given and {PROVIDER} is not", write="database or redis")
     return url

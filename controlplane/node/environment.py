@@ -27,7 +27,8 @@ _PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_")
 _SPARK_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (a name, not a token)
 SECRET_VARIABLES = frozenset(
     {
-        "SLUICE_DATABASE",  # Both addresses may carry a password.
+        "SLUICE_DATABASE",  # These three addresses may carry a password.
+        "SLUICE_LOCK_URL",
         "SLUICE_REDIS_URL",
         "SLUICE_SECRET_KEY",
         "SLUICE_WORKER_TOKEN",
@@ -95,9 +96,9 @@ def web_secrets(
     """What the control plane signs, checks and connects with. What the environment gives wins over
     the file.
     """
-    database = environ.get("SLUICE_DATABASE")
+    given = {name: environ.get(name) for name in ("SLUICE_DATABASE", "SLUICE_LOCK_URL")}
     return {
-        **({"SLUICE_DATABASE": database} if database else {}),
+        **{name: value for name, value in given.items() if value},
         "SLUICE_REDIS_URL": identity.redis_url or f"unix://{identity.redis_socket}",
         "SLUICE_SECRET_KEY": environ.get("SLUICE_SECRET_KEY") or secrets.django_secret_key,
         "SLUICE_WORKER_TOKEN": environ.get("SLUICE_WORKER_TOKEN") or secrets.worker_token,

@@ -24,6 +24,7 @@ from controlplane.tables.models import Table
 from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.jobs import OPERATIONS, CancelJob, WriteJob
+from workers.lock_config import refuse_password
 from workers.services import registry
 from workers.services.inline import own_options
 from workers.spark.process import forbid_launch
@@ -155,6 +156,7 @@ def _write_job(
     spark_conf = dict(parameters.get("spark_conf") or {})
     try:
         write_options(own_options(options))
+        refuse_password(options)
         checked_settings(spark_conf)
         return WriteJob(
             operation_id=str(operation_id),

@@ -19,6 +19,8 @@ class Table(models.Model):
     partition_by = models.CharField(max_length=500, blank=True)
     ordering = models.CharField(max_length=500, blank=True)
     bucket_count = models.PositiveIntegerField(null=True)
+    lock_provider = models.CharField(max_length=16, blank=True)
+    """What keeps its writers apart, as `hoodie.write.lock.provider` names it."""
     registered_at = models.DateTimeField(auto_now_add=True)
     registered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

@@ -31,6 +31,8 @@ class TableRow:
     pending_instants: int
     sync_age_s: float | None
     sync_error: str
+    lock_provider: str
+    """Empty until the table is read for the first time."""
 
 
 def tables_overview(
@@ -57,6 +59,7 @@ def tables_overview(
             pending_instants=pending.get(table.pk, 0),
             sync_age_s=None if table.synced_at is None else (at - table.synced_at).total_seconds(),
             sync_error=table.sync_error,
+            lock_provider=table.lock_provider,
         )
         for table in Table.objects.annotate(last_commit_at=_last_commit()).prefetch_related(
             "heartbeats"
@@ -89,6 +92,7 @@ def table_row(
         pending_instants=pending or 0,
         sync_age_s=None if table.synced_at is None else (at - table.synced_at).total_seconds(),
         sync_error=table.sync_error,
+        lock_provider=table.lock_provider,
     )
 
 

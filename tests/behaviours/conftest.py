@@ -13,9 +13,17 @@ from tests.support.fixtures import (
     tables,
     tables_root,
 )
+from tests.support.lock_providers import servers
 from tests.support.scenario_table import ScenarioTables
 
-__all__ = ["marker_server", "pytest_runtest_makereport", "table", "tables", "tables_root"]
+__all__ = [
+    "marker_server",
+    "pytest_runtest_makereport",
+    "servers",
+    "table",
+    "tables",
+    "tables_root",
+]
 
 
 @pytest.fixture(params=SETUPS, ids=str)

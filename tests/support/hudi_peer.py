@@ -60,6 +60,16 @@ class HudiPeer:
         answers: list[list[list[str]]] = self._ask(do="sql", statements=statements)["answers"]
         return answers
 
+    def count_under_lock(
+        self, location: Path, file: Path, times: int, options: Mapping[str, str]
+    ) -> int:
+        """Add `times` to the number in `file`, one by one, each under Hudi's lock of the table."""
+        given = dict(options)
+        answer = self._ask(
+            do="lock", path=str(location), file=str(file), times=times, hold_s=0.003, options=given
+        )
+        return int(answer["count"])
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

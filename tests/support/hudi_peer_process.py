@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -67,9 +69,38 @@ def sql(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     return {"answers": [[[str(cell) for cell in row] for row in rows] for rows in answers]}
 
 
+def lock(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """Add one to the number in a file, `times` times, each under Hudi's own LockManager.
+
+    The lock is Hudi's alone; the number is what shows whether it kept others out.
+    """
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.Properties()
+    for key, value in request["options"].items():
+        properties.setProperty(key, value)
+    builder = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder()
+    config = builder.withPath(request["path"]).withProps(properties).build()
+    conf = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
+        spark._jsc.hadoopConfiguration()
+    )
+    storage = jvm.org.apache.hudi.storage.hadoop.HoodieHadoopStorage(request["path"], conf)
+    manager = jvm.org.apache.hudi.client.transaction.lock.LockManager(config, storage)
+    file, count = Path(request["file"]), 0
+    for _ in range(request["times"]):
+        manager.lock()
+        try:
+            number = int(file.read_text())
+            time.sleep(request["hold_s"])
+            file.write_text(str(number + 1))
+            count += 1
+        finally:
+            manager.unlock()
+    return {"count": count}
+
+
 def main() -> None:
     spark = session(sys.argv[1])
-    doors = {"read": read, "write": write, "sql": sql}
+    doors = {"read": read, "write": write, "sql": sql, "lock": lock}
     answer_with({"ready": spark.version})
     for line in sys.stdin:
         request = json.loads(line)

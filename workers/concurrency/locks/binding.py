@@ -111,6 +111,12 @@ def binding_for(settings: LockSettings, storage: Storage) -> Binding:
     return Binding(provider)
 
 
+def lock_provider(storage: Storage) -> str:
+    """As `hoodie.write.lock.provider` names it. Raises MalformedTable."""
+    binding = read_binding(storage)
+    return str(binding.provider if binding else LockProvider.STORAGE)
+
+
 def read_binding(storage: Storage) -> Binding | None:
     found = read_tagged_binding(storage)
     return found[0] if found else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -144,6 +145,9 @@ class SqliteRecord:
         return f"sqlite:///{self._path} {self._key}"
 
     def read(self) -> Standing | None:
+        file = Path(self._path)
+        if file.parent.is_dir() and not file.exists():
+            return None  # Looking makes no file.
         return _standing(self._run(_SELECT, self._key), self.place)
 
     def create(self, state: LockState) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,12 +73,14 @@ class BoundLock:
         if standing is None and settings.provider is None:
             return _UNBOUND
         self._bind(settings)
-        return read_binding(self._storage) or _UNBOUND
+        standing = read_binding(self._storage) or _UNBOUND
+        standing.check(settings, self._storage)  # Somebody else may have been first.
+        return standing
 
     def _bind(self, settings: LockSettings) -> None:
         """Under the storage lease, which is what an unbound table has."""
         wanted = binding_for(settings, self._storage) if settings.provider else _UNBOUND
-        _store(wanted, self._storage, settings).read()  # Nobody is bound to what does not answer.
+        self._try_out(wanted)
         with self._lease_lock(_UNBOUND).held() as lease:
             found = read_tagged_binding(self._storage)
             if found is not None and not found[0].is_orphaned:
@@ -88,6 +90,14 @@ class BoundLock:
                 self._storage.put_if_absent(BINDING_PATH, wanted.encode())
             else:
                 self._storage.replace_if_match(BINDING_PATH, wanted.encode(), found[1].tag)
+
+    def _try_out(self, wanted: Binding) -> None:
+        """Nobody is bound to what does not answer."""
+        store = record_store(wanted, self._storage, self._options.lock, os.environ)
+        try:
+            store.read()
+        finally:
+            store.close()
 
     def _lock(self, binding: Binding) -> TableLock:
         lease_lock = self._lease_lock(binding)
@@ -109,7 +119,7 @@ class BoundLock:
     def _lease_lock(self, binding: Binding) -> LeaseLock:
         options = self._options
         return LeaseLock(
-            _store(binding, self._storage, options.lock),
+            record_store(binding, self._storage, options.lock, os.environ),
             self._ports,
             on_takeover=self._on_takeover,
             provider=binding.provider,
@@ -124,12 +134,14 @@ class BoundLock:
         )
 
 
-def _store(binding: Binding, storage: Storage, settings: LockSettings) -> RecordStore:
+def record_store(
+    binding: Binding, storage: Storage, settings: LockSettings, environment: Mapping[str, str]
+) -> RecordStore:
     match binding.provider:
         case LockProvider.DATABASE:
-            return database_record(binding.address(settings, os.environ), binding.key)
+            return database_record(binding.address(settings, environment), binding.key)
         case LockProvider.REDIS:
-            return RedisRecord(binding.address(settings, os.environ), binding.key)
+            return RedisRecord(binding.address(settings, environment), binding.key)
         case LockProvider.IN_PROCESS:
             return InProcessRecord(storage.location)
         case _:

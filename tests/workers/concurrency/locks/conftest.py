@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,8 +14,7 @@ import pytest
 from tests.support.clocks import MortalScheduler
 from tests.support.fixtures import tables_root
 from tests.support.lock_process import LockProcess
-from tests.support.postgres import postgres_cluster
-from tests.support.redis_server import redis_server
+from tests.support.lock_providers import PROVIDERS, Servers, options_for, servers
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.transaction import fence_sleeper
@@ -26,58 +24,7 @@ from workers.ports import Ports, RandomIds
 from workers.storage.base import Storage
 from workers.table.table import Table
 
-__all__ = ["tables_root"]
-
-SHARED = ("storage", "filesystem", "sqlite", "postgres", "redis")
-"""Those that keep processes apart."""
-PROVIDERS = (*SHARED, "in_process")
-LEASE_S = 1
-"""The shortest that there is."""
-
-
-class Servers:
-    """Started when the first test wants one, for the session."""
-
-    def __init__(self, root: Path, stack: ExitStack) -> None:
-        self._root = root
-        self._stack = stack
-        self._addresses: dict[str, str] = {}
-
-    def address(self, name: str) -> str:
-        if name not in self._addresses:
-            self._addresses[name] = self._start(name)
-        return self._addresses[name]
-
-    def _start(self, name: str) -> str:
-        if name == "sqlite":
-            return f"sqlite:///{self._root}/locks.db"
-        return self._stack.enter_context(
-            postgres_cluster() if name == "postgres" else redis_server("a-password")
-        )
-
-
-@pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with ExitStack() as stack:
-        yield Servers(tmp_path_factory.mktemp("locks"), stack)
-
-
-def options_for(provider: str, servers: Servers) -> dict[str, str]:
-    """What a writer is told about its lock."""
-    if provider in ("sqlite", "postgres"):
-        named = {
-            "hoodie.write.lock.provider": "database",
-            "sluice.lock.url": servers.address(provider),
-        }
-    elif provider == "redis":
-        named = {"hoodie.write.lock.provider": "redis", "sluice.lock.url": servers.address("redis")}
-    else:
-        named = {"hoodie.write.lock.provider": provider, "sluice.lock.filesystem.pause_ms": "0"}
-    return {
-        **named,
-        "hoodie.write.lock.storage.validity.timeout.secs": str(LEASE_S),
-        "hoodie.write.lock.storage.renew.interval.secs": "1",
-    }
+__all__ = ["servers", "tables_root"]
 
 
 class Client:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clocks import SkewedClock
-from tests.workers.concurrency.locks.conftest import LEASE_S, SHARED, Client, StartProcess
+from tests.support.lock_providers import LEASE_S, SHARED
+from tests.workers.concurrency.locks.conftest import Client, StartProcess
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import LeaseLost, LockTimeout
 from workers.table.table import Table

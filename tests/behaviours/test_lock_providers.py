@@ -1,0 +1,93 @@
+"""The whole write path under each lock provider: two writers at once, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.lock_providers import PROVIDERS, Servers, options_for
+from tests.support.scenario_table import ScenarioTables
+from tests.support.writer_process import WriterProcess
+from workers.concurrency.outcome import Committed
+from workers.lakehouse import LakehouseTable, open_table
+from workers.lock_config import URL_VARIABLE
+from workers.timeline.metadata import LOCK_KEY, read_commit_metadata
+
+ROUNDS = 3
+RETRYING = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.markers.type": "direct",
+    "hoodie.write.num.retries.on.conflict.failures": "20",
+    "hoodie.write.lock.storage.validity.timeout.secs": "30",
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_two_arrow_writers_on_one_table_lose_no_update(
+    provider: str, tables: ScenarioTables, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write one bucket, so that each has to build on what the other committed."""
+    options = {**options_for(provider, servers), **RETRYING}
+    lake = tables(options={"hoodie.bucket.index.num.buckets": "1"})
+
+    def write(writer: int) -> None:
+        table = open_table(lake.location)
+        for number in range(ROUNDS):
+            rows = pa.table({"id": [writer * ROUNDS + number], "city": [f"of {writer}"]})
+            outcome = table.write(rows, options={**options, "sluice.writer.name": f"w{writer}"})
+            assert isinstance(outcome, Committed), outcome
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, range(2)))
+
+    assert [row["id"] for row in lake.rows()] == list(range(2 * ROUNDS))
+    told = held_under(lake.lakehouse)
+    assert {one["provider"] for one in told} == {options["hoodie.write.lock.provider"]}
+    epochs = [one["epoch"] for one in told]
+    assert len(epochs) == 2 * ROUNDS
+    assert epochs == sorted(set(epochs)), "in the order of the commits"
+    assert all(one["waited_ms"] >= 0 for one in told)
+
+    # Whoever comes later is told of no provider, only of the server and its password.
+    monkeypatch.setenv(URL_VARIABLE, options.get("sluice.lock.url", ""))
+    lake.lakehouse.clean()
+    assert len(lake.rows()) == 2 * ROUNDS
+    assert lake.leftovers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", [one for one in PROVIDERS if one != "in_process"])
+def test_two_writer_processes_lose_no_update(
+    provider: str, tables: ScenarioTables, servers: Servers
+) -> None:
+    options = {**options_for(provider, servers), **RETRYING}
+    lake = tables(options={"hoodie.bucket.index.num.buckets": "1"})
+
+    writing = [
+        WriterProcess(
+            Path(lake.location), f"w{one}", [{"id": one, "city": f"of {one}"}], options=options
+        )
+        for one in range(2)
+    ]
+    told = [process.outcome()["outcome"] for process in writing]
+
+    assert told == ["Committed"] * 2
+    assert [row["id"] for row in lake.rows()] == [0, 1]
+
+
+def held_under(table: LakehouseTable) -> list[dict[str, Any]]:
+    """What each write says of the lock that it was decided under, in order of completion."""
+    done = sorted(
+        (one for one in table.table.timeline().completed() if one.action.value == "commit"),
+        key=lambda one: one.completed_at or "",
+    )
+    texts = [
+        read_commit_metadata(table.table.storage.read(table.table.layout.path(one))).extra_metadata
+        for one in done
+    ]
+    return [json.loads(text[LOCK_KEY]) for text in texts if LOCK_KEY in text]

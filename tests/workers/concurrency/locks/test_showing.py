@@ -1,0 +1,70 @@
+"""What people are shown of a lock, whichever provider keeps it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workers.concurrency.locks.conftest import Client
+from workers.clock import SystemClock
+from workers.concurrency.locks.binding import Binding
+from workers.concurrency.locks.showing import read_lock
+from workers.concurrency.locks.waiters import DIRECTORY, read_waiters
+from workers.lock_config import URL_VARIABLE
+from workers.table.table import Table
+
+INSTANT = "20240101000000000"
+
+
+def now_ms() -> int:
+    return SystemClock().now_ms()
+
+
+def test_holder_is_shown_with_its_writer_instant_and_times(
+    table: Table, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL_VARIABLE, options.get("sluice.lock.url", ""))
+    with Client(table, options, writer="nightly load").held(completing=INSTANT) as lease:
+        view = read_lock(table.storage, now_ms())
+
+    assert view.problem is None
+    assert view.provider == options["hoodie.write.lock.provider"]
+    assert view.holder is not None
+    assert (view.holder.writer, view.holder.instant) == ("nightly load", INSTANT)
+    assert (view.holder.epoch, view.holder.since_ms) == (lease.epoch, lease.acquired_at_ms)
+    assert view.holder.until_ms is not None
+    assert view.holder.until_ms > lease.acquired_at_ms
+    assert "a-password" not in repr(view)
+
+    after = read_lock(table.storage, now_ms())
+    assert (after.holder, after.problem) == (None, None)
+
+
+def test_server_that_does_not_answer_is_a_problem_to_show(table: Table) -> None:
+    binding = Binding("redis", url="redis://127.0.0.1:1/0", key="t")
+    table.storage.put(".hoodie/.sluice/lock_provider.json", binding.encode())
+
+    view = read_lock(table.storage, now_ms())
+
+    assert view.provider == "redis"
+    assert view.holder is None
+    assert view.problem is not None
+    assert "out of reach" in view.problem
+
+
+def test_lock_inside_another_process_cannot_be_seen(table: Table) -> None:
+    binding = Binding("in_process", process="elsewhere/1/2")
+    table.storage.put(".hoodie/.sluice/lock_provider.json", binding.encode())
+
+    view = read_lock(table.storage, now_ms())
+
+    assert view.problem == "only process elsewhere/1/2 knows who holds it"
+
+
+def test_damaged_waiter_is_nobody_and_goes_with_the_next_who_waits_long(table: Table) -> None:
+    table.storage.put(f"{DIRECTORY}/torn.json", b"{")
+    assert read_waiters(table.storage, now_ms()) == []
+
+    with Client(table, {}).held(), pytest.raises(Exception, match="stayed with somebody else"):
+        Client(table, {}, wait_ms=1500).held().__enter__()
+
+    assert table.storage.list_files(DIRECTORY) == []

@@ -1,0 +1,88 @@
+"""What people are shown of a table's lock: who has it, since when, and who waits. Nobody decides by
+it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.clock import InstantTime
+from workers.concurrency.locks.binding import Binding, read_binding, this_process
+from workers.concurrency.locks.hudi_file import file_holder
+from workers.concurrency.locks.opening import record_store
+from workers.concurrency.locks.record import Standing
+from workers.concurrency.locks.waiters import Waiter, read_waiters
+from workers.errors import LakehouseError
+from workers.lock_config import LockProvider, LockSettings
+from workers.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    owner: str
+    """As the record says it; of Apache Hudi's lock file `Apache Hudi`."""
+    writer: str | None
+    instant: InstantTime | None
+    """The one that is being decided."""
+    epoch: int | None
+    since_ms: int | None
+    until_ms: int | None
+    """When the lease ends if nobody renews it; None where there is no lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    provider: str
+    place: str
+    """Where the record is, without passwords."""
+    holder: LockHolder | None
+    """None while nobody has it, or where that cannot be seen; `problem` says why not."""
+    waiters: tuple[Waiter, ...]
+    problem: str | None = None
+
+
+def read_lock(
+    storage: Storage, now_ms: int, environment: Mapping[str, str] | None = None
+) -> LockView:
+    """Asks the provider that the table is bound to. What cannot be read is told, never raised; so
+    a page shows it.
+    """
+    environment = os.environ if environment is None else environment
+    try:
+        waiters = tuple(read_waiters(storage, now_ms))
+        binding = read_binding(storage) or Binding()
+    except LakehouseError as error:
+        return LockView("unknown", storage.location, None, (), str(error))
+    store = record_store(binding, storage, LockSettings(), environment)
+    problem = None
+    holder = None
+    try:
+        if binding.process and binding.process != this_process():
+            problem = f"only process {binding.process} knows who holds it"
+        else:
+            holder = _holder(binding, store.read(), now_ms)
+    except LakehouseError as error:
+        problem = str(error)
+    finally:
+        store.close()
+    return LockView(str(binding.provider), store.place, holder, waiters, problem)
+
+
+def _holder(binding: Binding, standing: Standing | None, now_ms: int) -> LockHolder | None:
+    if standing is not None and not standing.state.is_free(now_ms):
+        state = standing.state
+        return LockHolder(
+            owner=state.owner,
+            writer=state.writer,
+            instant=state.completing,
+            epoch=state.epoch,
+            since_ms=state.acquired_at_ms,
+            until_ms=state.valid_until_ms,
+        )
+    if binding.provider != LockProvider.FILESYSTEM:
+        return None
+    found = file_holder(Path(binding.directory))
+    return LockHolder("Apache Hudi", None, None, None, found.modified_ms, None) if found else None
