@@ -61,7 +61,7 @@ def test_two_arrow_writers_on_one_table_lose_no_update(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("provider", [one for one in PROVIDERS if one != "in_process"])
+@pytest.mark.parametrize("provider", ["filesystem", "postgres", "redis"])
 def test_two_writer_processes_lose_no_update(
     provider: str, tables: ScenarioTables, servers: Servers
 ) -> None:

@@ -27,7 +27,6 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.files.names import bucket_of
-from workers.lock_config import LockSettings
 from workers.markers.base import MarkerSettings
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
@@ -146,8 +145,7 @@ class Transaction:
             markers=self._marker_settings(),
             writer=self._writer,
             appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
-            # Executors take no lock, and need not know its password.
-            options=replace(options, lock=LockSettings()),
+            options=options,
             rule=MergeRule.of(table.config),
             marks_deletes=marks_deletes(self._request, batch_schema),
         )

@@ -20,12 +20,14 @@ from controlplane.mirror.selectors import pending_markers, schema_history, timel
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import forget_mirror, observe, sync_table
 from controlplane.tables.models import Table
+from controlplane.tables.selectors import table_row
 from controlplane.writers.models import Conflict
 from controlplane.writers.selectors import recent_conflicts, writers_board
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.outcome import Conflicted
 from workers.config import write_options
+from workers.lakehouse import open_table
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.write.local import write_arrow
 from workers.write.request import WriteRequest
@@ -66,6 +68,16 @@ def test_a_commit_is_mirrored_with_writer_rows_and_files(lake: Lake) -> None:
     lake.row.refresh_from_db()
     assert (lake.row.table_type, lake.row.table_version) == ("MERGE_ON_READ", 9)
     assert (lake.row.record_key, lake.row.ordering, lake.row.sync_error) == ("id", "ts", "")
+    assert lake.row.lock_provider == "storage"
+
+
+def test_lock_that_a_writer_named_is_mirrored(lake: Lake) -> None:
+    named = {"hoodie.write.lock.provider": "filesystem", "sluice.lock.filesystem.pause_ms": "0"}
+    open_table(lake.row.location).write(pa.Table.from_pylist([OSLO]), options=named)
+
+    sync_table(lake.row)
+
+    assert table_row(Table.objects.get(pk=lake.row.pk)).lock_provider == "filesystem"
 
 
 def test_a_second_sync_of_an_unchanged_table_changes_nothing(lake: Lake) -> None:

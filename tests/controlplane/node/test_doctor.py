@@ -15,6 +15,7 @@ from controlplane.node.doctor import (
     Finding,
     Surroundings,
     check_java,
+    check_lock_url,
     check_python,
     examine,
     free_bytes,
@@ -94,6 +95,28 @@ def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
 
     assert not finding.is_fine
     assert f"JAVA_HOME is {tmp_path}, and no java is in its bin" in finding.line
+
+
+def test_lock_server_that_does_not_answer_is_named_without_its_password() -> None:
+    finding = check_lock_url({"SLUICE_LOCK_URL": "redis://:a-password@127.0.0.1:1/0"})
+
+    assert not finding.is_fine
+    assert "redis://127.0.0.1:1/0" in finding.line
+    assert "a-password" not in finding.line
+
+
+def test_lock_address_of_nothing_that_we_know_is_refused() -> None:
+    finding = check_lock_url({"SLUICE_LOCK_URL": "zookeeper://quorum:2181"})
+
+    assert not finding.is_fine
+    assert "postgresql://" in finding.line
+
+
+def test_lock_database_that_answers_is_fine_and_looking_makes_nothing(tmp_path: Path) -> None:
+    finding = check_lock_url({"SLUICE_LOCK_URL": f"sqlite:///{tmp_path}/locks.db"})
+
+    assert finding == Finding("locks", True, f"database at sqlite:///{tmp_path}/locks.db answers")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_port_in_use_is_named_with_the_setting_that_changes_it(

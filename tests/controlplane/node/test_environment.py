@@ -82,12 +82,14 @@ def test_addresses_with_passwords_do_not_reach_spark(places: Places) -> None:
     given = {
         **SHELL,
         "SLUICE_DATABASE": "postgres://sluice:pw@db/sluice",
+        "SLUICE_LOCK_URL": "redis://:pw@cache/0",
         "SLUICE_LOG_LEVEL": "INFO",
     }
 
     spark, web = environment_of(places, "spark", given), environment_of(places, "web", given)
 
-    assert "SLUICE_DATABASE" not in spark
+    assert not {"SLUICE_DATABASE", "SLUICE_LOCK_URL"} & set(spark)
+    assert web["SLUICE_LOCK_URL"] == "redis://:pw@cache/0"
     assert web["SLUICE_DATABASE"] == "postgres://sluice:pw@db/sluice"
     assert spark["SLUICE_LOG_LEVEL"] == "INFO"
 

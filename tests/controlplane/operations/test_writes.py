@@ -325,3 +325,17 @@ def test_the_demo_conflict_is_two_optimistic_writers_and_runs_once_at_a_time(
     with pytest.raises(NotAllowedNow):
         start_demo_conflict(lake.row, admin)
     start_demo_schema_conflict(lake.row, admin)
+
+
+def test_password_of_a_lock_is_refused_before_anything_is_stored(lake: Lake, admin: User) -> None:
+    options = {
+        "hoodie.write.lock.provider": "redis",
+        "sluice.lock.url": "redis://:a-password@cache:6379/0",
+    }
+    parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}, "options": options}
+
+    with pytest.raises(InvalidRequest, match="SLUICE_LOCK_URL") as refused:
+        request_write(table=lake.row, parameters=parameters, by=admin)
+
+    assert "a-password" not in str(refused.value)
+    assert not Operation.objects.exists()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.clocks import SkewedClock
 from tests.support.lock_providers import LEASE_S, SHARED
+from tests.support.scenario_table import ScenarioTable
 from tests.workers.concurrency.locks.conftest import Client, StartProcess
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import LeaseLost, LockTimeout
@@ -171,6 +172,17 @@ def test_what_is_completed_may_be_said_later(table: Table, options: dict[str, st
         assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
 
 
+def test_two_tables_never_wait_for_each_other(
+    table: Table, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Hudi's in-process monitor was one text for all tables (bug F5)."""
+    other = ScenarioTable(tmp_path / "other").table
+
+    with Client(table, options).held() as one, Client(other, options).held() as another:
+        one.confirm()
+        another.confirm()
+
+
 def test_error_inside_frees_the_lock(table: Table, options: dict[str, str]) -> None:
     with pytest.raises(ZeroDivisionError), Client(table, options).held():
         raise ZeroDivisionError
@@ -212,11 +224,11 @@ def test_of_many_processes_none_loses_a_number(
     number = tmp_path / "number"
     number.write_text("0")
 
-    counting = [start(do="count", file=str(number), times=20) for _ in range(3)]
+    counting = [start(do="count", file=str(number), times=20) for _ in range(2)]
     epochs = [epoch for one in counting for epoch in one.told()["epochs"]]
 
-    assert number.read_text() == "60"
-    assert len(set(epochs)) == 60
+    assert number.read_text() == "40"
+    assert len(set(epochs)) == 40
 
 
 @pytest.mark.slow
