@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from bench import early_conflict, memory, workloads
+from bench import early_conflict, markers, memory, workloads
 from bench.dataset import Dataset
 from bench.engine import ROOT, JobFailed, engine
 from bench.lines import Line, as_text
@@ -37,6 +37,8 @@ ALL: Final[dict[str, Workload]] = {
     "memory": memory.compaction_memory,
     "early_conflict": early_conflict.early_conflict,
 }
+STANDALONE: Final[dict[str, Callable[[Path], Iterator[Line]]]] = {"markers": markers.marker_server}
+"""Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")
 """What has a goal at ten million rows, and runs there as well unless a size is asked for."""
 
@@ -47,14 +49,32 @@ def main(arguments: list[str]) -> int:
     log = logging.getLogger("bench")
     if (load := os.getloadavg()[0]) > _LOAD_MAX:
         log.warning("load average is %.1f: ratios of a busy machine are no results", load)
-    only = asked.only.split(",") if asked.only else list(ALL)
-    lines = _run(asked, asked.rows or _ROWS, only)
+    only = asked.only.split(",") if asked.only else [*ALL, *STANDALONE]
+    lines = _run_alone(Path(asked.folder), [name for name in only if name in STANDALONE])
+    only = [name for name in only if name in ALL]
+    if only:
+        lines += _run(asked, asked.rows or _ROWS, only)
     if asked.rows is None and (large := [name for name in LARGE if name in only]):
         lines += _run(asked, workloads.LARGE_ROWS, large, with_peers=False)
     sys.stdout.write(as_text(lines) + "\n")
     result = Path(asked.out)
     result.write_text(json.dumps([line.to_json() for line in lines], indent=1) + "\n")
     return 1 if any(line.ratio is None for line in lines) else 0
+
+
+def _run_alone(folder: Path, names: list[str]) -> list[Line]:
+    log = logging.getLogger("bench")
+    lines: list[Line] = []
+    for name in names:
+        log.info("%s, load average %.1f", name, os.getloadavg()[0])
+        try:
+            for line in STANDALONE[name](folder / name):
+                log.info("  %s", json.dumps({**line.to_json(), "details": line.details}))
+                lines.append(line)
+        except JobFailed as failed:
+            log.error("  %s", failed)
+            lines.append(Line(name, "", None, None, None))
+    return lines
 
 
 def _run(
@@ -95,7 +115,8 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rows", type=int, help="so many, instead of a million and ten million")
     parser.add_argument("--repeats", type=int, default=5, help="counted rounds of each write")
-    parser.add_argument("--only", help=f"some of {','.join(ALL)}; later ones need earlier tables")
+    names = ",".join([*ALL, *STANDALONE])
+    parser.add_argument("--only", help=f"some of {names}; later ones need earlier tables")
     parser.add_argument("--alone", action="store_true", help="without Apache Hudi and delta-rs")
     parser.add_argument(
         "--folder", default=str(ROOT / "var" / "bench"), help="data and tables, some GB"

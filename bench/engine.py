@@ -54,6 +54,13 @@ class Engine:
             raise JobFailed(f"{job}: {said['error']}")
         return Measured(said["s"], self._cpu_s() - before, said["answer"])
 
+    def java_pid(self) -> int:
+        """The driver's JVM. Raises JobFailed."""
+        for process in self._tree.children(recursive=True):
+            if process.name() == "java":
+                return process.pid
+        raise JobFailed("the driver has no JVM")
+
     def _cpu_s(self) -> float:
         total = 0.0
         with suppress(psutil.NoSuchProcess):

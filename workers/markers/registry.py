@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.markers.batcher import BatchSettings, MarkerDirectory, MarkerServerBusy
 from workers.markers.marker import markers_directory
 from workers.markers.statistics import Statistics
+from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
 
 _DIRECTORIES_MAX = 1_000
@@ -41,6 +42,7 @@ class MarkerDirectories:
         clock: Clock,
         settings: BatchSettings,
         statistics: Statistics,
+        open_storage: Callable[[Path], Storage] = LocalStorage,
     ) -> None:
         self._roots = tuple(Path(os.path.realpath(root)) for root in roots)
         self._pool = pool
@@ -48,7 +50,9 @@ class MarkerDirectories:
         self._clock = clock
         self._settings = settings
         self._statistics = statistics
+        self._open_storage = open_storage
         self._known: dict[tuple[Path, InstantTime], MarkerDirectory] = {}
+        self._looks: dict[tuple[str, InstantTime], asyncio.Task[MarkerDirectory]] = {}
         self._seen: dict[tuple[str, InstantTime], tuple[MarkerDirectory, float]] = {}
 
     def __iter__(self) -> Iterator[MarkerDirectory]:
@@ -61,15 +65,28 @@ class MarkerDirectories:
 
     async def find(self, location: str, instant: InstantTime) -> MarkerDirectory:
         """Raises OutsideRoots, TableNotFound, InvalidInput; nothing on storage is changed."""
+        key = location, instant
+        if key not in self._looks:
+            # Whoever asks meanwhile hears the same answer: thousands do when a second is over.
+            self._looks[key] = asyncio.create_task(self._look(location, instant))
+        return await asyncio.shield(self._looks[key])
+
+    async def _look(self, location: str, instant: InstantTime) -> MarkerDirectory:
         loop = asyncio.get_running_loop()
-        table = await loop.run_in_executor(self._pool, self._resolved, location, instant)
+        try:
+            table = await loop.run_in_executor(self._pool, self._resolved, location, instant)
+            return self._remembered(location, table, instant)
+        finally:
+            del self._looks[location, instant]
+
+    def _remembered(self, location: str, table: Path, instant: InstantTime) -> MarkerDirectory:
         # Two spellings of one table share one memory. Used last goes last, so the first is the
         # idlest.
         directory = self._known.pop((table, instant), None)
         if directory is None:
             self._make_room()
             directory = MarkerDirectory(
-                LocalStorage(table),
+                self._open_storage(table),
                 instant,
                 pool=self._pool,
                 journal_pool=self._journal_pool,

@@ -15,7 +15,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from workers.markers.registry import MarkerDirectories
 from workers.markers.routes import BODY_BYTES_MAX, MarkerServer
 from workers.markers.statistics import Statistics
 from workers.markers.wire import HttpServer
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
 
 _POOL_THREADS = 32
 _OPEN_FILES = 16_384
@@ -75,6 +77,7 @@ def build_server(
     allows_unauthenticated_loopback: bool = False,
     settings: BatchSettings | None = None,
     clock: Clock | None = None,
+    open_storage: Callable[[Path], Storage] = LocalStorage,
 ) -> MarkerServer:
     clock = clock or SystemClock()
     statistics = Statistics(since_ms=clock.now_ms())
@@ -86,6 +89,7 @@ def build_server(
         clock=clock,
         settings=settings or BatchSettings(),
         statistics=statistics,
+        open_storage=open_storage,
     )
     access = Access(secret, allows_unauthenticated_loopback=allows_unauthenticated_loopback)
     return MarkerServer(directories, access, pool=pool, clock=clock, statistics=statistics)

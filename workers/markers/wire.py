@@ -12,7 +12,9 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
+from types import MappingProxyType
 from urllib.parse import unquote_plus
 
 from workers.clock import Clock
@@ -24,6 +26,7 @@ _SWEEP_S = 15.0
 _LINGER_S = 2.0
 _CONNECTIONS_MAX = 12_000
 _BACKLOG = 4_096
+_KEPT = 256
 _HEAD = re.compile(
     rb"(?P<method>[A-Z]{1,16}) (?P<target>/[!-~]*) HTTP/1\.(?P<minor>[01])\r\n"
     rb"(?P<fields>(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)*)\Z"
@@ -221,13 +224,7 @@ class _Connection(asyncio.Protocol):
         match = _HEAD.match(head)
         if match is None:
             raise NotServed(400, "not a request of HTTP/1.1")
-        headers: dict[str, str] = {}
-        for line in match["fields"].decode("latin-1").split("\r\n")[:-1]:
-            name, _, value = line.partition(":")
-            name = name.lower()
-            if name in headers and name in {"content-length", "host", "authorization"}:
-                raise NotServed(400, "a header is there twice")
-            headers[name] = value.strip()
+        headers = _headers(match["fields"])
         self._length = self._body_length(headers)
         connection = headers.get("connection", "").lower()
         self._is_last = self._is_last or "close" in connection or match["minor"] == b"0"
@@ -261,6 +258,19 @@ class _Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
 
+@lru_cache(maxsize=_KEPT)
+def _headers(fields: bytes) -> Mapping[str, str]:
+    """Raises NotServed. One client's requests have the same, so they are kept."""
+    headers: dict[str, str] = {}
+    for line in fields.decode("latin-1").split("\r\n")[:-1]:
+        name, _, value = line.partition(":")
+        name = name.lower()
+        if name in headers and name in {"content-length", "host", "authorization"}:
+            raise NotServed(400, "a header is there twice")
+        headers[name] = value.strip()
+    return MappingProxyType(headers)
+
+
 def parameters(text: str) -> dict[str, str]:
     """Of a query or a form; of several with one name the last. Raises InvalidInput."""
     found: dict[str, str] = {}
@@ -271,6 +281,7 @@ def parameters(text: str) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=_KEPT)  # Directories come again and again; names push each other out.
 def _unquoted(text: str) -> str:
     if "%" not in text and "+" not in text:
         return text

@@ -12,26 +12,24 @@ import pytest
 
 from tests.workers.markers.harness import (
     INSTANT,
-    SECRET,
     ServerProcess,
     decide,
     new_table,
 )
+from tests.workers.markers.kills import Asker, ForkedServer, Request, forked_server
 from workers.clock import SystemClock
-from workers.errors import InstantRolledBack, LakehouseError
+from workers.errors import InstantRolledBack
 from workers.markers import (
     IOType,
     Marker,
     MarkerWriter,
-    ServerMarkers,
     markers_directory,
-    mint_token,
     open_markers,
     read_markers,
 )
 from workers.storage.local import LocalStorage
 
-ROUNDS = 20
+KILLS_PER_TABLE = 20
 WRITERS = 8
 DIRECTORY = markers_directory(INSTANT)
 
@@ -40,73 +38,89 @@ def names(storage: LocalStorage) -> list[str]:
     return sorted(marker.name for marker in read_markers(storage, INSTANT))
 
 
-def impatient(server: ServerProcess, storage: LocalStorage) -> ServerMarkers:
-    token = mint_token(SECRET, storage.location, INSTANT)
-    return ServerMarkers(server.url, token, storage.location, INSTANT, retry_window_s=0.0)
-
-
+@pytest.mark.parametrize(
+    "kills",
+    [
+        12,
+        pytest.param(200, marks=pytest.mark.slow),
+        pytest.param(2_000, marks=[pytest.mark.soak, pytest.mark.timeout(0)]),
+    ],
+    ids=["few", "slow", "soak"],
+)
 def test_whatever_was_acknowledged_survives_sigkill_and_appending_goes_on(
-    own_server: ServerProcess,
+    tmp_path: Path, kills: int
 ) -> None:
-    chance = random.Random(32)
-    storage = new_table(own_server.root)
-    acknowledged: set[str] = set()
+    seed = 32
+    chance = random.Random(seed)
+    root = tmp_path / "tables"
+    root.mkdir()
+    acknowledged = 0
+    with forked_server(root) as server:
+        for table in range(-(-kills // KILLS_PER_TABLE)):
+            storage = new_table(root, f"t{table}")
+            left = min(KILLS_PER_TABLE, kills - table * KILLS_PER_TABLE)
+            told: list[Request] = []
+            unanswered: list[Request] = []
+            for number in range(left):
+                server.start()
+                _check_promises(server, storage, told, unanswered, chance)
+                askers = [Asker(server, storage, f"p={number}/w{each}") for each in range(WRITERS)]
+                _kill_under_load(server, askers, chance)
+                told += [request for asker in askers for request in asker.told]
+                unanswered = [request for asker in askers for request in asker.unanswered]
+                _tear_a_tail(storage, chance)
+            server.start()
+            _check_promises(server, storage, told, unanswered, chance)
+            server.kill()
+            acknowledged += sum(len(request.names) for request in told)
 
-    for number in range(ROUNDS):
-        own_server.start()
-        # The set after the restart is the parse of the files, and it can be added to.
-        assert own_server.all(storage) == names(storage), number
-        first = f"p={number}/first.parquet.marker.CREATE"
-        assert own_server.create(storage, first).result == "created"
-        acknowledged.add(first)
-
-        stop = threading.Event()
-        with ThreadPoolExecutor(WRITERS) as threads:
-            shares = [
-                threads.submit(_create_until, stop, own_server, storage, f"p={number}/w{writer}")
-                for writer in range(WRITERS)
-            ]
-            SystemClock().sleep(chance.uniform(0.02, 0.25))
-            own_server.kill()
-            stop.set()
-            for share in shares:
-                acknowledged |= share.result()
-
-        assert acknowledged <= set(names(storage)), number
-        _tear_a_tail(storage, chance)
-
-    files = {info.name for info in storage.list_files(DIRECTORY)} - {"MARKERS.type"}
-    files = {name for name in files if name.startswith("MARKERS")}
-    assert len(acknowledged) > 10 * ROUNDS
-    assert len(files) <= 20
+            files = {info.name for info in storage.list_files(DIRECTORY)}
+            assert len([name for name in files if name.startswith("MARKERS")]) <= 21
+    assert acknowledged > 20 * kills, f"too little load, seed={seed}"
 
 
-def _create_until(
-    stop: threading.Event, server: ServerProcess, storage: LocalStorage, prefix: str
-) -> set[str]:
-    """Markers that this writer was told of, until the server is gone."""
-    markers = impatient(server, storage)
-    told: set[str] = set()
-    number = 0
-    while not stop.is_set():
-        batch = [Marker(prefix, f"f{number + n}.parquet", IOType.CREATE) for n in range(3)]
-        number += 3
-        try:
-            markers.create(batch[0])
-            told.add(batch[0].name)
-            markers.create_all(batch[1:])
-            told |= {marker.name for marker in batch[1:]}
-        except LakehouseError:
-            break
-    return told
+def _check_promises(
+    server: ServerProcess,
+    storage: LocalStorage,
+    told: list[Request],
+    unanswered: list[Request],
+    chance: random.Random,
+) -> None:
+    """Memory is the parse of the files, all that was promised is there, and is promised again."""
+    stored = server.all(storage)
+    assert isinstance(stored, list)
+    assert stored == names(storage)
+    assert {name for request in told for name in request.names} <= set(stored)
+
+    someone = Asker(server, storage, "")
+    for request in [*unanswered, *chance.sample(told, min(3, len(told)))]:
+        assert someone.answers(request) == ["created"] * len(request.names), request
+        other = Request(f"{request.request_id}-other", request.names)
+        assert someone.answers(other) == ["exists"] * len(request.names), request
+    told += unanswered
+
+
+def _kill_under_load(server: ForkedServer, askers: list[Asker], chance: random.Random) -> None:
+    stop = threading.Event()
+    with ThreadPoolExecutor(WRITERS) as threads:
+        asking = [threads.submit(asker.ask_until, stop) for asker in askers]
+        SystemClock().sleep(chance.uniform(0.02, 0.15))
+        server.kill()
+        stop.set()
+        for each in asking:
+            each.result()
 
 
 def _tear_a_tail(storage: LocalStorage, chance: random.Random) -> None:
     """Leave half of a line that nobody was told of, as a crash inside the append does."""
-    chosen = chance.choice(storage.list_files(DIRECTORY))
+    files = [info for info in storage.list_files(DIRECTORY) if info.name != "MARKERS.type"]
+    if not files:
+        return
+    chosen = chance.choice(files)
     line = b"p=torn/never-acknowledged.parquet.marker.CREATE"
-    if chosen.name != "MARKERS.type":
-        storage.append(chosen.path, line[: chance.randrange(1, len(line))])
+    if chosen.name.startswith("REQUESTS"):
+        line = b"1000000\tnobody\t" + line
+    storage.append(chosen.path, line[: chance.randrange(1, len(line))])
 
 
 def test_writers_ride_over_a_restart_without_noticing(own_server: ServerProcess) -> None:
