@@ -1,7 +1,9 @@
 """Group commit for one marker directory: many requests, one durable append, all the answers.
 
 A flush starts as soon as the last one ended; a request that waited for `interval_ms` starts one
-beside it on the next free MARKERS<i> file. Everything here runs on the event loop, what touches
+beside it on the next free MARKERS<i> file. Where a flush is slow, writers that were answered
+together are waited for a moment, because they will ask again together, and nobody waits for a
+whole flush of others. Everything here runs on the event loop, what touches
 storage runs in the pool. Never answers before the batch is durable and the instant was seen
 undecided afterwards.
 """
@@ -20,6 +22,11 @@ from workers.markers.base import CreateResult
 from workers.markers.journal import Request
 from workers.markers.statistics import Statistics
 from workers.storage.base import Storage
+
+_SLOW_S = 0.005
+"""A flush that takes as long is worth waiting for company."""
+_PAUSE_SHARE = 8
+"""The part of a flush's time that company is waited for."""
 
 
 class MarkerServerBusy(LakehouseError):
@@ -94,6 +101,9 @@ class MarkerDirectory:
         self._flushes: set[asyncio.Task[None]] = set()
         self._last_index = -1
         self._timer: asyncio.TimerHandle | None = None
+        self._took_s = 0.0  # The last flush.
+        self._expected = 0  # Requests that were answered and have not been followed by another.
+        self._answered_s = 0.0
         self._users = 0
 
     @property
@@ -215,6 +225,8 @@ class MarkerDirectory:
             asyncio.get_running_loop().call_soon(self._look)
         elif len(batch.names) + batch.requests + count > self._settings.queue_max:
             raise MarkerServerBusy("queue is full", instant=self.instant, waiting=len(batch.names))
+        elif 0 < self._expected <= batch.requests + 1:
+            asyncio.get_running_loop().call_soon(self._look)
         if len(self._durable) + len(self._flushing) + count > self._settings.markers_max:
             raise MarkerServerBusy("too many markers", instant=self.instant)
         batch.requests += 1
@@ -225,10 +237,7 @@ class MarkerDirectory:
         batch = self._pending
         if batch is None:
             return
-        waited_s = self._clock.monotonic_s() - batch.since_s
-        must_wait = self._settings.waits_interval or bool(self._busy)
-        left_s = self._settings.interval_ms / 1000 - waited_s if must_wait else 0.0
-        if left_s > 0:
+        if (left_s := self._left_s(batch)) > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(left_s, self._on_timer)
             return
@@ -236,10 +245,26 @@ class MarkerDirectory:
         if index is None:
             return  # The flush that frees one looks again.
         self._pending = None
+        self._expected = max(0, self._expected - batch.requests)
         self._busy.add(index)
         flush = asyncio.create_task(self._flush(batch, index))
         self._flushes.add(flush)
         flush.add_done_callback(self._flushes.discard)
+
+    def _left_s(self, batch: _Batch) -> float:
+        """How long this batch still has to wait; nothing or less when it may go."""
+        now_s = self._clock.monotonic_s()
+        interval_s = self._settings.interval_ms / 1000
+        pause_s = min(interval_s, self._took_s / _PAUSE_SHARE)
+        is_slow = self._took_s >= _SLOW_S
+        if self._settings.waits_interval or (self._busy and not is_slow):
+            return interval_s - (now_s - batch.since_s)
+        if now_s - self._answered_s > pause_s:
+            self._expected = 0  # They are not coming back.
+        is_alone = not self._expected and not self._busy
+        if not is_slow or is_alone or 0 < self._expected <= batch.requests:
+            return 0.0
+        return pause_s - (now_s - batch.since_s)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -258,6 +283,7 @@ class MarkerDirectory:
     async def _flush(self, batch: _Batch, index: int) -> None:
         error: LakehouseError | None = MarkerRefused("flush broke off", instant=self.instant)
         finished: tuple[str, ...] = ()
+        started_s = self._clock.monotonic_s()
         try:
             finished = await asyncio.get_running_loop().run_in_executor(
                 self._pool, self._appender.write, index, batch.names, batch.created
@@ -269,6 +295,9 @@ class MarkerDirectory:
             error = self._failed(failure)
         finally:
             # Whatever happened: nobody waits for ever, and the file is free for the next batch.
+            self._answered_s = self._clock.monotonic_s()
+            self._took_s = self._answered_s - started_s
+            self._expected += batch.requests
             self._settle(batch, index, finished, error)
 
     def _failed(self, failure: OSError | LakehouseError) -> MarkerRefused:

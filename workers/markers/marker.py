@@ -31,7 +31,8 @@ _DOTTED = r"\.|\.\.|\.hoodie"
 _PART = rf"(?!(?:{_DOTTED})(?:/|\Z))[^/{_BANNED}]+"
 # What Hive's encoding of partition values may produce; neither %00 nor %2E, and no lower case.
 _ESCAPED = "%(?:0[1-9A-F]|1[0-9A-F]|2[2357AF]|3[ADF]|5[B-E]|7[BF])"
-_PARTITION_PART = rf"(?!(?:{_DOTTED})(?:/|\Z))(?:[^/{_BANNED}]|{_ESCAPED})+"
+# Possessive, so that runs of harmless characters cost one step and nothing is tried twice.
+_PARTITION_PART = rf"(?!(?:{_DOTTED})(?:/|\Z))(?:[^/{_BANNED}]++|{_ESCAPED})++"
 _NAME = re.compile(
     rf"(?:(?P<partition>{_PARTITION_PART}(?:/{_PARTITION_PART})*)/)?"
     rf"(?P<file>(?!(?:{_DOTTED})\.marker\.)[^/{_BANNED}]+)\.marker\.(?P<io>CREATE|MERGE|APPEND)\Z"
@@ -137,9 +138,9 @@ def _match(text: str) -> re.Match[str] | None:
     match = _NAME.match(text) if text.count(_EXTENSION) == 1 else None
     if match is None:
         return None
-    if len(text) * 4 > _PART_BYTES_MAX and not _fits(text):
-        return None
-    return match
+    if len(text) <= _PART_BYTES_MAX and text.isascii():
+        return match
+    return match if _fits(text) else None
 
 
 def _fits(text: str) -> bool:

@@ -100,6 +100,54 @@ def test_a_slow_flush_holds_nobody_longer_than_the_interval(troubled: TroubledSt
     ]
 
 
+def slow_by(seconds: float) -> Callable[[], None]:
+    return lambda: SystemClock().sleep(seconds)
+
+
+def test_behind_a_flush_of_slow_storage_nobody_waits_for_its_end(
+    troubled: TroubledStorage,
+) -> None:
+    is_held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        assert release.wait(OUT_S)
+
+    async def story(directory: MarkerDirectory) -> None:
+        troubled.before_append = slow_by(0.02)
+        await directory.create([name(0)], None)
+        troubled.before_append = hold
+        held = asyncio.create_task(directory.create([name(1)], None))
+        await asyncio.get_running_loop().run_in_executor(None, is_held.wait)
+        troubled.before_append = None
+        assert await directory.create([name(2)], None) == ["created"]
+        assert not held.done()
+        release.set()
+        await held
+
+    run(troubled, story, BatchSettings(interval_ms=10_000))
+
+
+def test_writers_of_slow_storage_that_were_answered_together_ask_together(
+    troubled: TroubledStorage,
+) -> None:
+    async def writer(directory: MarkerDirectory, number: int) -> None:
+        for n in range(5):
+            for _ in range(number):
+                await asyncio.sleep(0)  # Not all in one turn of the loop.
+            await directory.create([name(number * 100 + n)], None)
+
+    async def story(directory: MarkerDirectory) -> None:
+        await directory.create([name(9_999)], None)
+        await asyncio.gather(*(writer(directory, number) for number in range(16)))
+
+    troubled.before_append = slow_by(0.2)
+    run(troubled, story)
+
+    # Not one for each of the 80 requests: who came first of all may keep a beat of its own.
+    assert len(troubled.appends) <= 1 + 5 * 3
+
+
 def test_a_set_interval_is_waited_for(troubled: TroubledStorage) -> None:
     clock = SystemClock()
 
