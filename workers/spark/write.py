@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
-from workers.errors import EarlyConflict, InstantRolledBack
+from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput
+from workers.lock_config import PROVIDER, LockProvider
 from workers.spark.doom_watch import DOOMED, DoomWatch, await_cancelling, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.placement import PlacedRows, place_rows
@@ -68,6 +69,12 @@ def write_dataframe(
         tuple(sorted((extra or {}).items())),
     ).of_attempt(attempt)
     typed = write_options(options or {})
+    if typed.lock.provider is LockProvider.IN_PROCESS:
+        raise InvalidInput(
+            "tasks of Spark are processes of their own, and an in-process lock keeps out threads "
+            "only",
+            write=f"{PROVIDER}={LockProvider.STORAGE}",
+        )
     transaction = WriteClient(table, typed).begin(to_arrow(df.schema), request)
     tag = f"sluice-{transaction.instant}"
     spark = df.sparkSession

@@ -218,6 +218,17 @@ def test_unknown_operation_and_incompatible_column_are_refused_before_spark_runs
     assert files(table) == []
 
 
+def test_in_process_lock_is_refused_for_a_data_frame(
+    table: LakehouseTable, spark: SparkSession
+) -> None:
+    frame = spark.createDataFrame(arrow(rows(range(3), second=1)))
+
+    with pytest.raises(InvalidInput, match=r"write=hoodie\.write\.lock\.provider=storage"):
+        table.write(frame, options={**OPTIONS, "hoodie.write.lock.provider": "in_process"})
+
+    assert files(table) == []
+
+
 def test_stop_point_between_files_and_commit_is_ours_to_raise(
     table: LakehouseTable, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

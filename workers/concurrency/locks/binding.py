@@ -53,7 +53,7 @@ class Binding:
         """Its process is gone, and nobody holds what was in its memory."""
         host, _, rest = self.process.partition("/")
         pid, _, started = rest.partition("/")
-        if not self.process or host != socket.gethostname():
+        if not pid.isdecimal() or host != socket.gethostname():
             return False
         return _started(int(pid)) != started
 

@@ -7,6 +7,7 @@ decides who was first. The table `sluice_table_lock` is made when it is missing.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,6 +45,7 @@ class _Done(NamedTuple):
 
 
 _NOTHING = _Done([], 0)
+_NO_TABLE = _Done([], -1)
 
 
 def database_record(url: LockUrl, key: str) -> RecordStore:
@@ -66,8 +68,7 @@ class PostgresRecord:
         return _standing(self._run(_SELECT, self._key), self.place)
 
     def create(self, state: LockState) -> bool:
-        self._run(_CREATE)
-        return self._run(_INSERT, self._key, _text(state), is_change=True).changed == 1
+        return _inserted(self._run, self._key, state)
 
     def replace(self, state: LockState, tag: str) -> bool:
         return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
@@ -86,7 +87,7 @@ class PostgresRecord:
             cursor = connection.execute(statement.format("%s").encode(), values)
             return _done(cursor)
         except errors.UndefinedTable:
-            return _NOTHING
+            return _NO_TABLE
         except (errors.DuplicateTable, errors.UniqueViolation):
             return _NOTHING  # Somebody made the table in the same moment.
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -151,8 +152,7 @@ class SqliteRecord:
         return _standing(self._run(_SELECT, self._key), self.place)
 
     def create(self, state: LockState) -> bool:
-        self._run(_CREATE)
-        return self._run(_INSERT, self._key, _text(state), is_change=True).changed == 1
+        return _inserted(self._run, self._key, state)
 
     def replace(self, state: LockState, tag: str) -> bool:
         return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
@@ -168,7 +168,7 @@ class SqliteRecord:
                 return _done(cursor)
         except sqlite3.Error as error:
             if "no such table" in str(error):
-                return _NOTHING
+                return _NO_TABLE
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             said: dict[str, object] = {"database": self._path, "reason": str(error)}
             if is_change and code not in _CERTAIN:
@@ -180,6 +180,17 @@ class SqliteRecord:
                 "written",
                 **said,
             ) from error
+
+
+def _inserted(run: Callable[..., _Done], key: str, state: LockState) -> bool:
+    """The table is made only when it is missing: an account may be allowed to use it and no
+    more.
+    """
+    done = run(_INSERT, key, _text(state), is_change=True)
+    if done is _NO_TABLE:
+        run(_CREATE)
+        done = run(_INSERT, key, _text(state), is_change=True)
+    return done.changed == 1
 
 
 def _done(cursor: psycopg.Cursor[tuple[Any, ...]] | sqlite3.Cursor) -> _Done:

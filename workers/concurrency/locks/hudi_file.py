@@ -16,7 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.lease import LeaseLock, RecordLease
+from workers.concurrency.locks.lease import (
+    ANNOUNCED_AFTER_S,
+    LeaseLock,
+    RecordLease,
+    Waiting,
+)
 from workers.concurrency.locks.record import DRIFT_MS
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
 from workers.ports import Ports
@@ -27,6 +32,7 @@ SETTLE_S = 0.05
 """After which a Hudi client that saw no file has opened its own."""
 _POLL_S = 0.1
 _ENGINE = "sluice"
+HUDI = "Apache Hudi"
 _log = logging.getLogger(__name__)
 
 
@@ -43,6 +49,7 @@ class HudiFileLock:
         lease_s: float = 30,
         renew_s: float = 10,
         wait_ms: int = 60_000,
+        waiting: Waiting | None = None,
     ) -> None:
         self._lease_lock = lease_lock
         self._ports = ports
@@ -53,6 +60,7 @@ class HudiFileLock:
         self._lease_ms = int(lease_s * 1000)
         self._renew_s = renew_s
         self._wait_ms = wait_ms
+        self._waiting = waiting
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[FileLease]:
@@ -60,7 +68,7 @@ class HudiFileLock:
         began_s = self._ports.clock.monotonic_s()
         with self._lease_lock.held(completing=completing) as lease:
             mine = self._content(lease)
-            self._take(lease, mine, began_s)
+            self._take(lease, mine, completing, began_s)
             waited_ms = int((self._ports.clock.monotonic_s() - began_s) * 1000)
             keep = self._ports.scheduler.every(
                 self._renew_s, lambda: self._keep(mine), name="sluice-lock-file"
@@ -83,7 +91,23 @@ class HudiFileLock:
         }
         return json.dumps(body).encode()
 
-    def _take(self, lease: RecordLease, mine: bytes, began_s: float) -> None:
+    def _take(
+        self, lease: RecordLease, mine: bytes, completing: InstantTime | None, began_s: float
+    ) -> None:
+        announced = False
+        try:
+            for holder, waited_s in self._tries(lease, mine, began_s):
+                if waited_s >= ANNOUNCED_AFTER_S and not announced and self._waiting is not None:
+                    announced = True
+                    self._waiting.began(completing, holder, int(waited_s * 1000))
+        finally:
+            if announced and self._waiting is not None:
+                self._waiting.ended()
+
+    def _tries(
+        self, lease: RecordLease, mine: bytes, began_s: float
+    ) -> Iterator[tuple[str, float]]:
+        """(who has the file, seconds waited) after each try in vain. Raises LockTimeout."""
         clock = self._ports.clock
         while True:
             found = self._file.look()
@@ -96,8 +120,10 @@ class HudiFileLock:
                 if self._file.remove(found):
                     _log.warning("lock file removed: path=%s reason=%s", self._file.path, why)
                 continue
-            if (clock.monotonic_s() - began_s) * 1000 >= self._wait_ms:
+            waited_s = clock.monotonic_s() - began_s
+            if waited_s * 1000 >= self._wait_ms:
                 raise self._timeout(found)
+            yield _holder_of(found), waited_s
             clock.sleep(self._jittered(_POLL_S))
 
     def _created(self, mine: bytes) -> bool:
@@ -122,14 +148,12 @@ class HudiFileLock:
         return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
 
     def _timeout(self, found: FoundFile | None) -> LockTimeout:
-        ours = _ours(found.content) if found else None
-        holder = ours[2] if ours else "Apache Hudi"
         return LockTimeout(
             "the lock file stayed with somebody else; where no writer of Apache Hudi runs any more "
             "remove it, or set hoodie.write.lock.filesystem.expire",
             table=self._table,
             path=self._file.path,
-            holder=holder,
+            holder=_holder_of(found),
             waited_ms=self._wait_ms,
             provider="filesystem",
         )
@@ -188,6 +212,11 @@ def file_holder(directory: Path) -> FoundFile | None:
     """The lock file if a writer of Apache Hudi made it."""
     found = LockFile(directory / FILE_NAME).look()
     return found if found is not None and _ours(found.content) is None else None
+
+
+def _holder_of(found: FoundFile | None) -> str:
+    ours = _ours(found.content) if found else None
+    return ours[2] if ours else HUDI
 
 
 def _ours(content: bytes) -> tuple[str, int, str] | None:

@@ -27,6 +27,8 @@ from workers.errors import (
 )
 from workers.ports import Ports
 
+ANNOUNCED_AFTER_S = 1.0
+"""A wait of this length is shown to others."""
 _POLL_FIRST_S = 0.005
 _POLL_MAX_S = 0.1
 _log = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ def told_of(lease: Lease) -> str:
 class Waiting(Protocol):
     """Told of those who wait, so that others can see them."""
 
-    def began(self, completing: InstantTime | None, holder: str) -> None:
+    def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
         """The wait has become long. Called once at most."""
 
     def ended(self) -> None: ...
@@ -98,7 +100,6 @@ class LeaseLock:
         renew_s: float = 10,
         wait_ms: int = 60_000,
         waiting: Waiting | None = None,
-        waiting_after_s: float = 1.0,
     ) -> None:
         self._store = store
         self._ports = ports
@@ -110,7 +111,6 @@ class LeaseLock:
         self._renew_s = renew_s
         self._wait_ms = wait_ms
         self._waiting = waiting
-        self._waiting_after_s = waiting_after_s
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
@@ -150,10 +150,10 @@ class LeaseLock:
                     waited_ms=self._wait_ms,
                     provider=self._provider,
                 )
-            if waited_s >= self._waiting_after_s and not attempt.is_announced:
+            if waited_s >= ANNOUNCED_AFTER_S and not attempt.is_announced:
                 attempt.is_announced = True
                 if self._waiting is not None:
-                    self._waiting.began(attempt.completing, holder)
+                    self._waiting.began(attempt.completing, holder, int(waited_s * 1000))
             clock.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _POLL_MAX_S)
 

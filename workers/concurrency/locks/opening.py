@@ -114,6 +114,7 @@ class BoundLock:
             lease_s=self._options.lease_s,
             renew_s=self._options.renew_s,
             wait_ms=self._options.lock_wait_ms,
+            waiting=self._waiting(),
         )
 
     def _lease_lock(self, binding: Binding) -> LeaseLock:
@@ -128,9 +129,13 @@ class BoundLock:
             lease_s=options.lease_s,
             renew_s=options.renew_s,
             wait_ms=options.lock_wait_ms,
-            waiting=StorageWaiting(
-                self._storage, self._ports, writer=options.writer, wait_ms=options.lock_wait_ms
-            ),
+            waiting=self._waiting(),
+        )
+
+    def _waiting(self) -> StorageWaiting:
+        options = self._options
+        return StorageWaiting(
+            self._storage, self._ports, writer=options.writer, wait_ms=options.lock_wait_ms
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workers.clock import InstantTime
 from workers.concurrency.locks.binding import Binding, read_binding, this_process
-from workers.concurrency.locks.hudi_file import file_holder
+from workers.concurrency.locks.hudi_file import HUDI, file_holder
 from workers.concurrency.locks.opening import record_store
 from workers.concurrency.locks.record import Standing
 from workers.concurrency.locks.waiters import Waiter, read_waiters
@@ -72,6 +72,10 @@ def read_lock(
 
 
 def _holder(binding: Binding, standing: Standing | None, now_ms: int) -> LockHolder | None:
+    if binding.provider == LockProvider.FILESYSTEM:
+        found = file_holder(Path(binding.directory))
+        if found is not None:  # One of ours may have the lease and wait for the file.
+            return LockHolder(HUDI, None, None, None, found.modified_ms, None)
     if standing is not None and not standing.state.is_free(now_ms):
         state = standing.state
         return LockHolder(
@@ -82,7 +86,4 @@ def _holder(binding: Binding, standing: Standing | None, now_ms: int) -> LockHol
             since_ms=state.acquired_at_ms,
             until_ms=state.valid_until_ms,
         )
-    if binding.provider != LockProvider.FILESYSTEM:
-        return None
-    found = file_holder(Path(binding.directory))
-    return LockHolder("Apache Hudi", None, None, None, found.modified_ms, None) if found else None
+    return None

@@ -45,14 +45,14 @@ class StorageWaiting:
         self._wait_ms = wait_ms
         self._path = ""
 
-    def began(self, completing: InstantTime | None, holder: str) -> None:
+    def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
         """See Waiting."""
         now_ms = self._ports.clock.now_ms()
         body = {
             "writer": self._writer or None,
             "instant": completing,
-            "since_ms": now_ms,
-            "until_ms": now_ms + self._wait_ms,
+            "since_ms": now_ms - waited_ms,
+            "until_ms": now_ms - waited_ms + self._wait_ms,
             "holder": holder,
             "host": socket.gethostname(),
             "pid": os.getpid(),

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -255,6 +256,31 @@ def test_people_are_shown_that_hudi_has_it(table: Table, file: Path) -> None:
     assert view.holder is not None
     assert view.holder.owner == "Apache Hudi"
     assert view.holder.since_ms == file.stat().st_mtime_ns // 1_000_000
+
+
+def test_writer_who_waits_for_hudi_is_shown_waiting_and_hudi_holding(
+    table: Table, file: Path
+) -> None:
+    with Client(table, OPTIONS).held():
+        pass
+    taken_by_hudi(file)
+    waiting = Client(table, OPTIONS, writer="patient", wait_ms=30_000)
+    now_ms = SystemClock().now_ms
+
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(lambda: waiting.held(completing=INSTANT).__enter__())
+        deadline = time.monotonic() + 20
+        while not (view := read_lock(table.storage, now_ms())).waiters:
+            assert time.monotonic() < deadline, "nobody is seen waiting"
+            time.sleep(0.02)
+        file.unlink()
+        holding = pending.result()
+
+    assert [(one.writer, one.holder) for one in view.waiters] == [("patient", "Apache Hudi")]
+    assert view.holder is not None
+    assert view.holder.owner == "Apache Hudi"
+    assert holding.waited_ms >= 1000
+    assert read_lock(table.storage, now_ms()).waiters == ()
 
 
 def test_choosing_it_warns_of_what_it_does_not_keep_apart(
