@@ -188,8 +188,9 @@ def test_marker_without_a_data_file_does_not_stop_a_rollback(table: ScenarioTabl
     assert table.leftovers() == []
 
 
+@pytest.mark.parametrize("by_markers", ["", "true", "false"])
 def test_file_that_a_late_task_wrote_during_the_rollback_does_not_stay(
-    table: ScenarioTable,
+    table: ScenarioTable, by_markers: str
 ) -> None:
     """The task had its marker before the decision and wrote after the files were listed (bug
     D11).
@@ -206,7 +207,7 @@ def test_file_that_a_late_task_wrote_during_the_rollback_does_not_stay(
     rollback(
         table.table,
         RollbackRequest(dead.last_instant, by="cleaner", reason="dead", is_only_pending=True),
-        OPTIONS,
+        write_options({"hoodie.rollback.using.markers": by_markers}),
         on_progress=task_writes_late,
     )
 

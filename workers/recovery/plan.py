@@ -122,6 +122,23 @@ def files_of(
     return [found[path] for path in sorted(found)]
 
 
+def late_files(
+    table: Table, requested_at: InstantTime, *, by_markers: bool | None = None
+) -> list[FileInfo]:
+    """What stands after the plan was carried out: late tasks wrote it meanwhile.
+
+    As `files_of`; the partitions that its markers name are listed in any case, because a killed
+    task's last effects may come in any order, and markers may be damaged.
+    """
+    found = {file.path: file for file in files_of(table, requested_at, by_markers=by_markers)}
+    if by_markers:
+        for partition in {marker.partition for marker in read_markers(table.storage, requested_at)}:
+            for file in table.storage.list_files(partition):
+                if instant_of(file.name) == requested_at:
+                    found[file.path] = file
+    return [found[path] for path in sorted(found)]
+
+
 def _touched_partitions(table: Table, requested_at: InstantTime) -> list[str]:
     """All partitions, those of markers included, which may have no metadata file yet.
 

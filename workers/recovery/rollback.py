@@ -20,7 +20,7 @@ from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
-from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
+from workers.recovery.plan import RollbackPlan, late_files, plan_rollback
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
@@ -262,7 +262,7 @@ def _delete_data(
         table.storage.delete(path)
         if on_progress is not None:
             on_progress(done, len(paths))
-    for file in files_of(table, plan.target, by_markers=options.rolls_back_by_markers):
+    for file in late_files(table, plan.target, by_markers=options.rolls_back_by_markers):
         table.storage.delete(file.path)
         paths.append(file.path)
     return _by_partition(paths)

@@ -7,6 +7,7 @@ afterwards is refused by its marker, because a decision exists by then.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from workers.clock import InstantTime
@@ -15,18 +16,31 @@ from workers.markers.store import read_markers
 from workers.storage.base import Storage
 from workers.write.status import WriteStatus
 
+_log = logging.getLogger(__name__)
+
 
 def drop_strays(
     storage: Storage, instant: InstantTime, statuses: Iterable[WriteStatus]
 ) -> list[str]:
-    """The paths that were deleted (or never written), relative to the table."""
-    kept = {status.stat.path for status in statuses}
-    named = {
-        marker.data_path
+    """The paths that were deleted (or never written), relative to the table.
+
+    Every file that was written had its marker first. Where one of `statuses` has none, markers were
+    lost, and the partitions are listed instead.
+    """
+    kept = {status.stat.path: status.stat.partition_path for status in statuses}
+    markers = [
+        marker
         for marker in read_markers(storage, instant)
         if instant_of(marker.data_file_name) == instant  # A wrong marker costs nobody's data.
-    }
-    strays = sorted(named - kept)
+    ]
+    named = {marker.data_path for marker in markers}
+    if not kept.keys() <= named:
+        _log.warning("markers were lost, listing instead: instant=%s", instant)
+        for partition in {*kept.values(), *(marker.partition for marker in markers)}:
+            for info in storage.list_files(partition):
+                if instant_of(info.name) == instant:
+                    named.add(info.path)
+    strays = sorted(named - kept.keys())
     for path in strays:
         storage.delete(path)
     return strays

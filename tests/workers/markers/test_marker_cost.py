@@ -116,6 +116,6 @@ def test_a_batch_behind_a_hundred_thousand_markers_costs_what_an_early_one_did(
 
     run(counted, story, BatchSettings(num_threads=20))
 
-    # After every file has been begun.
-    assert costs[20] == costs[-1]
-    assert all(cost == costs[20] for cost in costs[20:])
+    # After every file has been begun. The number of the batch may have a digit more.
+    assert all(calls == costs[20][0] for calls, _ in costs[20:])
+    assert all(abs(moved - costs[20][1]) <= 1 for _, moved in costs[20:])
