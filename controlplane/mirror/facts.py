@@ -19,6 +19,7 @@ from controlplane.mirror.plan_facts import (
     completed_savepoint,
     pending_plan,
 )
+from controlplane.mirror.schema_verdicts import schema_verdict
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
@@ -33,6 +34,7 @@ from workers.timeline.metadata import (
     OPERATION_KEY,
     ROWS_KEY,
     SCHEMA_KEY,
+    SCHEMA_RESOLUTION_KEY,
     STREAM_KEY,
     WRITER_KEY,
     CommitMetadata,
@@ -287,7 +289,11 @@ _OF_SERVICES: Mapping[Action, Callable[[bytes], dict[str, Any]]] = {
 def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
     stats = commit.stats
     groups = sorted(commit.file_groups)
-    shown = {key: _text(value) for key, value in commit.extra_metadata.items() if key != SCHEMA_KEY}
+    shown = {
+        key: _text(value)
+        for key, value in commit.extra_metadata.items()
+        if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY)
+    }
     return {
         "inserts": sum(stat.num_inserts for stat in stats),
         "updates": sum(stat.num_updates for stat in stats),
@@ -298,6 +304,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "file_group_count": len(groups),
         "partition_bytes": _partition_bytes(commit),
         "extra": shown,
+        **schema_verdict(commit.extra_metadata.get(SCHEMA_RESOLUTION_KEY)),
     }
 
 

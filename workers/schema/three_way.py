@@ -213,4 +213,5 @@ def _both(our: Field, their: Field) -> str:
 
 
 def _spelled(field: Field) -> str:
-    return str(field.place) if field.default is None else f"{field.place} = {field.default}"
+    is_plain = field.default in (None, "null")
+    return str(field.place) if is_plain else f"{field.place} = {field.default}"

@@ -1,0 +1,31 @@
+"""Files of two writers with schemas of their own, read through Spark under the merge of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.merged_schemas import KINDS, merged_table
+from workers.spark.source import SluiceDataSource
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
+def test_spark_reads_what_we_read(
+    tmp_path: Path, spark: SparkSession, kind: tuple[str, str]
+) -> None:
+    spark.dataSource.register(SluiceDataSource)
+
+    for pair in ("column and widening", "two nested fields"):
+        table = merged_table(tmp_path / pair.replace(" ", "-"), kind, pair)
+        ours = table.rows()
+        frame = table.lakehouse.read(spark)
+        source = spark.read.format("sluice").load(table.lakehouse.location)
+
+        for read in (frame, source):
+            found = read.toArrow()
+            assert found.column_names == table.schema_columns()
+            assert sorted(found.to_pylist(), key=lambda row: row["id"]) == ours, pair
