@@ -20,6 +20,7 @@ from typing import TypeVar
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import path_of, read_heartbeat
+from workers.concurrency.locks.lease import told_of
 from workers.concurrency.transaction import (
     refuse_during_restore,
     settled_timeline,
@@ -130,6 +131,8 @@ class Claim:
         self._options = options
         self._heartbeat = heartbeat
         self._may_be_decided = False
+        self.lock_told = ""
+        """What its commit says of the lock that it is decided under; known to a ContentMaker."""
 
     @property
     def attempt(self) -> str:
@@ -169,6 +172,7 @@ class Claim:
             standing = timeline.find(requested_at)
             if standing is None or standing.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
+            self.lock_told = told_of(lease)
             body = content(timeline)
             lease.confirm()  # It may have run out while the content was made.
             stop_points.reach("before_publish", writer=writer)

@@ -25,6 +25,7 @@ from workers.table.table import Table
 from workers.table.view import VisibleFiles
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
+    LOCK_KEY,
     OPERATION_KEY,
     ROWS_KEY,
     SCHEMA_KEY,
@@ -196,6 +197,7 @@ class _Execution:
             SCHEMA_KEY: schema.avro_json,
             WRITER_KEY: self._options.writer or self._kind.service,
             ROWS_KEY: str(sum(stat.num_writes for stat in stats)),
+            LOCK_KEY: self._claim.lock_told,
         }
         if self._options.operation_id:
             extra[OPERATION_KEY] = self._options.operation_id
