@@ -44,6 +44,7 @@ class Statistics:
                 "count": len(latencies),
                 "p50": _percentile(latencies, 50),
                 "p95": _percentile(latencies, 95),
+                "p99": _percentile(latencies, 99),
             },
         }
 
