@@ -95,6 +95,10 @@ browser: setup ## The pages in a real Chromium.
 longer: setup ## What CI runs last: whole nodes, other engines, the browser.
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "$(LONGER)"
 
+.PHONY: soak
+soak: setup ## The same with large numbers: 2,000 kills of the marker server, 100,000 reads and more (hours).
+	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m soak
+
 .PHONY: bench
 bench: setup ## Against Apache Hudi and delta-rs (half an hour, on a quiet machine): bench/latest.json.
 	@$(RUN) -m bench $(BENCH)

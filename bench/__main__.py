@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench import early_conflict, markers, memory, workloads
 from bench.dataset import Dataset
@@ -58,8 +58,18 @@ def main(arguments: list[str]) -> int:
         lines += _run(asked, workloads.LARGE_ROWS, large, with_peers=False)
     sys.stdout.write(as_text(lines) + "\n")
     result = Path(asked.out)
-    result.write_text(json.dumps([line.to_json() for line in lines], indent=1) + "\n")
+    found = [line.to_json() for line in lines]
+    if asked.only and result.exists():
+        found = _replaced(json.loads(result.read_text()), found)
+    result.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if any(line.ratio is None for line in lines) else 0
+
+
+def _replaced(former: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The former lines, with those that were measured again in their places, new ones last."""
+    again = {(line["name"], line["peer"]): line for line in found}
+    kept = [again.pop((line["name"], line["peer"]), line) for line in former]
+    return [*kept, *again.values()]
 
 
 def _run_alone(folder: Path, names: list[str]) -> list[Line]:
