@@ -17,6 +17,8 @@ import pytest
 
 from tests.support.referee import assert_referee_agrees
 from workers.clock import SystemClock
+from workers.concurrency.outcome import Committed
+from workers.config import write_options
 from workers.jobs import JsonScalar, WriteJob
 from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.connect_server import ConnectServer
@@ -32,8 +34,14 @@ from workers.spark.sources.ad_requests import (
 from workers.table.schema_history import read_instant
 from workers.table.view import FileSystemView
 from workers.tasks import launch_write
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import State
 from workers.timeline.metadata import OPERATION_KEY, STREAM_KEY
+from workers.write.client import WriteClient
+from workers.write.handles import write_file_groups
+from workers.write.prepare import prepare
+from workers.write.status import TaskIds
 
 pytestmark = pytest.mark.spark
 
@@ -221,6 +229,38 @@ def test_two_optimistic_backfills_meet_and_exactly_one_loses(node: Node) -> None
         "backfill-b",
     }
     assert lost["outcome"]["file_groups"]
+
+
+@pytest.mark.slow
+def test_a_stream_that_looks_for_rivals_writes_its_round_again_once_the_older_writer_is_done(
+    node: Node,
+) -> None:
+    first, second = node.stream("click", rounds=1), node.stream("impression", rounds=1)
+    node.launch(first)
+    node.endings(first)
+    standing = node.table.read()
+    older = WriteClient(node.table.table, write_options(OPTIMISTIC)).begin(standing.schema)
+    context = older.context
+    storage = node.table.table.storage
+    statuses = write_file_groups(context, prepare(context, standing), TaskIds(), storage)
+    enable = "hoodie.write.concurrency.early.conflict.detection.enable"
+    stream = replace(second, options={**second.options, **OPTIMISTIC, enable: "true"})
+
+    node.launch(stream)
+    wait_until(lambda: bool(conflicts(node.table)))
+    outcome = older.commit(statuses)
+    [ending] = node.endings(stream)
+
+    assert isinstance(outcome, Committed), outcome
+    assert ending["state"] == "succeeded", ending
+    assert [one["detected"] for one in conflicts(node.table)] == ["early"]
+    assert [one["sluice.writer.name"] for one in committed(node.table)] == ["click", "impression"]
+
+
+def conflicts(table: LakehouseTable) -> list[Mapping[str, Any]]:
+    storage = table.table.storage
+    found = [decisions.read(storage, one) for one in decisions.decided_instants(storage)]
+    return [one.conflict for one in found if isinstance(one, RollbackDecision) and one.conflict]
 
 
 def test_two_writers_that_add_different_columns_meet_and_one_loses_the_schema(node: Node) -> None:
