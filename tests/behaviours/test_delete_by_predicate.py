@@ -96,9 +96,12 @@ def test_row_that_changed_meanwhile_is_a_conflict_and_not_deleted(
 @pytest.mark.parametrize(
     "lake", [one for one in SETUPS if one.appends_only], ids=str, indirect=True
 )
-def test_non_blocking_writers_are_told_why_not(lake: Lake) -> None:
-    with pytest.raises(InvalidInput, match="deletes by key only"):
-        delete(lake, "value < 10")
+def test_non_blocking_writers_delete_what_they_saw(lake: Lake) -> None:
+    lake.write(reading("a", 1, 5), reading("b", 1, 50))
+
+    assert isinstance(delete(lake, "value < 10"), Committed)
+
+    assert lake.values() == {"b": 50}
 
 
 def test_keys_and_a_predicate_exclude_each_other(tables: ScenarioTables) -> None:

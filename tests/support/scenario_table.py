@@ -7,7 +7,9 @@ invariants that always hold are checked. A test that damages a table on purpose 
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,14 @@ class ScenarioTable:
             options=options,
             ports=self.ports(),
         )
+
+    def copied(self, location: Path) -> ScenarioTable:
+        """The same table at another place."""
+        shutil.copytree(self.location, location)
+        twin = copy.copy(self)
+        twin.location, twin.reported = location, list(self.reported)
+        twin.lakehouse = open_table(location, ports=twin.ports())
+        return twin
 
     def ports(self, *, clock: Clock | None = None) -> Ports:
         return Ports(clock=clock or self.clock, ids=RandomIds(), scheduler=MortalScheduler())
@@ -322,6 +332,11 @@ class ScenarioTables:
         table = ScenarioTable(self.root / f"table{len(self.made)}", **definition)
         self.made.append(table)
         return table
+
+    def copy_of(self, table: ScenarioTable) -> ScenarioTable:
+        twin = table.copied(self.root / f"table{len(self.made)}")
+        self.made.append(twin)
+        return twin
 
     def judge_all(self) -> None:
         for table in self.made:

@@ -29,7 +29,7 @@ from workers.table.cleaned import lost_files
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.timeline import transitions
+from workers.timeline import decisions, transitions
 from workers.timeline.instant import Action, Instant
 from workers.timeline.savepoint_metadata import SavepointMetadata
 from workers.timeline.timeline import Timeline
@@ -135,6 +135,8 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
         return _Proposal(
             None, {}, _refused(asked, "only a completed commit of the active timeline is saved")
         )
+    if decisions.is_undone(table.storage, asked):
+        return _Proposal(commit, {}, _refused(asked, "this commit is being rolled back"))
     if _standing(timeline, asked):
         refused = _refused(asked, "this commit has a savepoint already")
         return _Proposal(commit, {}, replace(refused, is_done=True))

@@ -32,9 +32,10 @@ def lost_files(table: Table, timeline: Timeline, as_of: InstantTime) -> list[str
         return []
     view = FileSystemView.load(table, timeline=timeline, as_of=as_of)
     bases = {(one.partition, one.file_id): one.base_instant for one in view.slices}
+    standing = {path for one in view.slices for path in one.files}
     then = VisibleFiles(table, timeline, as_of)
     replaced = then.replaced_groups()
-    return [path for path in gone if _was_read(path, then, bases, replaced)]
+    return [path for path in gone if path in standing or _was_read(path, then, bases, replaced)]
 
 
 def _is_later_clean(instant: Instant, as_of: InstantTime) -> bool:

@@ -64,6 +64,8 @@ def written_columns(
     names = schema.field_names
     if request.operation in ("delete", "delete_partition"):
         located = {*config.record_key, *config.partition_by}
+        if request.is_ordered:
+            located.add(config.ordering_field or "")
         return tuple(name for name in names if name in located)
     if config.is_partial_update and batch is not None:
         return tuple(name for name in names if name in batch.names)

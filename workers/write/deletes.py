@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from workers.config import TableConfig
 from workers.errors import InvalidInput
 from workers.files.delete_record import DELETE_NOW as DELETES_NOW
 from workers.files.delete_record import DeleteRecord
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.merge import DELETE_NOW, DELETED
+from workers.schema.bad_rows import refuse_rows
 
 
 def ordering_wrapper(found: pa.DataType) -> str:
@@ -32,6 +35,30 @@ def ordering_wrapper(found: pa.DataType) -> str:
         "deletes that compete by ordering value need one of another type; delete by key instead",
         type=found,
     )
+
+
+def check_ordered_deletes(config: TableConfig, schema: pa.Schema) -> None:
+    """Whether rows can be deleted only as old as they were seen. Raises InvalidInput."""
+    if config.ordering_field is None or config.merger is not None:
+        raise InvalidInput(
+            "a non-blocking writer does not see what others change while it looks for rows: on a "
+            "table whose rows have no ordering field, or a merger of their own, it deletes by key "
+            "only; use OPTIMISTIC_CONCURRENCY_CONTROL for predicates",
+            table=config.name,
+        )
+    ordering_wrapper(schema.field(config.ordering_field).type)
+
+
+def check_ages(config: TableConfig, rows: pa.Table) -> None:
+    """Raises BadRows for rows whose age a delete cannot say."""
+    field = config.ordering_field
+    assert field is not None, config.name
+    ages: Any = rows.column(field).combine_chunks()
+    what = "the row has no ordering value, so a non-blocking writer deletes it by key only"
+    refuse_rows(pc.is_null(ages), what, field)
+    if ordering_wrapper(ages.type) == DELETES_NOW[0]:
+        what = "Hudi takes a delete of this age for one of every age; delete the row by key"
+        refuse_rows(pc.equal(ages, pa.scalar(DELETES_NOW[1], ages.type)), what, field)
 
 
 def delete_records(deletes: pa.Table, partition: str, ordering: str | None) -> list[DeleteRecord]:

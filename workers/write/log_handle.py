@@ -14,7 +14,7 @@ from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
-from workers.merge.merge import DELETED, ROW
+from workers.merge.merge import DELETE, DELETED, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat
@@ -103,7 +103,10 @@ def _row_block(rows: pa.Table, context: WriteContext) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class LogDelete:
-    """Deletes by key: whatever stands under these keys is gone, and later rows start afresh."""
+    """Deletes by key: whatever stands under these keys is gone, and later rows start afresh.
+
+    Where the keys come with ordering values, rows with greater ones stay.
+    """
 
     group: RowGroup
     file_id: str
@@ -115,8 +118,7 @@ class LogDelete:
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         partition = self.group.partition
-        keys = pa.table({RECORD_KEY: self.group.rows.column(RECORD_KEY).unique()})
-        records = delete_records(keys, partition, None)
+        records = delete_records(self._deletes(context), partition, context.config.ordering_field)
         path = join(partition, self.file_name)
         block = encode_delete_block(records, instant=context.instant)
         size = write_log_file(storage, path, [block])
@@ -131,3 +133,10 @@ class LogDelete:
             is_log=True,
         )
         return WriteStatus(stat, len(records))
+
+    def _deletes(self, context: WriteContext) -> pa.Table:
+        rows, ordering = self.group.rows, context.config.ordering_field
+        if ordering is None or ordering not in rows.column_names:
+            return pa.table({RECORD_KEY: rows.column(RECORD_KEY).unique()})
+        kinds = pa.repeat(pa.scalar(DELETE, pa.int8()), rows.num_rows)
+        return rows.select([RECORD_KEY, ordering]).append_column(DELETED_FIELD, kinds)

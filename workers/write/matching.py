@@ -1,8 +1,10 @@
 """Delete what matches a predicate: look for keys in the snapshot that the write starts from, then
 delete by key.
 
-A file group that somebody else changed meanwhile is a conflict, so no row is deleted for what it
-held before. Rows that come to match meanwhile in other file groups stay: they were written later.
+No row is deleted for what it held before. In optimistic mode a file group that somebody else
+changed meanwhile is a conflict. In non-blocking mode each delete says how old the row was that
+matched, and a newer one stays: that never conflicts, so it ends beside an ingest that never rests.
+Rows that come to match meanwhile stay: they were written later.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
+from workers.write.deletes import check_ages, check_ordered_deletes
 from workers.write.handles import write_file_groups
 from workers.write.predicate import Predicate, predicate_of
 from workers.write.prepare import prepare
@@ -34,11 +37,6 @@ def delete_matching(table: Table, predicate: object, options: Mapping[str, str])
     Raises InvalidInput before anything is written; otherwise as `write_arrow`.
     """
     typed = write_options(options)
-    if typed.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
-        raise InvalidInput(
-            "a non-blocking writer does not see what others change while it looks for rows, so it "
-            "deletes by key only; use OPTIMISTIC_CONCURRENCY_CONTROL for predicates"
-        )
     return with_retries(table, typed, lambda number: _attempt(table, predicate, typed, number))
 
 
@@ -47,13 +45,18 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
     if known is None:
         raise InvalidInput("the table has no schema yet, so there is nothing to delete")
     predicate_of(predicate, known.arrow)  # Refused before the first effect.
-    asked = WriteRequest("delete").of_attempt(number)
+    is_ordered = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+    if is_ordered:
+        check_ordered_deletes(table.config, known.arrow)
+    asked = WriteRequest("delete", is_ordered=is_ordered).of_attempt(number)
     transaction = WriteClient(table, options).begin(known.arrow, asked)
     context = transaction.context
     try:
         found = predicate_of(predicate, context.schema.arrow)
         statuses: list[WriteStatus] = []
         for keys in _matching_keys(table, context, found):
+            if is_ordered:
+                check_ages(table.config, keys)
             prepared = prepare(context, keys)
             statuses += write_file_groups(context, prepared, TaskIds(), table.storage)
     except EarlyConflict:

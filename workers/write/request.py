@@ -30,6 +30,8 @@ class WriteRequest:
     """Paths of partitions that are emptied by `delete_partition`, or by `insert_overwrite` besides
     those that its rows name.
     """
+    is_ordered: bool = False
+    """A delete whose keys come with ordering values: newer rows of them stay."""
 
     def of_attempt(self, number: int) -> WriteRequest:
         """The same, told in the commit's metadata when it is not the first attempt."""

@@ -30,11 +30,13 @@ from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
+from workers.write.deletes import check_ages, check_ordered_deletes
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.status import TaskIds
+from workers.writer_modes import ConcurrencyMode
 
 _NAME: Final = "delete"
 _Found = list[tuple[FileSlice, pa.Table]]
@@ -82,16 +84,28 @@ def _attempt(
     """What was to go, and how its deletion ended; None when no row matched."""
     schema = _schema(table)
     selection = selection_of(table.config, schema, request.parameters)
-    batch = pa.schema([schema.arrow.field(name) for name in _key_columns(table)])
-    asked = WriteRequest(_NAME).of_attempt(number)
+    # Whoever lists keys wants them gone, whatever they hold by then.
+    is_ordered = (
+        options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL and selection.is_by_value
+    )
+    if is_ordered:
+        check_ordered_deletes(table.config, schema.arrow)
+    columns = _key_columns(table)
+    if is_ordered and table.config.ordering_field not in (None, *columns):
+        columns = (*columns, str(table.config.ordering_field))
+    batch = pa.schema([schema.arrow.field(name) for name in columns])
+    asked = WriteRequest(_NAME, is_ordered=is_ordered).of_attempt(number)
     transaction = WriteClient(table, options).begin(batch, asked)
     plan = _plan(table, [])
     try:
         # Rows of the snapshot that the transaction started from; later ones are a conflict.
         slices = transaction.context.slices.values()
-        found = list(_matching(table, schema, selection, slices, on_progress))
+        found = list(_matching(table, schema, selection, slices, on_progress, columns))
         plan = _plan(table, found)
         plan.check(request)
+        if is_ordered:
+            for _, rows in found:
+                check_ages(table.config, rows)
         rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
         prepared = prepare(transaction.context, rows)
         statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
@@ -112,15 +126,16 @@ def _matching(
     selection: Selection,
     slices: Iterable[FileSlice],
     on_progress: Progress | None = None,
+    columns: tuple[str, ...] = (),
 ) -> Iterator[tuple[FileSlice, pa.Table]]:
-    """Key and partition columns of the rows to delete, per file slice that has any."""
-    keys = _key_columns(table)
-    wanted = None if selection.columns is None else {*keys, *selection.columns}
+    """`columns` (key and partition when empty) of the rows to delete, per slice that has any."""
+    kept = columns or _key_columns(table)
+    wanted = None if selection.columns is None else {*kept, *selection.columns}
     ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
     for done, one in enumerate(ordered, start=1):
         rows = read_slice(table.storage, table.config, schema, one, columns=wanted)
         rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
-        matching = selection.of(rows).select(list(keys))
+        matching = selection.of(rows).select(list(kept))
         if matching.num_rows:
             yield one, matching
         if on_progress is not None:
@@ -133,7 +148,7 @@ def _plan(table: Table, found: _Found) -> ServicePlan:
         PlanItem(
             f"{rows.num_rows} rows of {'/'.join(filter(None, _key(one)))}",
             "delete",
-            digest=_digest(rows),
+            digest=_digest(rows.select(list(_key_columns(table)))),
         )
         for one, rows in found
     )

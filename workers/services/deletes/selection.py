@@ -25,6 +25,11 @@ class Selection(Protocol):
         """The columns that it looks at; None when that is not known."""
         ...
 
+    @property
+    def is_by_value(self) -> bool:
+        """Rows go for what they hold, not for their keys."""
+        ...
+
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows that it takes."""
         ...
@@ -33,6 +38,7 @@ class Selection(Protocol):
 @dataclass(frozen=True, slots=True)
 class _ByPredicate:
     predicate: Predicate
+    is_by_value: bool = True
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -46,6 +52,7 @@ class _ByPredicate:
 class _ByKeys:
     keys: pa.Table
     """Key columns; the partition's as well where a key is meant in one partition only."""
+    is_by_value: bool = False
 
     @property
     def columns(self) -> frozenset[str] | None:
