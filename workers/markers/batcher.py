@@ -238,8 +238,7 @@ class MarkerDirectory:
         if batch is None:
             return
         if (left_s := self._left_s(batch)) > 0:
-            if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(left_s, self._on_timer)
+            self._look_in(left_s)
             return
         index = self._free_file()
         if index is None:
@@ -250,6 +249,14 @@ class MarkerDirectory:
         flush = asyncio.create_task(self._flush(batch, index))
         self._flushes.add(flush)
         flush.add_done_callback(self._flushes.discard)
+
+    def _look_in(self, left_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + left_s:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(left_s, self._on_timer)
 
     def _left_s(self, batch: _Batch) -> float:
         """How long this batch still has to wait; nothing or less when it may go."""

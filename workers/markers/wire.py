@@ -25,6 +25,7 @@ _IDLE_MAX_S = 75.0
 _SWEEP_S = 15.0
 _LINGER_S = 2.0
 _CONNECTIONS_MAX = 12_000
+_BODIES_BYTES_MAX = 256 << 20  # Of all connections together.
 _BACKLOG = 4_096
 _KEPT = 256
 _HEAD = re.compile(
@@ -101,6 +102,7 @@ class HttpServer:
         self.refusal = refusal
         self.clock = clock
         self.body_bytes_max = body_bytes_max
+        self.bodies_bytes = 0
         self.connections: set[_Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Server | None = None
@@ -149,6 +151,7 @@ class _Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._request: Request | None = None  # Its head came, its body is still coming.
         self._length = 0
+        self._reserved = 0
         self._is_last = False
         self._is_refused = False
         self._remote = ""
@@ -167,6 +170,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         # Who waits for its answer goes on waiting in vain; the marker is made all the same.
         self._server.connections.discard(self)
+        self._release()
 
     def data_received(self, data: bytes) -> None:
         self.heard_s = self._server.clock.monotonic_s()
@@ -242,11 +246,20 @@ class _Connection(asyncio.Protocol):
         length = int(text)
         if length > self._server.body_bytes_max:
             raise NotServed(413, "body is too large")
+        if self._server.bodies_bytes + length > _BODIES_BYTES_MAX:
+            raise NotServed(503, "too many large requests at once")
+        self._server.bodies_bytes += length
+        self._reserved = length
         return length
+
+    def _release(self) -> None:
+        self._server.bodies_bytes -= self._reserved
+        self._reserved = 0
 
     async def _answer(self, request: Request) -> None:
         response = await self._server.handler(request)
         self.task = None
+        self._release()
         if self.transport.is_closing():
             return
         self.transport.write(response.encoded(closes=self._is_last))
