@@ -13,7 +13,7 @@ from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_o
 from workers import register_merger
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.lakehouse import open_table
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 
 COUNTERS = schema_of(id=pa.string(), hits=pa.int64())
 OPTIONS = {"hoodie.record.merge.mode": "CUSTOM", "sluice.record.merger": "test-summing-hits"}

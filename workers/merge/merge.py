@@ -24,46 +24,27 @@ column keeps what older versions say, a null that is said replaces it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import TableConfig
-from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.mergers import Merger, merger_named
-
-DELETED = "_sluice_deleted"
-"""An int8 column that versions may carry: null and ROW say a row."""
-ROW, DELETE, DELETE_NOW = 0, 1, 2
-ABSENT = "_sluice_absent."
-DELETED_FIELD = pa.field(DELETED, pa.int8())
-
-_Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
-_Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-
-@dataclass(frozen=True, slots=True)
-class MergeRule:
-    ordering_field: str | None
-    """None: the later version wins whatever it holds."""
-    is_partial: bool = False
-    merger: Merger | None = None
-    """Merges whole rows of one key instead of choosing one of them."""
-
-    @classmethod
-    def of(cls, config: TableConfig) -> MergeRule:
-        """Raises UnsupportedTable for a merger that this process has not registered."""
-        merger = merger_named(config.merger) if config.merger else None
-        return cls(config.ordering_field, config.is_partial_update, merger)
-
-    @property
-    def is_folding(self) -> bool:
-        """A row may come from several versions, so choosing one of them is not enough."""
-        return self.is_partial or self.merger is not None
+from workers.merge.folding import folded
+from workers.merge.rule import MergeRule
+from workers.merge.versions import (
+    ABSENT,
+    DELETE_NOW,
+    DELETED,
+    ROW,
+    Keys,
+    Mask,
+    Positions,
+    kinds,
+    single,
+    without_deletes,
+)
 
 
 def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
@@ -75,7 +56,7 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """
     if versions.num_rows == 0:
         return versions
-    keys = _Keys.of(versions)
+    keys = Keys.of(versions)
     if keys.are_unique:
         return versions  # Every key appears once: nothing to decide.
     standing = _standing(versions, keys, rule.ordering_field)
@@ -94,7 +75,7 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """
     if not rule.is_folding:
         return merge(versions, rule)
-    keys = _Keys.of(versions)
+    keys = Keys.of(versions)
     if keys.are_unique:
         return versions
     standing = _standing(versions, keys, rule.ordering_field)
@@ -103,9 +84,9 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     return _one_per_age(kept, rule)
 
 
-def _after_last_delete(versions: pa.Table, keys: _Keys, order: _Positions) -> _Positions:
+def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Positions:
     """Of `order`, by key and the oldest first, what no later delete of the key erases."""
-    deletes = np.flatnonzero(_kinds(versions)[order] != ROW)
+    deletes = np.flatnonzero(kinds(versions)[order] != ROW)
     first = np.zeros(len(keys.distinct), dtype=np.int64)
     first[keys.codes[order[deletes]]] = deletes  # Numpy lets the last of equal indices win.
     return order[np.arange(len(order)) >= first[keys.codes[order]]]
@@ -113,17 +94,17 @@ def _after_last_delete(versions: pa.Table, keys: _Keys, order: _Positions) -> _P
 
 def _one_per_age(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """Rows of one key and one ordering value, which stand together, folded; deletes stay."""
-    codes = _Keys.of(versions).codes
+    codes = Keys.of(versions).codes
     is_new = np.append(True, np.diff(codes) != 0)
     if rule.ordering_field is not None:
-        ages = _single(versions.column(rule.ordering_field)).dictionary_encode("encode")
+        ages = single(versions.column(rule.ordering_field)).dictionary_encode("encode")
         is_new[1:] |= np.diff(ages.indices.to_numpy(zero_copy_only=False)) != 0
-    is_delete = _kinds(versions) != ROW
+    is_delete = kinds(versions) != ROW
     is_new |= is_delete
     is_new[1:] |= is_delete[:-1]
     starts = np.flatnonzero(is_new)
     ends = np.append(starts[1:], len(codes)) - 1
-    return _folded_runs(versions, np.arange(len(codes)), starts, ends, rule)
+    return folded(versions, np.arange(len(codes)), starts, ends, rule)
 
 
 def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
@@ -138,20 +119,11 @@ def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
     if base.num_rows == 0:
         return without_deletes(merge(newer, rule)).select(base.column_names)
     if _is_folded(newer, rule):
-        touched = pc.is_in(base.column(RECORD_KEY), value_set=_single(newer.column(RECORD_KEY)))
+        touched = pc.is_in(base.column(RECORD_KEY), value_set=single(newer.column(RECORD_KEY)))
         versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
         merged = without_deletes(merge(versions, rule)).select(base.column_names)
         return pa.concat_tables([base.filter(pc.invert(touched)), merged])
     return _replaced(base, newer, rule.ordering_field)
-
-
-def without_deletes(versions: pa.Table) -> pa.Table:
-    """The rows among them, without the column that says so."""
-    if DELETED not in versions.column_names:
-        return versions
-    rows = versions.drop_columns([DELETED])
-    is_delete = _kinds(versions) != ROW
-    return rows.filter(pa.array(~is_delete)) if is_delete.any() else rows
 
 
 def merge_into_parts(
@@ -161,7 +133,7 @@ def merge_into_parts(
 
     Keys that no base has come last.
     """
-    keys = _Keys.of(newer)
+    keys = Keys.of(newer)
     met = np.zeros(len(keys.distinct), dtype=np.bool_)
     for base in bases:
         found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
@@ -174,27 +146,10 @@ def merge_into_parts(
     yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule)
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    distinct: pa.Array[Any]
-    codes: _Positions
-    """Per version, the position of its key in `distinct`, which is in order of first appearance."""
-
-    @classmethod
-    def of(cls, versions: pa.Table) -> _Keys:
-        encoded = _single(versions.column(RECORD_KEY)).dictionary_encode()
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        return cls(encoded.dictionary, np.asarray(codes, dtype=np.int64))
-
-    @property
-    def are_unique(self) -> bool:
-        return len(self.distinct) == len(self.codes)
-
-
-def _standing(versions: pa.Table, keys: _Keys, ordering: str | None) -> _Positions:
+def _standing(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:
     """The versions that no later `DELETE_NOW` erased, the smallest first."""
     positions = np.arange(len(keys.codes))
-    erasing = np.flatnonzero(_kinds(versions) == DELETE_NOW)
+    erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
     if len(erasing):
         last_erased = np.full(len(keys.distinct), -1)
         last_erased[keys.codes[erasing]] = erasing  # The last of several is what stays.
@@ -202,7 +157,7 @@ def _standing(versions: pa.Table, keys: _Keys, ordering: str | None) -> _Positio
     if ordering is None:
         return positions
     ranks = pc.rank(
-        _single(versions.column(ordering)),
+        single(versions.column(ordering)),
         sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
         tiebreaker="dense",
     ).to_numpy()
@@ -212,31 +167,31 @@ def _standing(versions: pa.Table, keys: _Keys, ordering: str | None) -> _Positio
     return positions[np.argsort(ranks[positions], kind="stable")]
 
 
-def _winners(keys: _Keys, standing: _Positions) -> _Positions:
+def _winners(keys: Keys, standing: Positions) -> Positions:
     """Per distinct key, its greatest version."""
     winners = np.zeros(len(keys.distinct), dtype=np.int64)
     winners[keys.codes[standing]] = standing  # Numpy lets the last of equal indices win.
     return winners
 
 
-def greatest(versions: pa.Table, ordering: str | None) -> _Positions:
+def greatest(versions: pa.Table, ordering: str | None) -> Positions:
     """Where the greatest version of each key stands, deletes among them, in no order.
 
     Only the key, the ordering column and `DELETED` are looked at. Not for rows that are folded from
     several versions.
     """
-    keys = _Keys.of(versions)
+    keys = Keys.of(versions)
     return _winners(keys, _standing(versions, keys, ordering))
 
 
-def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[_Mask, _Positions]:
+def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask, Positions]:
     """The verdict of `merge_into` on whole rows, told without them: which rows of `base` give way,
     and which versions of `newer` stand, deletes among them, one per key.
 
     Of both only the key, the ordering column and `DELETED` are looked at. Not for rows that are
     folded from several versions.
     """
-    keys = _Keys.of(newer)
+    keys = Keys.of(newer)
     winners = _winners(keys, _standing(newer, keys, ordering))
     found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
     gives_way = np.array(found.is_valid().to_numpy())
@@ -253,7 +208,7 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[_Mask
     return gives_way, winners[~loses]
 
 
-def standing_rows(versions: pa.Table, standing: _Positions) -> pa.Table:
+def standing_rows(versions: pa.Table, standing: Positions) -> pa.Table:
     """Those of `versions` that stand, one per key, without the deletes among them."""
     # As many as there are: each is the one version of its key, in order already.
     is_all = len(standing) == versions.num_rows
@@ -267,7 +222,7 @@ def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table
     return pa.concat_tables([stays, standing_rows(newer, standing).select(base.column_names)])
 
 
-def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> _Mask:
+def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mask:
     """Where a base row's ordering value is above its rival's; null is below everything."""
     above: Any = pc.greater(ours, theirs)
     only_ours: Any = pc.and_(ours.is_valid(), theirs.is_null())
@@ -275,130 +230,26 @@ def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> _Ma
     return np.array(either.to_numpy())
 
 
-def _erased(newer: pa.Table, keys: _Keys) -> _Mask:
+def _erased(newer: pa.Table, keys: Keys) -> Mask:
     """Per distinct key, whether some version erases whatever stood before all of them."""
     erased = np.zeros(len(keys.distinct), dtype=np.bool_)
-    erased[keys.codes[_kinds(newer) == DELETE_NOW]] = True
+    erased[keys.codes[kinds(newer) == DELETE_NOW]] = True
     return erased
 
 
-def _folded(versions: pa.Table, keys: _Keys, standing: _Positions, rule: MergeRule) -> pa.Table:
+def _folded(versions: pa.Table, keys: Keys, standing: Positions, rule: MergeRule) -> pa.Table:
     """Every key's versions after its last delete made into one; a delete that is the last stays."""
     order = standing[np.argsort(keys.codes[standing], kind="stable")]
     codes = keys.codes[order]
     ends = np.append(np.flatnonzero(np.diff(codes)), len(codes) - 1)
     starts = np.append(0, ends[:-1] + 1)
-    deletes = np.flatnonzero(_kinds(versions)[order] != ROW)
+    deletes = np.flatnonzero(kinds(versions)[order] != ROW)
     if len(deletes):
         starts[codes[deletes]] = deletes + 1
         starts = np.minimum(starts, ends)
-    return _folded_runs(versions, order, starts, ends, rule)
-
-
-def _folded_runs(
-    versions: pa.Table, order: _Positions, starts: _Positions, ends: _Positions, rule: MergeRule
-) -> pa.Table:
-    """One row for each run of `order` from a start to its end, both inclusive."""
-    if rule.merger is not None:
-        return _folded_by(rule.merger, versions, order, starts, ends)
-    columns = {
-        name: _folded_column(versions, name, rule, order, starts, ends)
-        for name in versions.column_names
-    }
-    return pa.table(columns, schema=versions.schema)
-
-
-def _folded_column(
-    versions: pa.Table,
-    name: str,
-    rule: MergeRule,
-    order: _Positions,
-    starts: _Positions,
-    ends: _Positions,
-) -> pa.Array[Any] | pa.ChunkedArray[Any]:
-    column = versions.column(name)
-    if name.startswith(ABSENT):
-        latest = _latest(_says(versions, name.removeprefix(ABSENT)), order, ends)
-        return pa.array(latest < starts)
-    if name.startswith("_hoodie_") or name == DELETED:
-        return column.take(order[ends])
-    says = _says(versions, name)
-    if rule.is_partial:
-        says &= np.asarray(column.is_valid().to_numpy())
-    if says.all():
-        return column.take(order[ends])
-    latest = _latest(says, order, ends)
-    has_any = latest >= starts
-    positions: pa.Array[Any] = pa.array(
-        order[np.where(has_any, latest, 0)], pa.int64(), mask=~has_any
-    )
-    return _single(column).take(positions)
-
-
-def _latest(says: _Mask, order: _Positions, ends: _Positions) -> _Positions:
-    """Per end, where in `order` the last version up to it stands that says something; -1 without
-    one.
-    """
-    at: _Positions = np.maximum.accumulate(np.where(says[order], np.arange(len(order)), -1))
-    return at[ends]
-
-
-def _says(versions: pa.Table, name: str) -> _Mask:
-    """Which versions say something about a column, be it null."""
-    if ABSENT + name not in versions.column_names:
-        return np.ones(versions.num_rows, dtype=np.bool_)
-    absent: Any = versions.column(ABSENT + name)
-    return ~np.asarray(pc.fill_null(absent, False).to_numpy())
+    return folded(versions, order, starts, ends, rule)
 
 
 def _is_folded(versions: pa.Table, rule: MergeRule) -> bool:
     """As `MergeRule.is_folding`; versions that are silent about a column make it so as well."""
     return rule.is_folding or any(name.startswith(ABSENT) for name in versions.column_names)
-
-
-def _folded_by(
-    merger: Merger, versions: pa.Table, order: _Positions, starts: _Positions, ends: _Positions
-) -> pa.Table:
-    """The n-th versions of all keys at once, so that a key with many does not slow the others."""
-    names = [name for name in versions.column_names if name != DELETED]
-    rows = versions.select(names)
-    done, places = [], []
-    groups = np.arange(len(starts))
-    merged = rows.take(order[starts])
-    for step in range(1, int((ends - starts).max()) + 1):
-        is_open = starts[groups] + step <= ends[groups]
-        done.append(merged.filter(pa.array(~is_open)))
-        places.append(groups[~is_open])
-        groups = groups[is_open]
-        newer = rows.take(order[starts[groups] + step])
-        merged = _merged_pairs(merger, merged.filter(pa.array(is_open)), newer)
-    by_group = np.argsort(np.concatenate([*places, groups]), kind="stable")
-    merged = pa.concat_tables([*done, merged]).take(by_group)
-    if DELETED in versions.column_names:
-        merged = merged.append_column(DELETED_FIELD, versions.column(DELETED).take(order[ends]))
-    return merged.select(versions.column_names)
-
-
-def _merged_pairs(merger: Merger, older: pa.Table, newer: pa.Table) -> pa.Table:
-    """Raises InvalidInput when the merger gives back something else than one row per pair."""
-    merged = merger(older, newer)
-    if not isinstance(merged, pa.Table) or merged.schema.names != newer.schema.names:
-        raise InvalidInput("merger changed the columns", expected=newer.schema.names)
-    if merged.num_rows != newer.num_rows or not merged.column(RECORD_KEY).equals(
-        newer.column(RECORD_KEY)
-    ):
-        raise InvalidInput("merger did not give one row per pair of versions, in their order")
-    return merged.cast(newer.schema)
-
-
-def _kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    if DELETED not in versions.column_names:
-        return np.zeros(versions.num_rows, dtype=np.int8)
-    column: Any = versions.column(DELETED)
-    return np.asarray(pc.fill_null(column, ROW).to_numpy(), dtype=np.int8)
-
-
-def _single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    single = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    assert isinstance(single, pa.Array), "more text than one Arrow array holds"
-    return single

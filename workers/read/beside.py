@@ -22,14 +22,9 @@ from workers.config import TableConfig
 from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.merge import (
-    MergeRule,
-    chosen,
-    greatest,
-    merge,
-    standing_rows,
-    without_deletes,
-)
+from workers.merge.merge import chosen, greatest, merge, standing_rows
+from workers.merge.rule import MergeRule
+from workers.merge.versions import without_deletes
 from workers.read.log_versions import IS_DELETED, LogReader, with_meta
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.read.comparison import is_new_or_different
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History

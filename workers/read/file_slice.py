@@ -12,7 +12,8 @@ import pyarrow as pa
 from workers.config import TableConfig
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS
-from workers.merge.merge import MergeRule, merge_into, merge_into_parts
+from workers.merge.merge import merge_into, merge_into_parts
+from workers.merge.rule import MergeRule
 from workers.read.log_versions import IS_DELETED, LogReader, with_meta
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage

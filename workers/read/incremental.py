@@ -19,7 +19,7 @@ from workers.clock import InstantTime
 from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME
 from workers.files.names import instant_of
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.read.comparison import is_new_or_different
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History

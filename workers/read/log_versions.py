@@ -19,7 +19,7 @@ from workers.files.delete_record import ERASES, DeleteRecord
 from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from workers.merge.merge import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD
+from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD
 from workers.schema.reconcile import conform
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage

@@ -24,7 +24,7 @@ from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.read.file_slice import merge_slice_batches, read_slice, slice_schema
 from workers.schema.table_schema import TableSchema
 from workers.services.attempt import attempt_token

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.config import TableConfig
 from workers.errors import NotFound
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.read.undisturbed import expired
 from workers.schema.table_schema import TableSchema
 from workers.spark.session import task_count

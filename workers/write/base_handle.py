@@ -13,7 +13,8 @@ from workers.files.base_file import read_base_file, write_base_file
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
-from workers.merge.merge import merge, merge_into, without_deletes
+from workers.merge.merge import merge, merge_into
+from workers.merge.versions import without_deletes
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
 from workers.timeline.metadata import WriteStat

@@ -31,7 +31,7 @@ from workers.markers.base import MarkerSettings
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
 from workers.markers.tokens import mint_token
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.recovery.failed_writes import (
     clean_after_write,
     clean_before_write,

@@ -14,7 +14,7 @@ from workers.config import TableConfig, WriteOptions
 from workers.files.compression import Compression, compression_of
 from workers.files.names import FileId, bucket_file_id
 from workers.markers.base import MarkerSettings
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 

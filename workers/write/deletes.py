@@ -12,7 +12,7 @@ from workers.errors import InvalidInput
 from workers.files.delete_record import DELETE_NOW as DELETES_NOW
 from workers.files.delete_record import DeleteRecord
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.merge import DELETE_NOW, DELETED
+from workers.merge.versions import DELETE_NOW, DELETED
 from workers.schema.bad_rows import refuse_rows
 
 

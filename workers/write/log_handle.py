@@ -14,7 +14,7 @@ from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
-from workers.merge.merge import DELETE, DELETED, DELETED_FIELD, ROW
+from workers.merge.versions import DELETE, DELETED, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat

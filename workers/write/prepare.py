@@ -20,7 +20,7 @@ from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
 from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys
-from workers.merge.merge import DELETE, DELETE_NOW, DELETED_FIELD, ROW
+from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
 from workers.schema.bad_rows import refuse_rows
 from workers.schema.reconcile import conform

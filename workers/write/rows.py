@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
-from workers.merge.merge import DELETED, DELETED_FIELD, settled
+from workers.merge.merge import settled
+from workers.merge.versions import DELETED, DELETED_FIELD
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice

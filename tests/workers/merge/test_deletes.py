@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, ORDERING, Version, merged, merged_rows
-from workers.merge.merge import (
-    DELETE,
-    DELETE_NOW,
-    DELETED,
-    ROW,
-    MergeRule,
-    merge,
-    merge_into,
-    without_deletes,
-)
+from workers.merge.merge import merge, merge_into
+from workers.merge.rule import MergeRule
+from workers.merge.versions import DELETE, DELETE_NOW, DELETED, ROW, without_deletes
 
 ROWS = schema_of(_hoodie_record_key=pa.string(), ts=pa.int64(), a=pa.int32(), b=pa.string())
 SCHEMA = ROWS.append(pa.field(DELETED, pa.int8()))

@@ -15,17 +15,9 @@ from hypothesis import strategies as st
 
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, ORDERING, Version, merged
-from workers.merge.merge import (
-    DELETE,
-    DELETE_NOW,
-    DELETED_FIELD,
-    ROW,
-    MergeRule,
-    merge,
-    merge_into,
-    settled,
-    without_deletes,
-)
+from workers.merge.merge import merge, merge_into, settled
+from workers.merge.rule import MergeRule
+from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW, without_deletes
 
 SCHEMA = schema_of(
     _hoodie_record_key=pa.string(),

@@ -20,8 +20,9 @@ from tests.workers.merge.test_deletes import (
     without_kind,
 )
 from workers.errors import InvalidInput, UnsupportedTable
-from workers.merge.merge import MergeRule, merge_into
+from workers.merge.merge import merge_into
 from workers.merge.mergers import merger_named, register_merger
+from workers.merge.rule import MergeRule
 
 
 def adding(older: pa.Table, newer: pa.Table) -> pa.Table:

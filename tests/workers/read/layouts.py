@@ -23,7 +23,7 @@ from workers.files.log_block import (
 )
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import with_meta_columns
-from workers.merge.merge import DELETE, DELETE_NOW, DELETED, ROW
+from workers.merge.versions import DELETE, DELETE_NOW, DELETED, ROW
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.files.base_file import read_base_file
-from workers.merge.merge import MergeRule
+from workers.merge.rule import MergeRule
 from workers.read.beside import SliceBeside, bits_of
 from workers.read.file_slice import read_slice
 from workers.read.snapshot import plan_snapshot

@@ -1,0 +1,106 @@
+"""Several versions of one key made into one row, for all keys at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import InvalidInput
+from workers.files.meta_columns import RECORD_KEY
+from workers.merge.mergers import Merger
+from workers.merge.rule import MergeRule
+from workers.merge.versions import ABSENT, DELETED, DELETED_FIELD, Mask, Positions, single
+
+
+def folded(
+    versions: pa.Table, order: Positions, starts: Positions, ends: Positions, rule: MergeRule
+) -> pa.Table:
+    """One row for each run of `order` from a start to its end, both inclusive."""
+    if rule.merger is not None:
+        return _folded_by(rule.merger, versions, order, starts, ends)
+    columns = {
+        name: _folded_column(versions, name, rule, order, starts, ends)
+        for name in versions.column_names
+    }
+    return pa.table(columns, schema=versions.schema)
+
+
+def _folded_column(
+    versions: pa.Table,
+    name: str,
+    rule: MergeRule,
+    order: Positions,
+    starts: Positions,
+    ends: Positions,
+) -> pa.Array[Any] | pa.ChunkedArray[Any]:
+    column = versions.column(name)
+    if name.startswith(ABSENT):
+        latest = _latest(_says(versions, name.removeprefix(ABSENT)), order, ends)
+        return pa.array(latest < starts)
+    if name.startswith("_hoodie_") or name == DELETED:
+        return column.take(order[ends])
+    says = _says(versions, name)
+    if rule.is_partial:
+        says &= np.asarray(column.is_valid().to_numpy())
+    if says.all():
+        return column.take(order[ends])
+    latest = _latest(says, order, ends)
+    has_any = latest >= starts
+    positions: pa.Array[Any] = pa.array(
+        order[np.where(has_any, latest, 0)], pa.int64(), mask=~has_any
+    )
+    return single(column).take(positions)
+
+
+def _latest(says: Mask, order: Positions, ends: Positions) -> Positions:
+    """Per end, where in `order` the last version up to it stands that says something; -1 without
+    one.
+    """
+    at: Positions = np.maximum.accumulate(np.where(says[order], np.arange(len(order)), -1))
+    return at[ends]
+
+
+def _says(versions: pa.Table, name: str) -> Mask:
+    """Which versions say something about a column, be it null."""
+    if ABSENT + name not in versions.column_names:
+        return np.ones(versions.num_rows, dtype=np.bool_)
+    absent: Any = versions.column(ABSENT + name)
+    return ~np.asarray(pc.fill_null(absent, False).to_numpy())
+
+
+def _folded_by(
+    merger: Merger, versions: pa.Table, order: Positions, starts: Positions, ends: Positions
+) -> pa.Table:
+    """The n-th versions of all keys at once, so that a key with many does not slow the others."""
+    names = [name for name in versions.column_names if name != DELETED]
+    rows = versions.select(names)
+    done, places = [], []
+    groups = np.arange(len(starts))
+    merged = rows.take(order[starts])
+    for step in range(1, int((ends - starts).max()) + 1):
+        is_open = starts[groups] + step <= ends[groups]
+        done.append(merged.filter(pa.array(~is_open)))
+        places.append(groups[~is_open])
+        groups = groups[is_open]
+        newer = rows.take(order[starts[groups] + step])
+        merged = _merged_pairs(merger, merged.filter(pa.array(is_open)), newer)
+    by_group = np.argsort(np.concatenate([*places, groups]), kind="stable")
+    merged = pa.concat_tables([*done, merged]).take(by_group)
+    if DELETED in versions.column_names:
+        merged = merged.append_column(DELETED_FIELD, versions.column(DELETED).take(order[ends]))
+    return merged.select(versions.column_names)
+
+
+def _merged_pairs(merger: Merger, older: pa.Table, newer: pa.Table) -> pa.Table:
+    """Raises InvalidInput when the merger gives back something else than one row per pair."""
+    merged = merger(older, newer)
+    if not isinstance(merged, pa.Table) or merged.schema.names != newer.schema.names:
+        raise InvalidInput("merger changed the columns", expected=newer.schema.names)
+    if merged.num_rows != newer.num_rows or not merged.column(RECORD_KEY).equals(
+        newer.column(RECORD_KEY)
+    ):
+        raise InvalidInput("merger did not give one row per pair of versions, in their order")
+    return merged.cast(newer.schema)

@@ -1,0 +1,28 @@
+"""How the versions of one key become one row: what a table's settings say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.config import TableConfig
+from workers.merge.mergers import Merger, merger_named
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRule:
+    ordering_field: str | None
+    """None: the later version wins whatever it holds."""
+    is_partial: bool = False
+    merger: Merger | None = None
+    """Merges whole rows of one key instead of choosing one of them."""
+
+    @classmethod
+    def of(cls, config: TableConfig) -> MergeRule:
+        """Raises UnsupportedTable for a merger that this process has not registered."""
+        merger = merger_named(config.merger) if config.merger else None
+        return cls(config.ordering_field, config.is_partial_update, merger)
+
+    @property
+    def is_folding(self) -> bool:
+        """A row may come from several versions, so choosing one of them is not enough."""
+        return self.is_partial or self.merger is not None

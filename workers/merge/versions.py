@@ -1,0 +1,64 @@
+"""What a table of versions says about itself: whose they are, and which of them are deletes.
+
+A version may be a delete, said by the column `DELETED`, or silent about a column, said by the
+boolean column `ABSENT` + its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.meta_columns import RECORD_KEY
+
+DELETED = "_sluice_deleted"
+"""An int8 column that versions may carry: null and ROW say a row."""
+ROW, DELETE, DELETE_NOW = 0, 1, 2
+ABSENT = "_sluice_absent."
+DELETED_FIELD = pa.field(DELETED, pa.int8())
+
+Positions: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+Mask: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    distinct: pa.Array[Any]
+    codes: Positions
+    """Per version, the position of its key in `distinct`, which is in order of first appearance."""
+
+    @classmethod
+    def of(cls, versions: pa.Table) -> Keys:
+        encoded = single(versions.column(RECORD_KEY)).dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        return cls(encoded.dictionary, np.asarray(codes, dtype=np.int64))
+
+    @property
+    def are_unique(self) -> bool:
+        return len(self.distinct) == len(self.codes)
+
+
+def without_deletes(versions: pa.Table) -> pa.Table:
+    """The rows among them, without the column that says so."""
+    if DELETED not in versions.column_names:
+        return versions
+    rows = versions.drop_columns([DELETED])
+    is_delete = kinds(versions) != ROW
+    return rows.filter(pa.array(~is_delete)) if is_delete.any() else rows
+
+
+def kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    if DELETED not in versions.column_names:
+        return np.zeros(versions.num_rows, dtype=np.int8)
+    column: Any = versions.column(DELETED)
+    return np.asarray(pc.fill_null(column, ROW).to_numpy(), dtype=np.int8)
+
+
+def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    single = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    assert isinstance(single, pa.Array), "more text than one Arrow array holds"
+    return single
