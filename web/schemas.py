@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from controlplane.mirror.selectors import type_text
 
@@ -34,11 +34,52 @@ class FieldLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One path in which a side differs from the schema at start."""
+
+    path: str
+    kind: str
+    before: str
+    after: str
+
+    @property
+    def words(self) -> str:
+        match self.kind:
+            case "added":
+                return f"added {self.path} {self.after}"
+            case "removed":
+                return f"removed {self.path}"
+            case "case":
+                return f"spells {self.before} as {self.after}"
+            case "order" | "position":
+                return f"moved {self.path}"
+            case _:
+                return f"{self.path}: {self.before or 'none'} became {self.after or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaStory:
     lines: tuple[FieldLine, ...]
     case: int
-    """The case of RFC-82, by its decision table."""
+    """RFC-82's own number, 1 to 8."""
     sentence: str
+    theirs: tuple[Change, ...] = ()
+    """What the winner made of the schema at start."""
+    mine: tuple[Change, ...] = ()
+    clashing: tuple[str, ...] = ()
+    """Paths that both changed in ways that do not go together."""
+    clashes: tuple[str, ...] = ()
+    """Why, in words, where the engine says so."""
+    strategy: str = ""
+    """Empty in records of before there were several."""
+    had_none: bool = False
+    """The table had no schema when the loser began."""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """Top-level columns of the three."""
+
+    @property
+    def added_by_writer(self) -> tuple[str, ...]:
+        return tuple(one.path for one in self.mine if one.kind == "added")
 
 
 def tell(schemas: Mapping[str, Any]) -> SchemaStory:
@@ -60,7 +101,73 @@ def tell(schemas: Mapping[str, Any]) -> SchemaStory:
     ]
     lines.sort(key=lambda line: not line.disagrees)
     case, sentence = _case(start, now, mine)
-    return SchemaStory(lines=tuple(lines), case=case, sentence=sentence)
+    scenario, reason = schemas.get("scenario"), str(schemas.get("reason") or "")
+    told = _told_changes(schemas.get("differences"))
+    theirs, ours = told or (_changes(lines, "at_validation"), _changes(lines, "writer"))
+    clashes = _told_clashes(schemas.get("clashes"))
+    clashing = dict.fromkeys(path for path, _ in clashes or ())
+    return SchemaStory(
+        lines=tuple(lines),
+        case=scenario if isinstance(scenario, int) else case,
+        sentence=reason or sentence,
+        theirs=theirs,
+        mine=ours,
+        clashing=tuple(clashing) if clashes is not None else _contradicting(theirs, ours),
+        clashes=tuple(f"{path}: {why}" for path, why in clashes or ()),
+        strategy=str(schemas.get("strategy") or ""),
+        had_none=start is None,
+        counts=(len(start or {}), len(now or {}), len(mine or {})),
+    )
+
+
+def _changes(
+    lines: list[FieldLine], side: Literal["at_validation", "writer"]
+) -> tuple[Change, ...]:
+    """By comparing top-level fields: what records of before `differences` allow."""
+    cells = [(line, getattr(line, side)) for line in lines]
+    return tuple(
+        Change(line.name, cell.change, line.at_start.text, cell.text)
+        for line, cell in cells
+        if cell.change in ("added", "removed", "changed")
+    )
+
+
+def _told_changes(found: object) -> tuple[tuple[Change, ...], tuple[Change, ...]] | None:
+    """(the winner's, the loser's); None where the record does not say."""
+    if not isinstance(found, list | tuple) or not found:
+        return None
+    theirs, ours = [], []
+    for one in found:
+        if not isinstance(one, Mapping):
+            continue
+        change = Change(*(str(one.get(name) or "") for name in ("path", "kind", "before", "after")))
+        if one.get("by") != "writer":
+            theirs.append(change)
+        if one.get("by") != "rival":
+            ours.append(change)
+    return tuple(theirs), tuple(ours)
+
+
+def _told_clashes(found: object) -> list[tuple[str, str]] | None:
+    """None where the record does not say; empty where a merge would have succeeded."""
+    if not isinstance(found, list | tuple):
+        return None
+    return [
+        (str(pair[0]), str(pair[1]))
+        for pair in found
+        if isinstance(pair, list | tuple) and len(pair) == 2
+    ]
+
+
+def _contradicting(theirs: tuple[Change, ...], ours: tuple[Change, ...]) -> tuple[str, ...]:
+    """Names that both changed, to different things; names are one whatever their case."""
+    known = {one.path.lower(): one for one in theirs}
+    return tuple(
+        one.path
+        for one in ours
+        if (other := known.get(one.path.lower()))
+        and (other.path, other.kind, other.after) != (one.path, one.kind, one.after)
+    )
 
 
 def _case(

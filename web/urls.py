@@ -7,6 +7,7 @@ from django.urls import path, re_path
 
 from web import events
 from web.pages import (
+    conflicts,
     demo,
     files,
     live,
@@ -47,6 +48,18 @@ urlpatterns = [
     path("t/<slug:slug>/files", files.files, name="files"),
     path("t/<slug:slug>/files/rows", files.files_rows, name="files-rows"),
     path("t/<slug:slug>/files/group", files.file_group, name="file-group"),
+    path("t/<slug:slug>/conflicts", conflicts.conflicts, name="conflicts"),
+    path("t/<slug:slug>/conflicts/rows", conflicts.conflicts_rows, name="conflicts-rows"),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/conflicts/{_INSTANT.format(name='instant')}$",
+        conflicts.conflict,
+        name="conflict",
+    ),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/conflicts/{_INSTANT.format(name='instant')}/part$",
+        conflicts.conflict_part,
+        name="conflict-part",
+    ),
     path("t/<slug:slug>/schema", schema.schema, name="schema"),
     path("t/<slug:slug>/services", services.services, name="services"),
     path("t/<slug:slug>/services/parts/<slug:part>", services.services_part, name="services-part"),

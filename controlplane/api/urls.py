@@ -78,6 +78,9 @@ urlpatterns = [
     path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),
     path(f"{_TABLE}conflicts/", writers.ConflictListApi.as_view(), name="conflicts"),
     path(
+        f"{_TABLE}conflicts/<instant:requested_at>/", writers.ConflictApi.as_view(), name="conflict"
+    ),
+    path(
         f"{_TABLE}operations/", operations.TableOperationListApi.as_view(), name="table_operations"
     ),
     path(f"{_TABLE}rollbacks/plan/", operations.RollbackPlanApi.as_view(), name="rollback_plan"),

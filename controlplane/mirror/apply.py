@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.mirror.archive_facts import ArchiveFacts
+from controlplane.mirror.conflict_facts import ConflictFacts
 from controlplane.mirror.facts import (
-    ConflictFacts,
     InstantFacts,
     Listing,
     MarkerFacts,
@@ -196,12 +196,14 @@ def apply_conflicts(table: Table, listing: Listing, found: Sequence[ConflictFact
             kind=one.kind,
             message=one.message,
             file_groups=one.file_groups,
+            overlap=one.overlap,
             schemas=one.schemas,
             detected=one.detected,
             strategy=one.strategy[:200],
             wasted_files=one.wasted_files,
             wasted_bytes=one.wasted_bytes,
             lasted_ms=one.lasted_ms,
+            details=one.details,
             decided_at=moment(one.decided_ms),
         )
     return bool(gone or found)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.mirror.conflict_facts import ConflictFacts, told_conflict
+from controlplane.mirror.conflict_facts import text as _text
 from controlplane.mirror.plan_facts import (
     completed_clean,
     completed_restore,
@@ -32,6 +34,7 @@ from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     OPERATION_KEY,
+    PROCESS_KEY,
     ROWS_KEY,
     SCHEMA_KEY,
     SCHEMA_RESOLUTION_KEY,
@@ -65,26 +68,6 @@ class InstantFacts:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     schema_json: str | None = None
     """Only of commits that can set the table's schema."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictFacts:
-    loser: InstantTime
-    loser_writer: str
-    winner: InstantTime
-    winner_writer: str
-    kind: str
-    message: str
-    file_groups: list[list[str]]
-    schemas: Mapping[str, Any] | None
-    detected: str
-    """`early`, while the loser still wrote, or `commit`."""
-    strategy: str
-    """Of early detection, Hudi's class name; else empty."""
-    wasted_files: int
-    wasted_bytes: int
-    lasted_ms: int
-    decided_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,25 +162,7 @@ def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None
     decision = decisions.read(storage, loser) if found else None
     if found is None or not isinstance(decision, RollbackDecision) or not decision.conflict:
         return None
-    conflict = decision.conflict
-    return ConflictFacts(
-        loser=loser,
-        loser_writer=_text(conflict.get("writer") or decision.writer),
-        winner=_text(conflict.get("rival"))[:17],
-        winner_writer=_text(conflict.get("rival_writer")),
-        kind="schema" if conflict.get("kind") == "schema" else "write",
-        message=_text(conflict.get("message") or decision.reason, most=2000),
-        file_groups=[
-            [_text(pair[0]), _text(pair[1])] for pair in conflict.get("file_groups") or []
-        ],
-        schemas=conflict.get("schemas") or None,
-        detected="early" if conflict.get("detected") == "early" else "commit",
-        strategy=_text(conflict.get("strategy")),
-        wasted_files=_count(conflict.get("wasted_files")),
-        wasted_bytes=_count(conflict.get("wasted_bytes")),
-        lasted_ms=_count(conflict.get("lasted_ms")),
-        decided_ms=found.modified_ms,
-    )
+    return told_conflict(loser, decision, found.modified_ms)
 
 
 def marker_facts(storage: Storage) -> list[MarkerFacts]:
@@ -289,9 +254,10 @@ _OF_SERVICES: Mapping[Action, Callable[[bytes], dict[str, Any]]] = {
 def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
     stats = commit.stats
     groups = sorted(commit.file_groups)
+    extra = commit.extra_metadata
     shown = {
         key: _text(value)
-        for key, value in commit.extra_metadata.items()
+        for key, value in extra.items()
         if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY)
     }
     return {
@@ -304,7 +270,24 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "file_group_count": len(groups),
         "partition_bytes": _partition_bytes(commit),
         "extra": shown,
-        **schema_verdict(commit.extra_metadata.get(SCHEMA_RESOLUTION_KEY)),
+        "process": _process(extra.get(PROCESS_KEY, "")),
+        **schema_verdict(extra.get(SCHEMA_RESOLUTION_KEY)),
+    }
+
+
+def _process(told: str) -> dict[str, Any]:
+    """Host, pid and mode of the writer; empty where it does not say."""
+    try:
+        found = json.loads(told)
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    pid = found.get("pid")
+    return {
+        "host": _text(found.get("host")),
+        "pid": pid if type(pid) is int else None,
+        "mode": _text(found.get("mode")),
     }
 
 
@@ -352,17 +335,3 @@ def _without_names(schema: Any, *, is_field: bool = False) -> Any:
         for key, value in schema.items()
         if key not in ignored
     }
-
-
-def _count(value: object) -> int:
-    """A number of a table is untrusted too; PostgreSQL keeps 63 bits of it."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return 0
-    return min(max(value, 0), (1 << 63) - 1)
-
-
-def _text(value: object, *, most: int = EXTRA_CHARS_MAX) -> str:
-    """Text of a table is untrusted: bounded here, escaped by whoever shows it. PostgreSQL stores no
-    NUL.
-    """
-    return "" if value is None else str(value)[:most].replace("\x00", "")

@@ -33,7 +33,8 @@ from controlplane.mirror.apply import (
 )
 from controlplane.mirror.apply_files import apply_file_groups
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
-from controlplane.mirror.facts import ConflictFacts, InstantFacts, Listing, MarkerFacts
+from controlplane.mirror.conflict_facts import ConflictFacts
+from controlplane.mirror.facts import InstantFacts, Listing, MarkerFacts
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.storage import engine_table
@@ -50,7 +51,7 @@ TURN = timedelta(seconds=60)
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-_PROJECTION = "2"
+_PROJECTION = "3"
 """Changes with what is mirrored: a mirror that an older program made is read again."""
 
 

@@ -29,19 +29,27 @@ class Conflict(models.Model):
     kind = models.CharField(max_length=16, choices=Kind)
     message = models.TextField(blank=True)
     file_groups = models.JSONField(default=list)
+    """The overlap."""
+    overlap = models.PositiveIntegerField(default=0)
     schemas = models.JSONField(null=True)
     detected = models.CharField(max_length=16, choices=Detected, default=Detected.COMMIT)
     strategy = models.CharField(max_length=200, blank=True)
     wasted_files = models.BigIntegerField(default=0)
     wasted_bytes = models.BigIntegerField(default=0)
-    lasted_ms = models.BigIntegerField(default=0)
+    lasted_ms = models.BigIntegerField(null=True)
+    """From the begin of the losing write to the verdict; null where the decision does not say."""
+    details = models.JSONField(default=dict)
+    """Rule, case, and what the loser said of itself."""
     decided_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["table", "loser_instant"], name="conflict_once")
         ]
-        indexes = [models.Index(fields=["table", "decided_at"], name="conflict_by_time")]
+        indexes = [
+            models.Index(fields=["table", "decided_at"], name="conflict_by_time"),
+            models.Index(fields=["table", "winner_instant"], name="conflict_by_winner"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.loser_instant} lost to {self.winner_instant}"

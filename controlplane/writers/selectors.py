@@ -1,16 +1,13 @@
-"""The writers of a table and the conflicts between them, as plain rows. Never touches storage."""
+"""The writers of a table, as plain rows. Never touches storage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, Subquery, Sum
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, Liveness, MarkerCount
-from controlplane.paging import PAGE_ROWS, Page, newest_first
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from workers.clock import InstantTime
@@ -41,29 +38,6 @@ class WriterRow:
     """Of one that is gone: committed, conflicted, rolled_back, or ended while the timeline still
     shows its instant pending; empty for the others.
     """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictRow:
-    loser_instant: InstantTime
-    loser_writer: str
-    winner_instant: InstantTime
-    winner_writer: str
-    kind: str
-    message: str
-    overlap: list[tuple[str, str]]
-    """(partition, file id): a file id alone is never a key."""
-    schemas: Mapping[str, Any] | None
-    detected: str
-    """`early`, while the loser still wrote, or `commit`."""
-    strategy: str
-    """Of early detection, Hudi's class name; else empty."""
-    wasted_files: int
-    """Data files that the loser wrote in vain."""
-    wasted_bytes: int
-    lasted_ms: int
-    """From the loser's begin to the verdict."""
-    decided_at: datetime
 
 
 def writers_board(table: Table, now: datetime) -> list[WriterRow]:
@@ -109,52 +83,6 @@ def _last_of_each_ended(rows: list[WriterRow]) -> list[WriterRow]:
     going_on = {row.writer for row in rows if row.state != "gone"}
     ended = sorted((row for row in rows if row.state == "gone"), key=lambda row: row.instant)
     return list({row.writer: row for row in ended if row.writer not in going_on}.values())
-
-
-def recent_conflicts(table: Table, limit: int = 20) -> list[ConflictRow]:
-    """The newest decisions first."""
-    found = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
-    return [conflict_row(conflict) for conflict in found[:limit]]
-
-
-def conflicts_page(
-    table: Table,
-    *,
-    kind: str | None = None,
-    cursor: str | None = None,
-    limit: int = PAGE_ROWS,
-) -> Page[ConflictRow]:
-    """All conflicts of a table, newest first."""
-    found = Conflict.objects.filter(table=table)
-    if kind is not None:
-        found = found.filter(kind=kind)
-    page = newest_first(found, by="decided_at", cursor=cursor, limit=limit)
-    return Page([conflict_row(conflict) for conflict in page.rows], page.next_cursor)
-
-
-def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:
-    """Why this instant lost, if it did."""
-    found = Conflict.objects.filter(table=table, loser_instant=loser_instant).first()
-    return None if found is None else conflict_row(found)
-
-
-def conflict_row(conflict: Conflict) -> ConflictRow:
-    return ConflictRow(
-        loser_instant=conflict.loser_instant,
-        loser_writer=conflict.loser_writer,
-        winner_instant=conflict.winner_instant,
-        winner_writer=conflict.winner_writer,
-        kind=conflict.kind,
-        message=conflict.message,
-        overlap=[(str(pair[0]), str(pair[1])) for pair in conflict.file_groups],
-        schemas=conflict.schemas,
-        detected=conflict.detected,
-        strategy=conflict.strategy,
-        wasted_files=conflict.wasted_files,
-        wasted_bytes=conflict.wasted_bytes,
-        lasted_ms=conflict.lasted_ms,
-        decided_at=conflict.decided_at,
-    )
 
 
 def _writer_row(beat: HeartbeatRecord, now: datetime, *, markers: int, ending: str) -> WriterRow:

@@ -35,6 +35,7 @@ from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
 from tests.browser.kept import kept_table, work  # noqa: E402
 from tests.browser.words import PASSWORD  # noqa: E402
+from tests.support.lost_writes import lost_writes  # noqa: E402
 from web.windows import to_instant  # noqa: E402
 from workers import create_table, open_table  # noqa: E402
 
@@ -76,6 +77,22 @@ def real_table(admin: User) -> Table:
     mirrored = register_table(location=str(location), slug="trips", name="trips", by=admin)
     sync_table(mirrored)
     return mirrored
+
+
+def contested_table(admin: User) -> Table:
+    """On which real writes were lost, one of each kind."""
+    location = Path(settings.SLUICE_TABLE_ROOTS[0]) / "contested"
+    lost_writes(location, pause_s=0.15)
+    mirrored = register_table(location=str(location), slug="contested", name="contested", by=admin)
+    sync_table(mirrored)
+    return mirrored
+
+
+def lost(table: Table) -> dict[str, str]:
+    """The losers' instants, by what beat them."""
+    named = {"nightly-backfill": "write", "price-fix": "early", "app-loader": "schema"}
+    found = Conflict.objects.filter(table=table)
+    return {named.get(one.loser_writer, "service"): one.loser_instant for one in found}
 
 
 def quiet_table(now: datetime, admin: User) -> None:
@@ -168,6 +185,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "operation": amend_operation,
     "roll_back": roll_back,
     "work": work,
+    "lost": lost,
 }
 
 
@@ -177,6 +195,7 @@ def main() -> None:
     busy_table(now, admin)
     real_table(admin)
     kept_table(admin)
+    contested_table(admin)
     quiet_table(now, admin)
     _say("ready")
     for line in sys.stdin:

@@ -95,16 +95,28 @@ def test_page_scrolled_into_the_conflicts_stays_where_it_is(live: Page, site: Si
     expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 
 
-def test_advice_that_was_opened_stays_open_and_focus_stays(live: Page, site: Site) -> None:
-    summary = live.locator("article.conflict summary").first
-    summary.click()
-    live.mouse.move(2, 2)
+def test_conflict_leads_to_why_it_lost(live: Page, site: Site) -> None:
+    site.tell("conflict", winner="early", loser="asked-about")
+    card = live.locator("article.conflict", has_text="asked-about")
 
-    site.tell("conflict", winner="a", loser="c")
-    live.wait_for_timeout(1_200)
+    card.get_by_role("link", name="Why it lost").click()
 
-    assert live.locator("article.conflict details[open]").count() == 1
-    assert live.evaluate("document.activeElement.tagName") == "SUMMARY"
+    expect(live.get_by_role("heading", level=1)).to_have_text("Why asked-about lost")
+    expect(live.get_by_role("heading", name="What to do now")).to_be_visible()
+
+
+def test_groups_that_were_opened_stay_open_and_focus_stays(page: Page, site: Site) -> None:
+    lost = site.tell("lost", table="contested")["write"]
+    page.goto(f"{site.url}/t/contested/conflicts/{lost}")
+    page.wait_for_selector('[data-mode="live"]')
+    page.locator("summary", has_text="Only B").click()
+    page.mouse.move(2, 2)
+
+    site.tell("conflict", table="contested", winner="a", loser="c")
+    page.wait_for_timeout(1_200)
+
+    assert page.locator(".between details[open]").count() == 1
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
 def test_paused_page_stands_still_and_catches_up(live: Page, site: Site) -> None:

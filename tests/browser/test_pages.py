@@ -18,6 +18,11 @@ pytestmark = pytest.mark.browser
 PAGES = {
     "tables": "/",
     "live": "/t/ad-requests/live",
+    "conflicts": "/t/contested/conflicts",
+    "conflict-write": "/t/contested/conflicts/{write}",
+    "conflict-early": "/t/contested/conflicts/{early}",
+    "conflict-schema": "/t/contested/conflicts/{schema}",
+    "empty-conflicts": "/t/empty/conflicts",
     "timeline": "/t/ad-requests/timeline",
     "rollback": "/t/trips/rollback",
     "overview": "/t/fares/",
@@ -42,7 +47,7 @@ CHART_MS_MAX = 15_000
 
 def visit(page: Page, site: Site, path: str) -> None:
     site.tell("beats")
-    page.goto(site.url + path)
+    page.goto(site.url + path.format(**site.tell("lost", table="contested")))
     if path not in STILL.values():
         page.wait_for_selector('[data-mode="live"]')
     if page.locator("[data-figure]").count():

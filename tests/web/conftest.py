@@ -27,6 +27,7 @@ from controlplane.operations.models import MarkerServer, Operation
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from controlplane.writers.models import Conflict
+from tests.support.lost_writes import lost_writes_once as lost_writes_once
 from web.windows import to_instant
 from workers import create_table
 
@@ -158,12 +159,28 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
             "log_bytes": 512, "instants": [done], "instant_count": 1,
         }],
     )  # fmt: skip
+    told = {
+        "strategy": text, "reason": text, "clashes": [[text, text]],
+        "differences": [
+            {"path": text, "kind": kind, "by": by, "before": text, "after": text}
+            for kind in ("added", "type", text) for by in ("writer", "rival")
+        ],
+    }  # fmt: skip
     for kind, schemas in (("write", None), ("schema", {"at_start": None, "writer": avro})):
         Conflict.objects.create(
             table=table, loser_instant=lost if kind == "write" else open_,
             loser_writer=text[:200], winner_instant=done, winner_writer=text[:200], kind=kind,
-            message=text, file_groups=[[text, text]],
-            schemas={**schemas, "at_validation": avro} if schemas else None, decided_at=now,
+            message=text, file_groups=[[text, text]], overlap=1, wasted_files=2,
+            wasted_bytes=900, lasted_ms=5_000, detected="early" if kind == "write" else "commit",
+            details={
+                "rule": text, "strategy": text, "case": text, "rolled_back_by": text,
+                "lost": {
+                    "operation": text, "mode": text, "host": text, "pid": 7, "stream": text,
+                    "operation_id": text, "elsewhere": [[text + "2", text]], "elsewhere_count": 1,
+                },
+            },
+            schemas={**schemas, "at_validation": avro, **told} if schemas else None,
+            decided_at=now,
         )  # fmt: skip
     StreamStatus.objects.create(
         table=table, stream=text[:100], columns=[text], rows_with=999, rows_without=1,

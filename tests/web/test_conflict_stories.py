@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.writers.selectors import ConflictRow
-from web.advice import explain, group_overlap
+from controlplane.writers.conflicts import ConflictRow
+from web.advice import explain
+from web.conflicts.words import by_partition
 from web.schemas import tell
 
 S = {
@@ -84,7 +85,7 @@ def test_schemas_of_a_conflict_may_be_anything() -> None:
 def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:
     many = [("c", str(at)) for at in range(30)]
 
-    overlap = group_overlap([("b", "1"), ("a", "2"), ("a", "1"), *many])
+    overlap = by_partition([("b", "1"), ("a", "2"), ("a", "1"), *many])
 
     assert [(part.partition, part.file_ids[:2], part.hidden) for part in overlap] == [
         ("a", ("1", "2"), 0),
@@ -100,14 +101,16 @@ def write_conflict(detected: str) -> ConflictRow:
         winner_instant="20261120000000000",
         winner_writer="backfill",
         kind="write",
+        detected=detected,
         message="",
         overlap=[("p", "1"), ("p", "2")],
+        overlap_count=2,
         schemas=None,
-        detected=detected,
         strategy="",
         wasted_files=2,
         wasted_bytes=2_000,
         lasted_ms=60_000,
+        details={},
         decided_at=datetime(2026, 11, 20, tzinfo=UTC),
     )
 

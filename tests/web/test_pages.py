@@ -24,9 +24,10 @@ from web.charts import MARKS_MAX
 from web.windows import to_instant
 
 CHARTED = ("/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services")
-PAGES = ("/", "/t/ads/live", "/t/ads/rollback", "/t/ads/savepoints", *CHARTED)
+PAGES = ("/", "/t/ads/live", "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints", *CHARTED)
 FRAGMENTS = (
-    "/tables/rows", "/t/ads/health", "/t/ads/files/rows", "/t/ads/savepoints/rows",
+    "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/health",
+    "/t/ads/files/rows", "/t/ads/savepoints/rows",
     *(f"/t/ads/services/parts/{part}" for part in ("cards", "plans", "history")),
     "/t/ads/timeline/rows", "/t/ads/timeline/figure", "/t/ads/rollback/choices",
     *(f"/t/ads/live/{part}" for part in
@@ -108,7 +109,9 @@ def test_page_carries_no_script_style_or_handler_of_its_own(
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", html)
 
 
-@pytest.mark.parametrize("path", ["/", "/t/ads/live", "/t/ads/rollback", "/t/ads/savepoints"])
+@pytest.mark.parametrize(
+    "path", ["/", "/t/ads/live", "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints"]
+)
 def test_page_without_a_chart_is_light(path: str, busy: Table, as_viewer: Client) -> None:
     html = as_viewer.get(path).content
     weight = len(gzip.compress(html))

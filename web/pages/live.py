@@ -15,7 +15,8 @@ from controlplane.mirror.selectors import join_status, pending_markers
 from controlplane.operations.selectors import marker_server_status, recent_operations
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.selectors import table_row
-from controlplane.writers.selectors import recent_conflicts, writers_board
+from controlplane.writers.conflicts import recent_conflicts
+from controlplane.writers.selectors import writers_board
 from web.advice import explain
 from web.board import board
 from web.doors import page, person

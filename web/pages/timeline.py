@@ -27,7 +27,7 @@ from controlplane.mirror.selectors import (
 from controlplane.mirror.views_links import instant_links
 from controlplane.operations.selectors import operation_detail
 from controlplane.tables.access import Permission, access_table
-from controlplane.writers.selectors import conflict_of
+from controlplane.writers.conflicts import conflict_of
 from web import charts
 from web.doors import as_operation_id, page, person, told
 from web.windows import (

@@ -8,6 +8,7 @@ marked safe.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -215,6 +216,12 @@ def mode(name: object) -> str:
 @register.filter
 def words(name: object) -> str:
     return str(name).replace("_", " ")
+
+
+@register.filter
+def parts(text: object) -> list[str]:
+    """Pieces of a long option, after each of which its line may break."""
+    return [piece for piece in re.split(r"(?<=[.=])", str(text)) if piece]
 
 
 @register.filter

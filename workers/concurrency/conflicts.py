@@ -6,7 +6,8 @@ bucket has one file group at a time, so two ids of one bucket meet as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata
 
 FileGroupKey = tuple[str, str]
+ELSEWHERE_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,21 @@ class SchemaTriple:
 
 
 @dataclass(frozen=True, slots=True)
+class LostWrite:
+    """The write that lost, in its own words: its rollback leaves nothing else of it."""
+
+    operation: str
+    mode: str
+    host: str
+    pid: int
+    operation_id: str | None = None
+    stream: str | None = None
+    elsewhere: tuple[FileGroupKey, ...] = ()
+    """File groups that it wrote without meeting the rival; at most `ELSEWHERE_MAX`."""
+    elsewhere_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """Why a transaction lost, and to whom."""
 
@@ -111,12 +128,27 @@ class Conflict:
     wasted_bytes: int = 0
     lasted_ms: int = 0
     """From the begin of the write to the verdict."""
+    rule: str | None = None
+    """The function that found it, by name; of a schema conflict its `case` says the rule."""
+    lost: LostWrite | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "file_groups": [list(key) for key in self.file_groups]}
+        """As it comes back from storage: lists instead of tuples."""
+        body: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return body
 
     def wasting(self, files: int, size: int, lasted_ms: int) -> Conflict:
         return replace(self, wasted_files=files, wasted_bytes=size, lasted_ms=max(0, lasted_ms))
+
+    def losing(self, lost: LostWrite, written: Iterable[FileGroupKey]) -> Conflict:
+        """With what the loser says of itself, and which of the file groups that it wrote were
+        nobody else's.
+        """
+        elsewhere = sorted(set(written) - set(self.file_groups))
+        lost = replace(
+            lost, elsewhere=tuple(elsewhere[:ELSEWHERE_MAX]), elsewhere_count=len(elsewhere)
+        )
+        return replace(self, lost=lost)
 
 
 def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
@@ -127,7 +159,9 @@ def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
     if ours.is_compaction:
         met -= {key for key in met if _is_appended(key, theirs)}
     met |= _joined_meanwhile(ours, theirs)
-    return _conflict(ours, theirs, met, "were written by another writer first")
+    return _conflict(
+        ours, theirs, met, "were written by another writer first", overlapping_file_groups
+    )
 
 
 def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
@@ -135,7 +169,9 @@ def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
     met = ours.file_groups & theirs.replaced
     met |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
     met |= _joined_meanwhile(ours, theirs)
-    return _conflict(ours, theirs, met, "were replaced by another writer first")
+    return _conflict(
+        ours, theirs, met, "were replaced by another writer first", unmergeable_file_groups
+    )
 
 
 def _sharing_a_bucket(
@@ -169,7 +205,11 @@ def _joined_meanwhile(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKe
 
 
 def _conflict(
-    ours: WriteSet, theirs: WriteSet, met: frozenset[FileGroupKey], what: str
+    ours: WriteSet,
+    theirs: WriteSet,
+    met: frozenset[FileGroupKey],
+    what: str,
+    rule: Callable[[WriteSet, WriteSet], Conflict | None],
 ) -> Conflict | None:
     if not met:
         return None
@@ -180,6 +220,7 @@ def _conflict(
         rival_writer=theirs.writer,
         file_groups=tuple(sorted(met)),
         writer=ours.writer,
+        rule=rule.__name__,
     )
 
 

@@ -320,6 +320,7 @@ def _lost_base(
                 rival=lost.requested_at,
                 file_groups=built_on_it,
                 writer=proposal.writer,
+                rule=taken_back.__name__,
             )
     return None
 

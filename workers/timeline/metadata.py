@@ -26,6 +26,8 @@ from workers.timeline.instant import Action
 
 SCHEMA_KEY = "schema"
 WRITER_KEY = "sluice.writer.name"
+PROCESS_KEY = "sluice.writer.process"
+"""JSON of host, pid and mode: what a conflict with this commit says of its winner."""
 OPERATION_KEY = "sluice.operation.id"
 STREAM_KEY = "sluice.stream"
 STREAM_COLUMNS_KEY = "sluice.stream.columns"

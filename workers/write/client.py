@@ -5,8 +5,10 @@ Spark, Arrow and later the Kafka sink all come through here: there is no second 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import socket
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,7 +17,7 @@ import pyarrow as pa
 from workers import stop_points
 from workers.clock import parse_instant
 from workers.concurrency import transaction
-from workers.concurrency.conflicts import Conflict
+from workers.concurrency.conflicts import Conflict, FileGroupKey, LostWrite
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.transaction import Proposal, Started
@@ -26,7 +28,7 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.files.names import bucket_of
+from workers.files.names import bucket_of, parse_base_file, parse_log_file
 from workers.markers.base import MarkerSettings
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
@@ -40,6 +42,7 @@ from workers.recovery.failed_writes import (
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.strategies import check_strategy
+from workers.storage.base import FileInfo
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
@@ -181,7 +184,8 @@ class Transaction:
             raise
         if isinstance(outcome, Conflicted):
             size = sum(one.stat.bytes for one in written)
-            outcome = self._in_vain(outcome.conflict, len(written), size)
+            groups = {(one.stat.partition_path, one.stat.file_id) for one in written}
+            outcome = self._in_vain(outcome.conflict, groups, len(written), size)
         self._tidy(outcome, written)
         return outcome
 
@@ -198,16 +202,29 @@ class Transaction:
             return transaction.standing_outcome(self._table, self._instant)
         files = files_of(self._table, self._instant)
         conflict = replace(conflict, writer=self._writer)
-        outcome = self._in_vain(conflict, len(files), sum(file.size for file in files))
+        groups = {group for file in files if (group := _file_group(file))}
+        size = sum(file.size for file in files)
+        outcome = self._in_vain(conflict, groups, len(files), size)
         try:
             self._roll_back(conflict.message, conflict=outcome.conflict)
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
         return outcome
 
-    def _in_vain(self, conflict: Conflict, files: int, size: int) -> Conflicted:
+    def _in_vain(
+        self, conflict: Conflict, groups: Iterable[FileGroupKey], files: int, size: int
+    ) -> Conflicted:
         lasted_ms = self._table.ports.clock.now_ms() - parse_instant(self._instant)
-        return Conflicted(self._instant, conflict.wasting(files, size, lasted_ms))
+        lost = LostWrite(
+            operation=self._request.operation,
+            mode=self._options.mode.value,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            operation_id=self._options.operation_id or None,
+            stream=self._request.stream,
+        )
+        conflict = conflict.wasting(files, size, lasted_ms).losing(lost, groups)
+        return Conflicted(self._instant, conflict)
 
     def abort(self, reason: str) -> None:
         """Roll this instant back; its tasks are refused their next marker.
@@ -276,8 +293,14 @@ class Transaction:
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         rows = sum(status.rows for status in written)
+        process = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "mode": self._options.mode.value,
+        }
         extra = {
             metadata.WRITER_KEY: self._writer,
+            metadata.PROCESS_KEY: json.dumps(process),
             metadata.ROWS_KEY: str(rows),
             **dict(self._request.extra),
         }
@@ -317,6 +340,13 @@ class Transaction:
             return None
         columns = set(self.context.columns)
         return frozenset().union(*(columns.difference(one.empty_columns) for one in statuses))
+
+
+def _file_group(file: FileInfo) -> FileGroupKey | None:
+    """Of a data file; None of any other."""
+    partition, _, name = file.path.rpartition("/")
+    found = parse_base_file(name) or parse_log_file(name)
+    return (partition, found.file_id) if found else None
 
 
 def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.http import Http404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -17,7 +18,13 @@ from controlplane.operations.marker_server import restart_marker_server
 from controlplane.operations.selectors import MarkerServerStatus, marker_server_status
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
-from controlplane.writers.selectors import ConflictRow, WriterRow, conflicts_page, writers_board
+from controlplane.writers.conflicts import (
+    ConflictDetail,
+    ConflictRow,
+    conflict_detail,
+    conflicts_page,
+)
+from controlplane.writers.selectors import WriterRow, writers_board
 
 
 class WriterListApi(APIView):
@@ -30,6 +37,15 @@ class WriterListApi(APIView):
 class ConflictListApi(APIView):
     class Query(Strict):
         kind = serializers.ChoiceField(choices=["write", "schema"], required=False, default=None)
+        detected = serializers.ChoiceField(
+            choices=["early", "commit"], required=False, default=None
+        )
+        writer = serializers.CharField(
+            max_length=200,
+            required=False,
+            default=None,
+            help_text="Part of the name of either side.",
+        )
         limit = serializers.IntegerField(
             min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
         )
@@ -43,6 +59,18 @@ class ConflictListApi(APIView):
         table = access_table(request.user, slug, Permission.VIEW)
         page = conflicts_page(table, **asked)
         return Response(shown_page(page.rows, page.next_cursor))
+
+
+class ConflictApi(APIView):
+    """By the instant that lost."""
+
+    @extend_schema(operation_id="conflicts_read", responses=output(ConflictDetail))
+    def get(self, request: Request, slug: str, requested_at: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        detail = conflict_detail(table, requested_at)
+        if detail is None:
+            raise Http404(requested_at)
+        return Response(shown(detail))
 
 
 class MarkerServerApi(APIView):

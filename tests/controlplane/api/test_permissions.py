@@ -42,6 +42,7 @@ markers                GET     401 403 200 200 200 401
 streams                GET     401 403 200 200 200 401
 writers                GET     401 403 200 200 200 401
 conflicts              GET     401 403 200 200 200 401
+conflict               GET     401 403 404 404 404 401
 table_operations       GET     401 403 200 200 200 401
 table_operations       POST    401 403 403 400 400 401
 rollback_plan          POST    401 403 403 403 400 401

@@ -21,8 +21,9 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import forget_mirror, observe, sync_table
 from controlplane.tables.models import Table
 from controlplane.tables.selectors import table_row
+from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.models import Conflict
-from controlplane.writers.selectors import recent_conflicts, writers_board
+from controlplane.writers.selectors import writers_board
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.outcome import Conflicted

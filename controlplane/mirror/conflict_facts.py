@@ -1,0 +1,111 @@
+"""What a decision object says of a lost write, as values: bounded, and tolerant of older records
+that say less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workers.clock import InstantTime
+from workers.timeline.decisions import RollbackDecision
+
+TEXT_CHARS_MAX = 500
+MESSAGE_CHARS_MAX = 2_000
+GROUPS_KEPT = 2_000
+_DETAILS = ("case", "rule", "attempt", "attempts", "retries")
+"""Taken over as they are when the record has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictFacts:
+    loser: InstantTime
+    loser_writer: str
+    winner: InstantTime
+    winner_writer: str
+    kind: str
+    message: str
+    file_groups: list[list[str]]
+    overlap: int
+    schemas: Mapping[str, Any] | None
+    detected: str
+    """`early`, while the loser still wrote, or `commit`."""
+    strategy: str
+    """Of early detection, Hudi's class name; else empty."""
+    wasted_files: int
+    wasted_bytes: int
+    lasted_ms: int | None
+    details: Mapping[str, Any]
+    decided_ms: int
+
+
+def told_conflict(loser: InstantTime, decision: RollbackDecision, decided_ms: int) -> ConflictFacts:
+    """Of a decision that has a conflict."""
+    conflict = decision.conflict or {}
+    groups = _groups(conflict.get("file_groups"))
+    details = {key: _small(conflict[key]) for key in _DETAILS if conflict.get(key) is not None}
+    return ConflictFacts(
+        loser=loser,
+        loser_writer=text(conflict.get("writer") or decision.writer),
+        winner=text(conflict.get("rival"))[:17],
+        winner_writer=text(conflict.get("rival_writer")),
+        kind="schema" if conflict.get("kind") == "schema" else "write",
+        message=text(conflict.get("message") or decision.reason, most=MESSAGE_CHARS_MAX),
+        file_groups=groups[:GROUPS_KEPT],
+        overlap=len(groups),
+        schemas=conflict.get("schemas") or None,
+        detected="early" if conflict.get("detected") == "early" else "commit",
+        strategy=text(conflict.get("strategy")),
+        wasted_files=_count(conflict.get("wasted_files")) or 0,
+        wasted_bytes=_count(conflict.get("wasted_bytes"), most=2**62) or 0,
+        lasted_ms=_count(conflict.get("lasted_ms"), most=2**62),
+        details={
+            **details,
+            "lost": _lost(conflict.get("lost")),
+            "rolled_back_by": text(decision.by),
+        },
+        decided_ms=decided_ms,
+    )
+
+
+def text(value: object, *, most: int = TEXT_CHARS_MAX) -> str:
+    """Text of a table is untrusted: bounded here, escaped by whoever shows it. PostgreSQL stores no
+    NUL.
+    """
+    return "" if value is None else str(value)[:most].replace("\x00", "")
+
+
+def _lost(found: object) -> dict[str, Any] | None:
+    """What the loser said of itself; None in records of before it did."""
+    if not isinstance(found, Mapping):
+        return None
+    told = {
+        key: text(found.get(key)) for key in ("operation", "mode", "host", "operation_id", "stream")
+    }
+    elsewhere = _groups(found.get("elsewhere"))
+    return {
+        **told,
+        "pid": _count(found.get("pid")),
+        "elsewhere": elsewhere,
+        "elsewhere_count": max(_count(found.get("elsewhere_count")) or 0, len(elsewhere)),
+    }
+
+
+def _groups(found: object) -> list[list[str]]:
+    """(partition, file id), each."""
+    pairs = found if isinstance(found, list) else []
+    return [
+        [text(pair[0]), text(pair[1])]
+        for pair in pairs
+        if isinstance(pair, list | tuple) and len(pair) == 2
+    ]
+
+
+def _count(value: object, *, most: int = 2**31) -> int | None:
+    is_count = type(value) is int and 0 <= value < most
+    return value if is_count and isinstance(value, int) else None
+
+
+def _small(value: object) -> object:
+    return value if isinstance(value, int | float | bool) else text(value)

@@ -1,0 +1,76 @@
+"""Whether looking for rivals while it wrote would have spared the loser its work, and when. Pure.
+
+The rule is the engine's (`workers.markers.rivals`): a writer gives way to a rival of its file
+groups that is alive and older, or that completed since it began where commits are checked too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.writers.conflicts import ConflictDetail
+from web.conflicts.words import clock, name_of
+from web.templatetags.lake import took
+
+OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
+ENABLE = "hoodie.write.concurrency.early.conflict.detection.enable=true"
+CHECK_COMMITS = "hoodie.write.concurrency.early.conflict.check.commit.conflict=true"
+_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyLine:
+    """Empty options where it would not have helped."""
+
+    words: str
+    at_ms: int | None = None
+    """When the loser would have stopped at the earliest."""
+    options: tuple[str, ...] = ()
+
+
+def early_line(detail: ConflictDetail) -> EarlyLine:
+    row, winner, loser = detail.row, detail.winner, detail.loser
+    if row.detected == "early":
+        return EarlyLine("Early detection stopped the write before its commit.")
+    if row.kind == "schema":
+        return EarlyLine(
+            "Early detection would not have caught it: it compares file groups, not schemas."
+        )
+    if loser.mode and loser.mode != OPTIMISTIC:
+        return EarlyLine("Early detection is for optimistic writers; this one ran in another mode.")
+    if row.details.get("rule") == "taken_back" or winner.began_ms is None:
+        return EarlyLine("Early detection would not have caught it: nobody wrote beside it.")
+    if winner.began_ms < row.began_ms and winner.action in _WRITES and not _is_service(detail):
+        return _by_markers(detail)
+    return _by_commit(detail)
+
+
+def _by_markers(detail: ConflictDetail) -> EarlyLine:
+    row, winner = detail.row, detail.winner
+    saved = row.verdict_ms - row.began_ms
+    return EarlyLine(
+        f"Early detection would have caught it from {clock(row.began_ms)} on: "
+        f"{name_of(winner)} was older and still writing, so the first look after both had named a "
+        f"shared file group stops the loser. Up to {took(saved)} of work spared.",
+        row.began_ms,
+        (ENABLE,),
+    )
+
+
+def _by_commit(detail: ConflictDetail) -> EarlyLine:
+    row, winner = detail.row, detail.winner
+    if winner.ended_ms is None or winner.ended_ms >= row.verdict_ms:
+        return EarlyLine("Early detection would not have caught it before the commit did.")
+    saved = row.verdict_ms - winner.ended_ms
+    younger = "is a table service" if _is_service(detail) else "began after it"
+    return EarlyLine(
+        f"Early detection would have caught it from {clock(winner.ended_ms)} on, when "
+        f"{name_of(winner)} had completed, and only with commits checked too: the winner "
+        f"{younger}, so its markers doom nobody. Up to {took(saved)} of work spared.",
+        winner.ended_ms,
+        (ENABLE, CHECK_COMMITS),
+    )
+
+
+def _is_service(detail: ConflictDetail) -> bool:
+    return detail.winner.operation.upper() in ("COMPACT", "CLUSTER", "LOG_COMPACT")

@@ -1,0 +1,168 @@
+"""One conflict as its page shows it: what happened, the overlap, the rule, the cost. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.writers.conflicts import ConflictDetail, ConflictSide
+from web.conflicts.early import EarlyLine, early_line
+from web.conflicts.lanes import Lanes, lanes
+from web.conflicts.steps import Step, steps
+from web.conflicts.words import PartitionGroups, by_partition, clock, counted, name_of
+from web.schemas import SchemaStory, tell
+from web.templatetags.lake import size, took
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    title: str
+    words: str
+    strategy: str
+    """Hudi's name of it, without the package."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    detail: ConflictDetail
+    title: str
+    sentence: str
+    """What happened."""
+    state: str
+    """What is left of it."""
+    is_settled: bool
+    overlap: tuple[PartitionGroups, ...]
+    overlap_most: int
+    only_winner: tuple[PartitionGroups, ...]
+    only_loser: tuple[PartitionGroups, ...]
+    rule: Rule
+    schema: SchemaStory | None
+    lanes: Lanes
+    early: EarlyLine
+    steps: tuple[Step, ...]
+
+
+def story(detail: ConflictDetail) -> Story:
+    row = detail.row
+    schema = tell(row.schemas) if row.kind == "schema" and row.schemas else None
+    early = early_line(detail)
+    overlap = by_partition(row.overlap)
+    return Story(
+        detail=detail,
+        title=f"Why {name_of(detail.loser)} lost",
+        sentence=_sentence(detail),
+        state=_state(detail),
+        is_settled=not detail.markers_left,
+        overlap=overlap,
+        overlap_most=max((one.count for one in overlap), default=0),
+        only_winner=by_partition(detail.winner.elsewhere),
+        only_loser=by_partition(detail.loser.elsewhere),
+        rule=rule(detail, schema),
+        schema=schema,
+        lanes=lanes(detail, early_ms=early.at_ms),
+        early=early,
+        steps=steps(detail, schema, early),
+    )
+
+
+def _sentence(detail: ConflictDetail) -> str:
+    row, winner, loser = detail.row, detail.winner, detail.loser
+    what = f"the same {counted(row.overlap_count, 'file group')}"
+    if row.kind == "schema":
+        return (
+            f"{name_of(loser)} wanted to commit at {clock(row.verdict_ms)}, but "
+            f"{name_of(winner)} had changed the table's schema meanwhile, and the two do not go "
+            "together."
+        )
+    if row.details.get("rule") == "taken_back":
+        return (
+            f"{name_of(loser)} was built on {winner.instant}, which was rolled back before it "
+            "could commit."
+        )
+    if row.detected == "early" and _is_older_and_open(detail):
+        return (
+            f"{name_of(loser)} was stopped at {clock(row.verdict_ms)} while it still wrote: "
+            f"{name_of(winner)}, which began {_before(winner, row.began_ms)}, was writing {what}."
+        )
+    stopped = "was stopped while it wrote" if row.detected == "early" else "wanted to commit"
+    sooner = ""
+    if winner.ended_ms is not None and winner.ended_ms < row.verdict_ms:
+        sooner = f" {took(row.verdict_ms - winner.ended_ms)} earlier"
+    return (
+        f"{name_of(loser)} {stopped} at {clock(row.verdict_ms)}, but {name_of(winner)} had "
+        f"completed a write of {what}{sooner}."
+    )
+
+
+def _is_older_and_open(detail: ConflictDetail) -> bool:
+    """The winner had not completed when the loser gave way to it."""
+    began, ended = detail.winner.began_ms, detail.winner.ended_ms
+    is_older = began is not None and began < detail.row.began_ms
+    return is_older and (ended is None or ended > detail.row.verdict_ms)
+
+
+def _before(winner: ConflictSide, began_ms: int) -> str:
+    assert winner.began_ms is not None, winner
+    return f"{took(began_ms - winner.began_ms)} earlier"
+
+
+def _state(detail: ConflictDetail) -> str:
+    row, loser = detail.row, detail.loser
+    wrote = f"its {counted(row.wasted_files, 'file')} ({size(row.wasted_bytes)})"
+    if detail.markers_left:
+        return (
+            f"Nothing of {name_of(loser)} is in the table. {detail.markers_left} of its markers "
+            "are left: its rollback is under way, or the next writer finishes it."
+        )
+    if not row.wasted_files:
+        return f"Nothing of {name_of(loser)} is in the table, and nothing of it is left."
+    return f"Nothing of {name_of(loser)} is in the table; {wrote} were rolled back."
+
+
+def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
+    row = detail.row
+    strategy = row.strategy.rpartition(".")[2]
+    if schema is not None:
+        return Rule(
+            f"RFC-82 case {schema.case}: {schema.sentence}",
+            "The schema that a commit publishes must hold for every row that is visible by then; "
+            "where no one schema does, the write that completes second is refused.",
+            schema.strategy or "simple",
+        )
+    if row.kind == "schema":
+        return Rule("The schemas could not be brought together", "", strategy)
+    if row.details.get("rule") == "taken_back":
+        return Rule(
+            "A base that was taken back",
+            "What this write merged into its files came from a commit that is no commit any more.",
+            strategy,
+        )
+    if row.details.get("rule") == "unmergeable_file_groups":
+        return Rule(
+            "Replaced file groups take no more log files",
+            "In non-blocking mode log files of two writers merge, unless the file group itself was "
+            "replaced or doubled meanwhile.",
+            strategy,
+        )
+    if row.detected == "early":
+        return _early_rule(detail, strategy)
+    return Rule(
+        "The first to complete wins",
+        "Two optimistic writes that overlap in time may not touch one file group: the second would "
+        "write over what the first had just put there.",
+        strategy or "optimistic, by file group",
+    )
+
+
+def _early_rule(detail: ConflictDetail, strategy: str) -> Rule:
+    if _is_older_and_open(detail):
+        return Rule(
+            "Of two that still write, the older goes on",
+            "Both had named the same file groups by their markers. One of them was bound to lose "
+            "at its commit; stopping the younger now saves its work, and never stops all.",
+            strategy,
+        )
+    return Rule(
+        "Who meets a completed write stops",
+        "The winner had completed since this write began, so the commit would have been refused.",
+        strategy,
+    )

@@ -1,0 +1,58 @@
+"""Names, times and lists as the conflict pages write them. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from controlplane.writers.conflicts import ConflictSide
+
+GROUPS_SHOWN_MAX = 12
+NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionGroups:
+    partition: str
+    file_ids: tuple[str, ...]
+    hidden: int
+
+    @property
+    def count(self) -> int:
+        return len(self.file_ids) + self.hidden
+
+
+def by_partition(
+    groups: Sequence[tuple[str, str]], *, most: int = GROUPS_SHOWN_MAX
+) -> tuple[PartitionGroups, ...]:
+    """In the order of their names; of each partition the first file groups."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for partition, file_id in sorted(groups):
+        found[partition].append(file_id)
+    return tuple(
+        PartitionGroups(partition, tuple(ids[:most]), max(0, len(ids) - most))
+        for partition, ids in found.items()
+    )
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 file group`, `3 file groups`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def name_of(side: ConflictSide) -> str:
+    return side.writer or (f"writer of {side.instant}" if side.instant else "another writer")
+
+
+def partitions_named(names: Sequence[str]) -> str:
+    """`emea, apac and 4 more`."""
+    shown = [name or "(not partitioned)" for name in names[:NAMED_MAX]]
+    hidden = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {hidden} more" if hidden else "")
+
+
+def clock(at_ms: int) -> str:
+    """`22:01:05.123`, UTC as all times."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]

@@ -1,0 +1,117 @@
+"""Conflicts: all that were lost on a table, and of one of them why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from controlplane.tables.access import Permission, access_table
+from controlplane.writers.conflicts import ConflictDetail, conflict_detail, conflicts_page
+from web.advice import explain
+from web.conflicts.steps import Step
+from web.conflicts.story import story
+from web.doors import as_operation_id, page, person
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+ROWS_SHOWN = 50
+WRITER_CHARS_MAX = 200
+KINDS = ("write", "schema")
+DETECTED = {"early": "while it wrote", "commit": "at its commit"}
+
+
+@require_safe
+@page
+def conflicts(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"page": "conflicts", "table": table, **_rows(table, request.GET)}
+    return render(request, "pages/conflicts.html", context)
+
+
+@require_safe
+@page
+def conflicts_rows(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"table": table, **_rows(table, request.GET)}
+    return render(request, "fragments/conflict_rows.html", context)
+
+
+@require_safe
+@page
+def conflict(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"page": "conflicts", "table": table, **_story(table, instant)}
+    return render(request, "pages/conflict.html", context)
+
+
+@require_safe
+@page
+def conflict_part(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
+    """The same, fresh: the winner may still run, and the loser still be swept."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    return render(request, "fragments/conflict.html", {"table": table, **_story(table, instant)})
+
+
+def _rows(table: Table, asked: Mapping[str, str]) -> dict[str, Any]:
+    kind, detected = asked.get("kind", ""), asked.get("detected", "")
+    writer = asked.get("writer", "").strip()[:WRITER_CHARS_MAX]
+    found = conflicts_page(
+        table,
+        kind=kind if kind in KINDS else None,
+        detected=detected if detected in DETECTED else None,
+        writer=writer or None,
+        cursor=asked.get("before", "")[:80] or None,
+        limit=ROWS_SHOWN,
+    )
+    return {
+        "stories": [explain(row) for row in found.rows],
+        "next_cursor": found.next_cursor,
+        "asked": {
+            "kind": kind,
+            "detected": detected,
+            "writer": writer,
+            "cursor": asked.get("before", ""),
+        },
+        "is_filtered": bool(kind or detected or writer),
+        "kinds": KINDS,
+        "detected": DETECTED,
+    }
+
+
+def _story(table: Table, instant: str) -> dict[str, Any]:
+    found = conflict_detail(table, instant)
+    if found is None:
+        raise Http404(f"{instant} lost no conflict that is known here")
+    told = story(found)
+    return {
+        "story": told,
+        "conflict": found.row,
+        "sides": {"winner": found.winner, "loser": found.loser},
+        "steps": [(step, _page(table, found, step)) for step in told.steps],
+        "loser_operation": _operation(table, found.loser.operation_id),
+        "winner_operation": _operation(table, found.winner.operation_id),
+    }
+
+
+def _operation(table: Table, text: str) -> str:
+    operation_id = as_operation_id(text)
+    return reverse("operation", args=[table.slug, operation_id]) if operation_id else ""
+
+
+def _page(table: Table, found: ConflictDetail, step: Step) -> tuple[str, str]:
+    """(address, its words) of where the step is done; empty for none."""
+    match step.page:
+        case "":
+            return "", ""
+        case "operation":
+            return _operation(table, found.loser.operation_id), "The failed operation"
+        case "schema":
+            return reverse("schema", args=[table.slug]), "The table's schema"
+        case service:
+            return reverse("service-setting", args=[table.slug, service]), "Its schedule"
