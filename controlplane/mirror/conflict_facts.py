@@ -14,7 +14,7 @@ from workers.timeline.decisions import RollbackDecision
 TEXT_CHARS_MAX = 500
 MESSAGE_CHARS_MAX = 2_000
 GROUPS_KEPT = 2_000
-_DETAILS = ("case", "rule", "attempt", "attempts", "retries")
+_DETAILS = ("case", "rule")
 """Taken over as they are when the record has them."""
 
 
@@ -87,6 +87,8 @@ def _lost(found: object) -> dict[str, Any] | None:
     return {
         **told,
         "pid": _count(found.get("pid")),
+        "attempt": _count(found.get("attempt")) or 1,
+        "attempts_max": _count(found.get("attempts_max")) or 1,
         "elsewhere": elsewhere,
         "elsewhere_count": max(_count(found.get("elsewhere_count")) or 0, len(elsewhere)),
     }

@@ -6,7 +6,7 @@ Reads the mirror; never touches storage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -86,6 +86,17 @@ class ConflictSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """What the loser did next, by itself."""
+
+    attempt: int
+    attempts_max: int
+    next_instant: InstantTime
+    """Of its next attempt; empty where none is known."""
+    next_state: Literal["", "committed", "pending", "conflicted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictDetail:
     row: ConflictRow
     winner: ConflictSide
@@ -95,6 +106,7 @@ class ConflictDetail:
     """The rollback instant that took the loser's files away."""
     markers_left: int
     """Of the loser; none once its rollback is through."""
+    retry: Retry
     others: int
     """Further conflicts that the same winner won."""
 
@@ -127,7 +139,7 @@ def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:
 
 
 def conflict_detail(table: Table, loser_instant: InstantTime) -> ConflictDetail | None:
-    """One conflict with both sides; None when this instant lost none. Five queries."""
+    """One conflict with both sides; None when this instant lost none. Seven queries."""
     row = conflict_of(table, loser_instant)
     if row is None:
         return None
@@ -152,6 +164,7 @@ def conflict_detail(table: Table, loser_instant: InstantTime) -> ConflictDetail 
         table_type=table.table_type,
         rolled_back_by=str(row.details.get("rolled_back_by") or ""),
         markers_left=sum(markers.values_list("count", flat=True)),
+        retry=_retry(table, row),
         others=max(0, others.count() - 1) if row.winner_instant else 0,
     )
 
@@ -259,6 +272,33 @@ def _loser(row: ConflictRow) -> ConflictSide:
         elsewhere_count=count if isinstance(count, int) else None,
         operation_id=str(lost.get("operation_id") or ""),
     )
+
+
+def _retry(table: Table, row: ConflictRow) -> Retry:
+    lost: Mapping[str, Any] = row.details.get("lost") or {}
+    attempt, most = int(lost.get("attempt") or 1), int(lost.get("attempts_max") or 1)
+    told = Retry(attempt=attempt, attempts_max=most, next_instant="", next_state="")
+    if attempt >= most or not row.loser_writer:
+        return told
+    later = InstantRecord.objects.filter(
+        table=table, writer_name=row.loser_writer, requested_at__gt=row.loser_instant
+    ).order_by("requested_at")
+    again = Conflict.objects.filter(
+        table=table,
+        loser_writer=row.loser_writer,
+        loser_instant__gt=row.loser_instant,
+        details__lost__attempt=attempt + 1,
+    ).order_by("loser_instant")
+    if (lost_again := again.first()) is not None:
+        return replace(told, next_instant=lost_again.loser_instant, next_state="conflicted")
+    if (instant := later.first()) is not None:
+        is_done = instant.state == "completed"
+        return replace(
+            told,
+            next_instant=instant.requested_at,
+            next_state="committed" if is_done else "pending",
+        )
+    return told
 
 
 def _pairs(groups: Sequence[Sequence[object]]) -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ from workers.write.status import TaskIds, WriteStatus
 OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
 EARLY = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
 CITIES = ("bergen", "narvik", "oslo", "tromso")
+_GIVEN = {"hoodie.write.concurrency.mode": OPTIMISTIC, "hoodie.write.markers.type": "direct"}
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("ride", pa.int64()),
     pa.field("city", pa.string()),
@@ -118,12 +119,7 @@ def begin(
 ) -> OpenWrite:
     """Its files are written when this returns, unless `writes` says otherwise."""
     table = open_table(str(location)).table
-    given = {
-        "sluice.writer.name": writer,
-        "hoodie.write.concurrency.mode": OPTIMISTIC,
-        "hoodie.write.markers.type": "direct",
-        **(options or {}),
-    }
+    given = {"sluice.writer.name": writer, **_GIVEN, **(options or {})}
     transaction = WriteClient(table, write_options(given)).begin(
         batch.schema, WriteRequest("upsert")
     )
@@ -198,11 +194,7 @@ def _refused_for_schema(location: Path, pause_s: float) -> str:
 def _beaten_by_a_compaction(location: Path, pause_s: float) -> str:
     """An overwrite of what is being compacted; log files alone would have merged with it."""
     table = open_table(str(location)).table
-    given = {
-        "sluice.writer.name": "reload-oslo",
-        "hoodie.write.concurrency.mode": OPTIMISTIC,
-        "hoodie.write.markers.type": "direct",
-    }
+    given = {"sluice.writer.name": "reload-oslo", **_GIVEN}
     batch = rides(0, 50, cities=CITIES[2:3])
     transaction = WriteClient(table, write_options(given)).begin(
         batch.schema, WriteRequest("insert_overwrite")
@@ -215,3 +207,21 @@ def _beaten_by_a_compaction(location: Path, pause_s: float) -> str:
     registry.service("compaction").run(open_table(str(location)).table, request, compactor)
     sleep(pause_s)
     return slow.loses()
+
+
+def retried_write(location: Path) -> tuple[str, str]:
+    """On the table of `lost_writes`: (the attempt that lost, the one after it that committed)."""
+    options = {"hoodie.write.num.retries.on.conflict.failures": "2"}
+    batch = rides(0, 30, cities=CITIES[:1])
+    slow = begin(location, batch, writer="hourly", options=options)
+    begin(location, rides(0, 20, cities=CITIES[:1]), writer="fares-ingest").wins()
+    lost = slow.loses()
+    table = open_table(str(location)).table
+    given = write_options({**options, **_GIVEN, "sluice.writer.name": "hourly"})
+    again = OpenWrite(
+        WriteClient(table, given).begin(batch.schema, WriteRequest("upsert").of_attempt(2)),
+        table,
+        [],
+    )
+    again.write(batch)
+    return lost, again.wins()

@@ -27,7 +27,7 @@ from controlplane.operations.models import MarkerServer, Operation
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from controlplane.writers.models import Conflict
-from tests.support.lost_writes import lost_writes_once as lost_writes_once
+from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
 from web.windows import to_instant
 from workers import create_table
 

@@ -15,7 +15,7 @@ from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
-from tests.support.lost_writes import LostWrites, copied
+from tests.support.lost_writes import LostWrites, copied, retried_write
 from tests.web.test_pages import QUERIES_MAX
 from web.conflicts.story import Story, story
 
@@ -95,6 +95,16 @@ def test_winner_that_is_a_service_leads_to_its_schedule_and_not_to_another_mode(
 
     assert [step.page for step in page.steps if step.page] == ["compaction"]
     assert "hoodie.write.concurrency.mode" not in options(page)
+
+
+def test_attempt_that_was_tried_again_by_itself_says_how_that_ended(lost: LostWrites) -> None:
+    first, second = retried_write(lost.location)
+    sync_table(Table.objects.get(slug="contested"))
+
+    page = told(first)
+
+    assert page.steps[0].title == "Nothing: it tried again and committed"
+    assert page.steps[0].page == f"instant {second}"
 
 
 def test_lanes_shade_exactly_what_both_shared(lost: LostWrites) -> None:

@@ -4,9 +4,8 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.writers.conflicts import ConflictDetail
 from web.conflicts.early import OPTIMISTIC, EarlyLine
@@ -27,7 +26,9 @@ class Step:
     options: tuple[str, ...] = ()
     """`key=value`, to be copied into the write's options."""
     page: str = ""
-    """Where it is done: `operation`, `schema`, or the name of a service."""
+    """Where it is done: `operation`, `schema`, `instant <time>`, `conflict <time>`, or the name of a
+    service.
+    """
 
 
 def steps(detail: ConflictDetail, schema: SchemaStory | None, early: EarlyLine) -> tuple[Step, ...]:
@@ -37,9 +38,9 @@ def steps(detail: ConflictDetail, schema: SchemaStory | None, early: EarlyLine) 
 
 
 def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
-    found = [_again(detail)]
+    found = [_retried(detail) or _again(detail)]
     if detail.row.details.get("rule") != "taken_back":
-        found.append(_retries(detail.row.details))
+        found.append(_retries(detail))
         found += _non_blocking(detail)
         found += _service(detail)
         found += _partitions(detail)
@@ -52,6 +53,31 @@ def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
             )
         )
     return found
+
+
+def _retried(detail: ConflictDetail) -> Step | None:
+    """What it did by itself since."""
+    retry = detail.retry
+    which = f"attempt {retry.attempt} of {retry.attempts_max}"
+    if retry.next_state == "committed":
+        return Step(
+            "Nothing: it tried again and committed",
+            f"This was {which}; the next, {retry.next_instant}, is in the table.",
+            page=f"instant {retry.next_instant}",
+        )
+    if retry.next_state == "pending":
+        return Step(
+            "Wait: it tries again now",
+            f"This was {which}; the next, {retry.next_instant}, is under way.",
+            page=f"instant {retry.next_instant}",
+        )
+    if retry.next_state == "conflicted":
+        return Step(
+            "Look at its next attempt: that one lost too",
+            f"This was {which}.",
+            page=f"conflict {retry.next_instant}",
+        )
+    return None
 
 
 def _again(detail: ConflictDetail) -> Step:
@@ -77,13 +103,13 @@ def _again(detail: ConflictDetail) -> Step:
     return Step("Run it again", f"It then starts from {base}. {clean}", page=page)
 
 
-def _retries(details: Mapping[str, Any]) -> Step:
-    tried = details.get("attempts") or details.get("attempt")
-    if isinstance(tried, int) and tried > 1:
+def _retries(detail: ConflictDetail) -> Step:
+    most = detail.retry.attempts_max
+    if most > 1:
         return Step(
             "Let it try more often",
-            f"It tried {tried} times by itself and lost each time.",
-            ("hoodie.write.num.retries.on.conflict.failures=10",),
+            f"It may try {most} times by itself; this was attempt {detail.retry.attempt}.",
+            (f"hoodie.write.num.retries.on.conflict.failures={max(10, 2 * most)}",),
         )
     return Step(
         "Let it retry by itself next time",
@@ -148,6 +174,7 @@ def _partitions(detail: ConflictDetail) -> list[Step]:
 
 
 def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]:
+    retried = _retried(detail)
     clashing = list(schema.clashing) if schema else []
     again = _again(detail)
     if clashing:
@@ -161,13 +188,14 @@ def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]
             Step("Then run it again", again.words, page=again.page),
         ]
     found = [
-        Step(
+        retried
+        or Step(
             "Run it again",
             "It takes the table's schema of now and adds its own new columns. There is nothing to "
             "clean up first.",
             page=again.page,
         ),
-        _retries(detail.row.details),
+        _retries(detail),
     ]
     if schema is not None and schema.strategy == "simple":
         found.append(

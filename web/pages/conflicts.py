@@ -113,5 +113,9 @@ def _page(table: Table, found: ConflictDetail, step: Step) -> tuple[str, str]:
             return _operation(table, found.loser.operation_id), "The failed operation"
         case "schema":
             return reverse("schema", args=[table.slug]), "The table's schema"
+        case text if text.startswith("instant "):
+            return f"{reverse('timeline', args=[table.slug])}?sel={text[8:]}", "That attempt"
+        case text if text.startswith("conflict "):
+            return reverse("conflict", args=[table.slug, text[9:]]), "Why that one lost"
         case service:
             return reverse("service-setting", args=[table.slug, service]), "Its schedule"

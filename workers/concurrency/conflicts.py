@@ -99,6 +99,9 @@ class LostWrite:
     pid: int
     operation_id: str | None = None
     stream: str | None = None
+    attempt: int = 1
+    attempts_max: int = 1
+    """It was tried again by itself while `attempt` is less."""
     elsewhere: tuple[FileGroupKey, ...] = ()
     """File groups that it wrote without meeting the rival; at most `ELSEWHERE_MAX`."""
     elsewhere_count: int = 0

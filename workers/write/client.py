@@ -222,6 +222,8 @@ class Transaction:
             pid=os.getpid(),
             operation_id=self._options.operation_id or None,
             stream=self._request.stream,
+            attempt=int(dict(self._request.extra).get(metadata.ATTEMPTS_KEY, "1")),
+            attempts_max=self._options.conflict_retries + 1,
         )
         conflict = conflict.wasting(files, size, lasted_ms).losing(lost, groups)
         return Conflicted(self._instant, conflict)
