@@ -26,8 +26,8 @@ class Step:
     options: tuple[str, ...] = ()
     """`key=value`, to be copied into the write's options."""
     page: str = ""
-    """Where it is done: `operation`, `schema`, `instant <time>`, `conflict <time>`, or the name of a
-    service.
+    """Where it is done: `operation`, `schema`, `instant <time>`, `conflict <time>`, or a service by
+    name.
     """
 
 
