@@ -9,7 +9,7 @@ import pytest
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.schema_verdicts import schema_verdict
 from controlplane.mirror.sync import sync_table
-from controlplane.writers.selectors import recent_conflicts
+from controlplane.writers.conflicts import recent_conflicts
 from tests.controlplane.lake import Lake
 from workers.concurrency.outcome import Committed, Conflicted
 
