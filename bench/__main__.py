@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from bench import early_conflict, markers, memory, workloads
+from bench import crowd, early_conflict, markers, memory, unblocked, workloads
 from bench.dataset import Dataset
 from bench.engine import ROOT, JobFailed, engine
 from bench.lines import Line, as_text
@@ -37,7 +37,11 @@ ALL: Final[dict[str, Workload]] = {
     "memory": memory.compaction_memory,
     "early_conflict": early_conflict.early_conflict,
 }
-STANDALONE: Final[dict[str, Callable[[Path], Iterator[Line]]]] = {"markers": markers.marker_server}
+STANDALONE: Final[dict[str, Callable[[Path], Iterator[Line]]]] = {
+    "markers": markers.marker_server,
+    "crowd": crowd.many_writers,
+    "unblocked": unblocked.after_a_death,
+}
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")
 """What has a goal at ten million rows, and runs there as well unless a size is asked for."""

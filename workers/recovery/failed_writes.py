@@ -40,7 +40,8 @@ def clean_before_write(table: Table, options: WriteOptions) -> None:
     if options.failed_writes is FailedWritesPolicy.EAGER:
         roll_back_dead_writers(table, options)
     else:
-        finish_begun(table, options)
+        # What is decided to be committed is published under the lock that this write begins with.
+        _end_rollbacks(table, table.timeline(), options)
 
 
 def clean_after_write(table: Table, options: WriteOptions) -> None:
@@ -53,12 +54,8 @@ def clean_after_write(table: Table, options: WriteOptions) -> None:
         _log.warning("failed writes are left to the next writer: error=%s", error)
 
 
-def finish_begun(table: Table, options: WriteOptions) -> None:
-    """Publish what is decided and end what is being rolled back. Raises LockTimeout."""
-    if not any(True for _ in table.timeline().pending()):
-        return
-    finish_decided(table, options)
-    for instant in list(table.timeline().pending()):
+def _end_rollbacks(table: Table, timeline: Timeline, options: WriteOptions) -> None:
+    for instant in timeline.pending():
         if instant.action is Action.ROLLBACK:
             resume(table, instant.requested_at, options)
 
@@ -69,10 +66,11 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
     With the policy NEVER what is decided comes about, and the dead stay.
     """
     found = _Found.now(table)
-    if not any(True for _ in found.timeline.pending()):
-        _sweep(table, found)  # Nobody is at work, so nobody died at it.
+    if found.is_peaceful(table):
+        _sweep(table, found)
         return []
-    finish_begun(table, options)
+    finish_decided(table, options)
+    _end_rollbacks(table, table.timeline(), options)
     if options.failed_writes is FailedWritesPolicy.NEVER:
         return []
     outcomes = []
@@ -161,6 +159,18 @@ class _Found:
             list(pending_marker_instants(storage)),
             list(decisions.waiting_metadata(storage)),
             table.timeline(),
+        )
+
+    def is_peaceful(self, table: Table) -> bool:
+        """Everybody who is at work lives, and nothing of it is decided: nobody died at it."""
+        now_ms = table.ports.clock.now_ms()
+        beats = ((one, self.beats.get(one.requested_at)) for one in self.timeline.pending())
+        return all(
+            beat is not None
+            and not beat.is_expired(now_ms)
+            and one.action not in (Action.ROLLBACK, Action.SAVEPOINT)
+            and decisions.read(table.storage, one.requested_at) is None
+            for one, beat in beats
         )
 
 

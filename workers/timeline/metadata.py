@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from workers.clock import InstantTime, parse_instant
@@ -24,6 +25,7 @@ from workers.timeline.avro_schemas import (
 )
 from workers.timeline.instant import Action
 
+_REMEMBERED_BYTES_MAX = 16 << 10
 SCHEMA_KEY = "schema"
 WRITER_KEY = "sluice.writer.name"
 PROCESS_KEY = "sluice.writer.process"
@@ -170,6 +172,18 @@ def commit_metadata(
 
 def read_commit_metadata(content: bytes) -> CommitMetadata:
     """Raises MalformedTable."""
+    if len(content) > _REMEMBERED_BYTES_MAX:
+        return _commit_metadata(content)
+    return _remembered(content)
+
+
+@lru_cache(maxsize=512)
+def _remembered(content: bytes) -> CommitMetadata:
+    """Many writers of one process look at the same small commits, each to validate its own."""
+    return _commit_metadata(content)
+
+
+def _commit_metadata(content: bytes) -> CommitMetadata:
     record = _decode(content)
     try:
         return CommitMetadata(

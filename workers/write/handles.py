@@ -12,6 +12,7 @@ import pyarrow as pa
 from workers.files.names import BaseFileName, LogFileName, write_token
 from workers.markers.base import MarkerWriter
 from workers.markers.detecting import open_detecting
+from workers.markers.fence import refuse_fenced
 from workers.markers.opening import open_markers
 from workers.ports import system_ports
 from workers.storage.base import Storage
@@ -50,6 +51,7 @@ def write_row_groups(
     statuses = []
     for write in writes:
         markers.confirm()
+        refuse_fenced(storage, context.instant)  # Whoever was rolled back stops here (bug C2).
         statuses.append(write.run(context, storage, task))
     return statuses
 

@@ -1,0 +1,66 @@
+"""One process of a crowd: threads, each a non-blocking writer of its own, until the time is up.
+
+    python -m bench.drivers.crowd '{"location": …, "writers": [0, 1], "seconds": 120, "rows": 1000}'
+
+Each writer writes the same keys of its own again and again, each time with a higher `ts`. The last
+line of the output is what was told of each commit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from workers.concurrency.outcome import Committed
+from workers.lakehouse import open_table
+
+_TYPES: dict[str, pa.DataType] = {"id": pa.string(), "ts": pa.int64(), "value": pa.int64()}
+SCHEMA = pa.schema(_TYPES)
+
+
+@dataclass
+class Told:
+    writer: int
+    commits: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    last_ts: int = 0
+
+
+def rows_of(writer: int, ts: int, rows: int) -> pa.Table:
+    keys = [f"w{writer}-{n}" for n in range(rows)]
+    return pa.table({"id": keys, "ts": [ts] * rows, "value": [writer] * rows}, schema=SCHEMA)
+
+
+def main(job: dict[str, Any]) -> None:
+    deadline_s = time.monotonic() + job["seconds"]  # noqa: TID251  # A load, not the engine.
+
+    def write(writer: int) -> Told:
+        table, told = open_table(job["location"]), Told(writer)
+        options = {
+            "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+            "hoodie.write.markers.type": "direct",
+            "sluice.writer.name": f"w{writer}",
+        }
+        while time.monotonic() < deadline_s:  # noqa: TID251  # As above.
+            ts = told.last_ts + 1
+            outcome = table.write(rows_of(writer, ts, job["rows"]), options=options)
+            if isinstance(outcome, Committed):
+                told.commits.append(outcome.instant)
+                told.last_ts = ts
+            else:
+                told.failures.append(repr(outcome))
+        return told
+
+    with ThreadPoolExecutor(len(job["writers"])) as pool:
+        told = [one.__dict__ for one in pool.map(write, job["writers"])]
+    sys.stdout.write(f"\n{json.dumps(told)}\n")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
