@@ -62,6 +62,8 @@ class _Batch:
     created: list[Request] = field(default_factory=list)
     """Who creates what of both."""
     requests: int = 0
+    waiting: list[Callable[[LakehouseError | None], None]] = field(default_factory=list)
+    """Called when `done` is."""
 
 
 class MarkerDirectory:
@@ -139,7 +141,38 @@ class MarkerDirectory:
         finally:
             self._users -= 1
 
+    def submit(
+        self,
+        name: str,
+        request_id: str | None,
+        told: Callable[[CreateResult | LakehouseError], None],
+    ) -> bool:
+        """As `create` for one name, without a task for it; False when only `create` can do it.
+
+        `told` is called with the result, or with what `create` would raise.
+        """
+        if not self._is_loaded or name in self._flushing:
+            return False
+        try:
+            [result], [batch] = self._enqueued([name], request_id)
+        except MarkerServerBusy as busy:
+            told(busy)
+        else:
+            batch.waiting.append(lambda error: told(result if error is None else error))
+        return True
+
     async def _create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
+        results, awaited = self._enqueued(names, request_id)
+        for each in awaited:
+            if (error := await asyncio.shield(each.done)) is not None:
+                # One exception object raised in many places would gather all their tracebacks.
+                raise type(error)(error.message, **error.values)
+        return results
+
+    def _enqueued(
+        self, names: Sequence[str], request_id: str | None
+    ) -> tuple[list[CreateResult], set[_Batch]]:
+        """The results, which hold once all the batches are done. Raises MarkerServerBusy."""
         batch = self._batch_for(len(names))
         awaited = {batch}
         results: list[CreateResult] = []
@@ -161,11 +194,7 @@ class MarkerDirectory:
             results.append("created" if is_own else "exists")
         if mine.names:
             batch.created.append(mine)
-        for each in awaited:
-            if (error := await asyncio.shield(each.done)) is not None:
-                # One exception object raised in many places would gather all their tracebacks.
-                raise type(error)(error.message, **error.values)
-        return results
+        return results, awaited
 
     async def finish(self) -> None:
         """Return once nothing waits and nothing is being flushed."""
@@ -330,6 +359,8 @@ class MarkerDirectory:
             self._statistics.batch_flushed(len(batch.names))
         self._busy.discard(index)
         batch.done.set_result(error)
+        for told in batch.waiting:
+            told(error)
         self._look()
 
     def _remember_finished(self, name: str) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
+from typing import cast
 from urllib.parse import unquote_plus
 
 from workers.clock import Clock
@@ -55,26 +57,36 @@ class Request:
         return parameters(self.query_text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response:
+    """JSON. Not changed after it was sent, and may be sent many times."""
+
     body: bytes
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    content_type: str = "application/json"
+    _open: bytes = field(default=b"", init=False)
 
     def encoded(self, *, closes: bool) -> bytes:
+        if closes:
+            return self._encoded(closes=True)
+        if not self._open:
+            self._open = self._encoded(closes=False)
+        return self._open
+
+    def _encoded(self, *, closes: bool) -> bytes:
         more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         if closes:
             more += "Connection: close\r\n"
         head = (
             f"HTTP/1.1 {self.status} {_PHRASES[self.status]}\r\n"
-            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n{more}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n{more}\r\n"
         )
         return head.encode("latin-1") + self.body
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-"""Answers every request, its own failures included."""
+Reply = Callable[[Response], None]
+Handler = Callable[[Request, Reply], None]
+"""Replies to every request, now or later, its own failures included."""
 
 
 class NotServed(InvalidInput):
@@ -104,7 +116,9 @@ class HttpServer:
         self.body_bytes_max = body_bytes_max
         self.bodies_bytes = 0
         self.connections: set[_Connection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.answering = 0
+        self.is_quiet = asyncio.Event()
+        """Set when nothing is being answered."""
         self._listening: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -124,8 +138,9 @@ class HttpServer:
             self._sweeper.cancel()
         for connection in tuple(self.connections):
             connection.close_when_idle()
-        if self.tasks:
-            await asyncio.wait(set(self.tasks), timeout=timeout_s)
+        if self.answering:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.is_quiet.wait(), timeout_s)
         for connection in tuple(self.connections):
             connection.transport.abort()
 
@@ -136,7 +151,7 @@ class HttpServer:
     def _sweep(self) -> None:
         oldest_s = self.clock.monotonic_s() - _IDLE_MAX_S
         for connection in tuple(self.connections):
-            if connection.task is None and connection.heard_s < oldest_s:
+            if not connection.is_answering and connection.heard_s < oldest_s:
                 connection.transport.abort()
         self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
@@ -145,7 +160,8 @@ class _Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, server: HttpServer) -> None:
-        self.task: asyncio.Task[None] | None = None
+        self.is_answering = False
+        self._is_advancing = False
         self.heard_s = 0.0
         self._server = server
         self._buffer = bytearray()
@@ -157,15 +173,14 @@ class _Connection(asyncio.Protocol):
         self._remote = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         if self._server.is_full:
-            return transport.abort()
+            self.transport.abort()
+            return
         self.heard_s = self._server.clock.monotonic_s()
         peer = transport.get_extra_info("peername")
         self._remote = str(peer[0]) if peer else ""
         self._server.connections.add(self)
-        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Who waits for its answer goes on waiting in vain; the marker is made all the same.
@@ -177,26 +192,32 @@ class _Connection(asyncio.Protocol):
         if self._is_refused:
             return
         self._buffer += data
-        if self.task is None:
+        if not self.is_answering:
             self._advance()
         elif len(self._buffer) > _HEAD_BYTES_MAX:
             self.transport.pause_reading()  # Until the request that is being answered is.
 
     def close_when_idle(self) -> None:
         self._is_last = True
-        if self.task is None:
+        if not self.is_answering:
             self.transport.close()
 
     def _advance(self) -> None:
+        """Hand over what came, one request after the other's reply."""
+        self._is_advancing = True
         try:
-            request = self._next()
+            while not self.is_answering and not self.transport.is_closing():
+                request = self._next()
+                if request is None:
+                    break
+                self.is_answering = True
+                self._server.answering += 1
+                self._server.is_quiet.clear()
+                self._server.handler(request, self._reply)
         except NotServed as refused:
-            return self._refuse(refused)
-        if request is not None:
-            self.task = asyncio.create_task(self._answer(request))
-            self._server.tasks.add(self.task)
-            self.task.add_done_callback(self._server.tasks.discard)
-        return None
+            self._refuse(refused)
+        finally:
+            self._is_advancing = False
 
     def _refuse(self, refused: NotServed) -> None:
         """Say so, and read on for a moment: closed at once, our answer could be lost on its way."""
@@ -256,18 +277,22 @@ class _Connection(asyncio.Protocol):
         self._server.bodies_bytes -= self._reserved
         self._reserved = 0
 
-    async def _answer(self, request: Request) -> None:
-        response = await self._server.handler(request)
-        self.task = None
+    def _reply(self, response: Response) -> None:
+        assert self.is_answering, "one reply to one request"
+        self.is_answering = False
+        self._server.answering -= 1
+        if not self._server.answering:
+            self._server.is_quiet.set()
         self._release()
         if self.transport.is_closing():
             return
         self.transport.write(response.encoded(closes=self._is_last))
         if self._is_last:
             self.transport.close()
-        elif self._buffer:
+            return
+        if self._buffer and not self._is_advancing:
             self._advance()
-        if not self.transport.is_closing() and not self.transport.is_reading():
+        if not self.is_answering and not self.transport.is_reading():
             self.transport.resume_reading()
 
 
