@@ -25,6 +25,7 @@ Kind = Literal[
     "writers",
     "conflicts",
     "markers",
+    "locks",
     "streams",
     "operations",
     "marker_server",

@@ -37,17 +37,17 @@ class BoardLine:
 
 def board(table: Table, now: datetime) -> list[BoardLine]:
     """One query."""
-    return [_line(table, row, row.ending or row.state) for row in writers_board(table, now)]
+    return [line(table, row) for row in writers_board(table, now)]
 
 
-def _line(table: Table, row: WriterRow, state: str) -> BoardLine:
+def line(table: Table, row: WriterRow) -> BoardLine:
     operation_id = as_operation_id(row.operation_id)
     left = f"expires in {age(row.expires_in_s)}"
     if row.expires_in_s <= 0:
         left = f"expired {age(-row.expires_in_s)} ago"
     return BoardLine(
         row=row,
-        state=state,
+        state=row.ending or row.state,
         used=row.beat_age_s / row.tolerance_s if row.tolerance_s else 1.0,
         beat_ms=int(row.beat_at.timestamp() * 1000),
         tolerance_ms=int(row.tolerance_s * 1000),

@@ -11,6 +11,8 @@ from web.pages import (
     demo,
     files,
     live,
+    locks,
+    markers,
     operation,
     overview,
     rollback,
@@ -20,6 +22,7 @@ from web.pages import (
     services,
     tables,
     timeline,
+    writers,
 )
 
 _INSTANT = r"(?P<{name}>[0-9]{{14}}(?:[0-9]{{3}})?)"
@@ -48,6 +51,27 @@ urlpatterns = [
     path("t/<slug:slug>/files", files.files, name="files"),
     path("t/<slug:slug>/files/rows", files.files_rows, name="files-rows"),
     path("t/<slug:slug>/files/group", files.file_group, name="file-group"),
+    path("t/<slug:slug>/writers", writers.writers, name="writers"),
+    path("t/<slug:slug>/writers/part", writers.writers_part, name="writers-part"),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/writers/{_INSTANT.format(name='instant')}/abort$",
+        writers.abort,
+        name="writer-abort",
+    ),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/writers/{_INSTANT.format(name='instant')}/abort/now$",
+        writers.abort_now,
+        name="writer-abort-now",
+    ),
+    path("t/<slug:slug>/locks", locks.locks, name="locks"),
+    path("t/<slug:slug>/locks/parts/<slug:part>", locks.locks_part, name="locks-part"),
+    path("t/<slug:slug>/markers", markers.markers, name="markers"),
+    path("t/<slug:slug>/markers/parts/<slug:part>", markers.markers_part, name="markers-part"),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/markers/{_INSTANT.format(name='instant')}$",
+        markers.tree,
+        name="marker-tree",
+    ),
     path("t/<slug:slug>/conflicts", conflicts.conflicts, name="conflicts"),
     path("t/<slug:slug>/conflicts/rows", conflicts.conflicts_rows, name="conflicts-rows"),
     re_path(

@@ -103,7 +103,9 @@ class WriteJob(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackJob(_Message):
-    """Undo one instant exactly as the plan with this hash said."""
+    """Undo one instant exactly as the plan with this hash said; without one only while it is
+    pending, whatever its writer has put down by then.
+    """
 
     TASK: ClassVar[str] = "workers.tasks.rollback"
 
@@ -119,7 +121,8 @@ class RollbackJob(_Message):
         _check_name(self.operation_id, "operation_id")
         _check_location(self.table, "table")
         _check_instant(self.instant)
-        _check_text(self.plan_hash, "plan_hash")
+        if self.plan_hash:
+            _check_text(self.plan_hash, "plan_hash")
         _check_text(self.reason, "reason")
         _check_text(self.by, "by")
         _check_report_url(self.report_url)

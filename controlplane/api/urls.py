@@ -10,7 +10,16 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from controlplane.api import openapi  # noqa: F401 - imported for what it registers
 from controlplane.api.reports.operations import OperationReportApi
-from controlplane.api.v1 import files, operations, services, tables, timeline, tokens, writers
+from controlplane.api.v1 import (
+    activity,
+    files,
+    operations,
+    services,
+    tables,
+    timeline,
+    tokens,
+    writers,
+)
 
 
 class InstantTimeConverter:
@@ -74,8 +83,28 @@ urlpatterns = [
     ),
     path(f"{_TABLE}savepoints/", services.SavepointListApi.as_view(), name="savepoints"),
     path(f"{_TABLE}markers/", timeline.MarkerListApi.as_view(), name="markers"),
+    path(
+        f"{_TABLE}markers/directories/",
+        activity.MarkerDirectoryListApi.as_view(),
+        name="marker_directories",
+    ),
+    path(
+        f"{_TABLE}markers/<instant:requested_at>/",
+        activity.MarkerTreeApi.as_view(),
+        name="marker_tree",
+    ),
+    path(f"{_TABLE}lock/", activity.LockApi.as_view(), name="lock"),
+    path(f"{_TABLE}lock/waits/", activity.LockWaitListApi.as_view(), name="lock_waits"),
     path(f"{_TABLE}streams/", timeline.StreamsApi.as_view(), name="streams"),
     path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),
+    path(
+        f"{_TABLE}writers/activity/", activity.WriterActivityApi.as_view(), name="writers_activity"
+    ),
+    path(
+        f"{_TABLE}writers/<instant:requested_at>/abort/",
+        activity.WriterAbortApi.as_view(),
+        name="writer_abort",
+    ),
     path(f"{_TABLE}conflicts/", writers.ConflictListApi.as_view(), name="conflicts"),
     path(
         f"{_TABLE}conflicts/<instant:requested_at>/", writers.ConflictApi.as_view(), name="conflict"

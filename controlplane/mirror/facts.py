@@ -25,7 +25,7 @@ from controlplane.mirror.schema_verdicts import schema_verdict
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
-from workers.markers.store import pending_marker_instants, read_names
+from workers.markers.store import StoredNames, pending_marker_instants, read_names
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.timeline import decisions
@@ -165,12 +165,16 @@ def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None
     return told_conflict(loser, decision, found.modified_ms)
 
 
-def marker_facts(storage: Storage) -> list[MarkerFacts]:
+def marker_names(storage: Storage) -> dict[InstantTime, StoredNames]:
     """Marker directories that exist, those of dead writers included."""
+    return {instant: read_names(storage, instant) for instant in pending_marker_instants(storage)}
+
+
+def marker_facts(found: Mapping[InstantTime, StoredNames]) -> list[MarkerFacts]:
     return [
         MarkerFacts(instant=instant, kind=kind, count=len(names), sample=names[:MARKERS_SHOWN])
-        for instant in pending_marker_instants(storage)
-        for kind, names in sorted(_by_kind(read_names(storage, instant).all()).items())
+        for instant, stored in found.items()
+        for kind, names in sorted(_by_kind(stored.all()).items())
     ]
 
 

@@ -173,6 +173,59 @@ class MarkerCount(models.Model):
         return f"{self.instant} {self.kind}: {self.count}"
 
 
+class MarkerDirectory(models.Model):
+    """The markers of one pending instant as a whole: how they are kept and what they claim."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="marker_directories")
+    instant = InstantTimeField()
+    layout = models.CharField(max_length=32)
+    """direct, timeline_server_based, mixed, or empty"""
+    markers = models.PositiveIntegerField(default=0)
+    by_file = models.JSONField(default=list)
+    """Markers in MARKERS0, MARKERS1, …: pairs of name and count."""
+    claims = models.JSONField(default=list)
+    """(partition, file id) of the announced files, the first of them."""
+    claim_count = models.PositiveIntegerField(default=0)
+    verdict = models.JSONField(null=True)
+    """Of early detection, where the instant is doomed: rival, its writer, how many file groups."""
+    changed_at = models.DateTimeField()
+    """When a look at storage last found something new: a sign of life."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table", "instant"], name="marker_directory_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.instant}: {self.markers}"
+
+
+class LockRecord(models.Model):
+    """The table lock when storage was last read, and whom the looks before that found."""
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="lock")
+    provider = models.CharField(max_length=32)
+    place = models.CharField(max_length=700, blank=True)
+    problem = models.TextField(blank=True)
+    """Why the holder cannot be seen; empty when it can."""
+    is_held = models.BooleanField(default=False)
+    owner = models.CharField(max_length=500, blank=True)
+    writer = models.CharField(max_length=200, blank=True)
+    instant = InstantTimeField(blank=True)
+    epoch = models.BigIntegerField(null=True)
+    since = models.DateTimeField(null=True)
+    until = models.DateTimeField(null=True)
+    waiters = models.JSONField(default=list)
+    holders = models.JSONField(default=list)
+    """Newest first: writer, instant, since and last seen, in ms. A hold between two looks is not
+    among them.
+    """
+    sampled_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.provider}"
+
+
 class SyncMark(models.Model):
     """How far the sync of one table has come, and who is at it."""
 
@@ -221,6 +274,10 @@ class ServerSample(models.Model):
     requests = models.BigIntegerField(default=0)
     p50_ms = models.FloatField(null=True)
     p95_ms = models.FloatField(null=True)
+    markers = models.BigIntegerField(default=0)
+    """Made since the server started, as batches and requests are."""
+    batch_sizes = models.JSONField(default=dict)
+    """How many batches were of which size."""
     pid = models.PositiveIntegerField(null=True)
     up = models.BooleanField()
 

@@ -31,16 +31,19 @@ from controlplane.mirror.apply import (
     describe_table,
     rebuild_schemas,
 )
+from controlplane.mirror.apply_claims import apply_directories, apply_lock
 from controlplane.mirror.apply_files import apply_file_groups
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
+from controlplane.mirror.claim_facts import DirectoryFacts, directory_facts
 from controlplane.mirror.conflict_facts import ConflictFacts
 from controlplane.mirror.facts import InstantFacts, Listing, MarkerFacts
 from controlplane.mirror.file_facts import FileListing, list_file_groups
-from controlplane.mirror.models import InstantRecord, SyncMark
+from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.locks.binding import lock_provider
+from workers.concurrency.locks.showing import LockView, read_lock
 from workers.errors import LakehouseError, MalformedTable
 from workers.table import table as engine
 from workers.timeline.instant import Instant
@@ -56,12 +59,21 @@ _PROJECTION = "3"
 
 
 @dataclass(frozen=True, slots=True)
+class Claims:
+    """What changes without a name on the timeline: markers, and who has the lock."""
+
+    directories: list[DirectoryFacts]
+    lock: LockView
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """All that one pass read."""
 
     listing: Listing
     beats: list[Heartbeat]
     markers: list[MarkerFacts]
+    claims: Claims
     lock_provider: str
     instants: list[InstantFacts] | None
     """Those that are new or changed; None when the listing is the one that was applied last."""
@@ -97,11 +109,16 @@ def observe(table: Table, opened: engine.Table) -> Observed:
     """Read what changed since the pass that stored the mark."""
     listing = facts.list_table(opened)
     beats = read_heartbeats(opened.storage)
-    markers = facts.marker_facts(opened.storage)
+    names = facts.marker_names(opened.storage)
+    markers = facts.marker_facts(names)
+    claims = Claims(
+        [directory_facts(opened.storage, instant, names[instant]) for instant in names],
+        read_lock(opened.storage, opened.ports.clock.now_ms()),
+    )
     provider = lock_provider(opened.storage)
     mark = SyncMark.objects.get(table=table)
     if mark.listing_hash == _listing_hash(listing, beats):
-        return Observed(listing, beats, markers, provider, None)
+        return Observed(listing, beats, markers, claims, provider, None)
     by_instant = {beat.instant: beat for beat in beats}
     changed = _changed(table, listing)
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
@@ -121,6 +138,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         listing=listing,
         beats=beats,
         markers=markers,
+        claims=claims,
         lock_provider=provider,
         instants=present,
         conflicts=conflicts,
@@ -157,6 +175,8 @@ def forget_mirror(table: Table) -> None:
         table.schemas.all().delete()
         table.heartbeats.all().delete()
         table.marker_counts.all().delete()
+        table.marker_directories.all().delete()
+        LockRecord.objects.filter(table=table).delete()
         table.conflicts.all().delete()
         table.file_groups.all().delete()
         SyncMark.objects.filter(table=table).update(
@@ -200,8 +220,11 @@ def _apply(
             mark.last_completed_at = last
         if apply_heartbeats(table, observed.beats, now):
             changed.add("writers")
-        if apply_markers(table, observed.markers):
+        is_changed = apply_markers(table, observed.markers)
+        if apply_directories(table, observed.claims.directories, now) or is_changed:
             changed.add("markers")
+        if apply_lock(table, observed.claims.lock, now):
+            changed.add("locks")
         synced: dict[str, Any] = {"synced_at": now}
         if observed.instants is not None:
             synced["sync_error"] = observed.problem

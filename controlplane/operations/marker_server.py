@@ -167,6 +167,8 @@ def _note_sample(metrics: Mapping[str, Any] | None, *, pid: int | None) -> None:
         queue_depth=int(metrics.get("queue_depth") or 0),
         batches=int(metrics.get("batches") or 0),
         requests=int(metrics.get("requests_total") or 0),
+        markers=int(metrics.get("markers_created") or 0),
+        batch_sizes=dict(metrics.get("batch_sizes") or {}),
         p50_ms=latency.get("p50"),
         p95_ms=latency.get("p95"),
     )

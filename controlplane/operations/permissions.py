@@ -72,6 +72,6 @@ def needed(operation: Operation) -> Permission:
         case OperationKind.SERVICE:
             return permission_of(operation.service)
         case OperationKind.ROLLBACK:
-            return Permission.ADMINISTER
+            return Permission.ADMINISTER if operation.plan_hash else Permission.OPERATE
         case OperationKind.WRITE | OperationKind.CANCEL:
             return Permission.OPERATE

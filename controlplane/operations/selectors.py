@@ -64,6 +64,9 @@ class SampleRow:
     queue_depth: int
     batches: int
     requests: int
+    markers: int
+    batch_sizes: Mapping[str, int]
+    """How many batches were of which size, since the server started."""
     p50_ms: float | None
     p95_ms: float | None
 
@@ -145,6 +148,8 @@ def marker_server_status() -> MarkerServerStatus:
             queue_depth=sample.queue_depth,
             batches=sample.batches,
             requests=sample.requests,
+            markers=sample.markers,
+            batch_sizes=sample.batch_sizes,
             p50_ms=sample.p50_ms,
             p95_ms=sample.p95_ms,
         )

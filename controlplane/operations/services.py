@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controlplane.operations.aborts import request_abort
 from controlplane.operations.demo import (
     kill_demo_writer,
     start_demo_conflict,
@@ -53,6 +54,7 @@ __all__ = [
     "plan_service",
     "reconcile",
     "record_report",
+    "request_abort",
     "request_cancel",
     "request_planned_write",
     "request_rollback",

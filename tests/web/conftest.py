@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from controlplane.mirror.models import (
     FileGroupRecord,
     HeartbeatRecord,
     InstantRecord,
+    LockRecord,
     MarkerCount,
+    MarkerDirectory,
     SchemaRecord,
     ServerSample,
     StreamStatus,
@@ -121,7 +124,10 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
             operation_ref=text[:64],
             metadata={
                 "file_groups": [[text, text]], "file_group_count": 1,
-                "partition_bytes": {text: 7}, "extra": {text: text},
+                "partition_bytes": {text: 7}, "extra": {
+                    text: text,
+                    "sluice.lock": json.dumps({"provider": text, "epoch": 2, "waited_ms": 40}),
+                },
                 "rolled_back": [text], "error": text,
             },
         )  # fmt: skip
@@ -129,6 +135,23 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
         table=table, instant=open_, beat_at=now - timedelta(seconds=2), interval_ms=2000,
         tolerable_misses=5, writer_name=text[:200], stream=text[:100], mode=text[:64],
         operation=text[:32], host=text[:255], pid=7, last_seen=now,
+    )  # fmt: skip
+    MarkerDirectory.objects.create(
+        table=table, instant=open_, layout=text[:32], markers=3, by_file=[[text, 3]],
+        claims=[[text, text]], claim_count=1, changed_at=now,
+        verdict={"rival": done, "rival_writer": text, "file_groups": 1, "message": text},
+    )  # fmt: skip
+    LockRecord.objects.create(
+        table=table, provider=text[:32], place=text, problem=text, is_held=True, owner=text,
+        writer=text[:200], instant=open_, epoch=3, since=now, until=now, sampled_at=now,
+        waiters=[{
+            "writer": text, "instant": open_, "since_ms": 5, "until_ms": 9, "holder": text,
+            "host": text, "pid": 7,
+        }],
+        holders=[{
+            "writer": text, "owner": text, "instant": open_, "epoch": 3, "since_ms": 5,
+            "seen_ms": 6,
+        }],
     )  # fmt: skip
     MarkerCount.objects.create(table=table, instant=open_, kind=text[:16], count=3, sample=[text])
     avro = {"type": "record", "name": "r", "fields": [{"name": text, "type": ["null", "string"]}]}

@@ -24,9 +24,13 @@ from web.charts import MARKS_MAX
 from web.windows import to_instant
 
 CHARTED = ("/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services")
-PAGES = ("/", "/t/ads/live", "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints", *CHARTED)
+PAGES = (
+    "/", "/t/ads/live", "/t/ads/writers", "/t/ads/locks", "/t/ads/markers", "/t/ads/conflicts",
+    "/t/ads/rollback", "/t/ads/savepoints", *CHARTED,
+)  # fmt: skip
 FRAGMENTS = (
-    "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/health",
+    "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/writers/part", "/t/ads/locks/parts/now",
+    "/t/ads/locks/parts/history", "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
     "/t/ads/files/rows", "/t/ads/savepoints/rows",
     *(f"/t/ads/services/parts/{part}" for part in ("cards", "plans", "history")),
     "/t/ads/timeline/rows", "/t/ads/timeline/figure", "/t/ads/rollback/choices",
@@ -109,9 +113,7 @@ def test_page_carries_no_script_style_or_handler_of_its_own(
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", html)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/t/ads/live", "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints"]
-)
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in CHARTED])
 def test_page_without_a_chart_is_light(path: str, busy: Table, as_viewer: Client) -> None:
     html = as_viewer.get(path).content
     weight = len(gzip.compress(html))

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from controlplane.mirror.models import FileGroupRecord, InstantRecord
+from controlplane.mirror.models import FileGroupRecord, HeartbeatRecord, InstantRecord
 from controlplane.operations.models import Operation
 from controlplane.writers.models import Conflict
 from tests.web.conftest import fill
@@ -30,8 +30,8 @@ PAYLOADS = (
 _OURS = """
     html head meta title link script body a div nav span svg use kbd strong br form input button
     header ol li label main h1 h2 h3 p section table thead tbody tr th td dl dt dd small time
-    code details summary ul article figure figcaption polyline rect line img dialog select option
-    aside progress textarea pre wbr
+    code details summary ul article figure figcaption polyline rect line img dialog select
+    option aside progress textarea pre wbr
 """
 ALLOWED = frozenset(_OURS.split())
 
@@ -68,6 +68,10 @@ def test_no_field_of_a_table_becomes_markup(payload: str, admin: User, as_admin:
         "/",
         "/?q=" + payload,
         "/t/ads/live",
+        "/t/ads/writers",
+        "/t/ads/locks",
+        "/t/ads/markers",
+        *(f"/t/ads/writers/{one.instant}/abort" for one in HeartbeatRecord.objects.all()),
         "/t/ads/conflicts",
         "/t/ads/conflicts?" + urlencode({"writer": payload, "kind": payload}),
         *(f"/t/ads/conflicts/{one.loser_instant}" for one in Conflict.objects.all()),

@@ -50,6 +50,9 @@ _STATES = {
     "warn": ("look here", "warning", "warn"),
     "bad": ("needs you", "failed", "bad"),
     "quiet": ("not known", "requested", "quiet"),
+    "held": ("held", "inflight", "busy"),
+    "free": ("free", "completed", "good"),
+    "overdue": ("lease ran out", "expired", "bad"),
     "winner": ("winner", "completed", "good"),
     "loser": ("loser", "failed", "bad"),
 }

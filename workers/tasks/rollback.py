@@ -46,7 +46,8 @@ def rollback(message: dict[str, Any]) -> None:
             job.instant,
             by=job.by,
             reason=job.reason,
-            expected_plan_hash=job.plan_hash,
+            expected_plan_hash=job.plan_hash or None,
+            is_only_pending=not job.plan_hash,
             is_forced=True,  # A person has read the plan's warnings and confirmed.
         )
         options = write_options({"sluice.operation.id": job.operation_id})

@@ -39,6 +39,12 @@ service_plan           POST    401 403 200 200 200 401
 service_schedule       PUT     401 403 403 403 400 401
 savepoints             GET     401 403 200 200 200 401
 markers                GET     401 403 200 200 200 401
+marker_directories     GET     401 403 200 200 200 401
+marker_tree            GET     401 403 404 404 404 401
+lock                   GET     401 403 200 200 200 401
+lock_waits             GET     401 403 200 200 200 401
+writers_activity       GET     401 403 200 200 200 401
+writer_abort           POST    401 403 403 400 400 401
 streams                GET     401 403 200 200 200 401
 writers                GET     401 403 200 200 200 401
 conflicts              GET     401 403 200 200 200 401

@@ -66,5 +66,9 @@ function setText(element, text) {
 
 document.addEventListener("sluice:tick", (event) => {
   for (const element of document.querySelectorAll("[data-ago]")) setText(element, age((event.detail - element.dataset.ago) / 1000));
+  for (const element of document.querySelectorAll("[data-until]")) {
+    const left = (element.dataset.until - event.detail) / 1000;
+    setText(element, left > 0 ? `in ${age(left)}` : `${age(-left)} ago`);
+  }
   for (const element of document.querySelectorAll("[data-beat]")) beat(element, event.detail);
 });

@@ -1,0 +1,111 @@
+"""What goes on now on one table: writers with what they claim, the lock, markers, and the end of a
+writer.
+"""
+
+from __future__ import annotations
+
+from django.http import Http404
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsOperator
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.mirror.marker_tree import MarkerTree, marker_tree
+from controlplane.operations.selectors import OperationDetail, operation_detail
+from controlplane.operations.services import request_abort
+from controlplane.tables.access import Permission, access_table
+from controlplane.writers.activity import WriterActivity, writers_activity
+from controlplane.writers.locks import (
+    HISTORY_MAX,
+    LockStatus,
+    LockWait,
+    lock_status,
+    lock_waits,
+)
+from controlplane.writers.markers import MarkerDirectoryRow, marker_directories
+
+
+class WriterActivityApi(APIView):
+    @extend_schema(operation_id="writers_activity", responses=output(WriterActivity)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(writers_activity(table, timezone.now())))
+
+
+class WriterAbortApi(APIView):
+    """By its pending instant, which is rolled back unless it commits first."""
+
+    permission_classes = [IsOperator]
+
+    class AbortRequest(Strict):
+        reason = serializers.CharField(max_length=500)
+
+    @extend_schema(
+        operation_id="writers_abort",
+        request=AbortRequest,
+        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str, requested_at: str) -> Response:
+        asked = validated(self.AbortRequest, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        operation = request_abort(
+            table,
+            requested_at,
+            reason=asked["reason"],
+            by=actor(request),
+            idempotency_key=idempotency_key(request),
+        )
+        return Response(shown(operation_detail(operation.pk)), status=202)
+
+
+class LockApi(APIView):
+    @extend_schema(operation_id="lock_read", responses=output(LockStatus))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        status = lock_status(table, timezone.now())
+        if status is None:
+            raise Http404("the lock was not looked at yet")
+        return Response(shown(status))
+
+
+class LockWaitListApi(APIView):
+    class Query(Strict):
+        limit = serializers.IntegerField(
+            min_value=1, max_value=HISTORY_MAX, required=False, default=HISTORY_MAX
+        )
+
+    @extend_schema(
+        operation_id="lock_waits", parameters=[Query], responses=output(LockWait)(many=True)
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(self.Query, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(lock_waits(table, **asked)))
+
+
+class MarkerDirectoryListApi(APIView):
+    @extend_schema(
+        operation_id="markers_directories", responses=output(MarkerDirectoryRow)(many=True)
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(marker_directories(table, timezone.now())))
+
+
+class MarkerTreeApi(APIView):
+    """Read from storage, now."""
+
+    @extend_schema(operation_id="markers_tree", responses=output(MarkerTree))
+    def get(self, request: Request, slug: str, requested_at: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        tree = marker_tree(table, requested_at)
+        if tree is None:
+            raise Http404(f"{requested_at} has no markers")
+        return Response(shown(tree))

@@ -1,0 +1,174 @@
+"""The table lock: who has it, who waits, and how long commits waited for it. Reads the mirror."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.mirror.models import InstantRecord, LockRecord
+from controlplane.tables.models import Table
+from workers.clock import InstantTime, parse_instant
+
+HISTORY_MAX = 300
+LOCK_KEY = "sluice.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockWaiter:
+    writer: str
+    instant: InstantTime
+    host: str
+    pid: int
+    since_ms: int
+    until_ms: int
+    """When it gives up."""
+    holder: str
+    """Whom it found holding the lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockHold:
+    """Somebody whom a look at storage found holding the lock."""
+
+    writer: str
+    owner: str
+    instant: InstantTime
+    since_ms: int | None
+    seen_ms: int
+    """When it was last seen with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockStatus:
+    provider: str
+    place: str
+    state: str
+    """held, free, overdue (its lease ran out and nobody took it over), or unknown"""
+    reason: str
+    """Why the holder is not known; empty when it is."""
+    owner: str
+    writer: str
+    instant: InstantTime
+    since: datetime | None
+    until: datetime | None
+    expires_in_s: float | None
+    waiters: list[LockWaiter]
+    """Longest first."""
+    holders: list[LockHold]
+    """Newest first; a hold between two looks is not among them."""
+    sampled_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockWait:
+    """One commit, and how long it waited for the lock that it was decided under."""
+
+    instant: InstantTime
+    writer: str
+    provider: str
+    epoch: int | None
+    waited_ms: int
+    decided_ms: int
+
+
+def lock_status(table: Table, now: datetime) -> LockStatus | None:
+    """None before the mirror has looked. One query."""
+    lock = LockRecord.objects.filter(table=table).first()
+    if lock is None:
+        return None
+    left_s = (lock.until - now).total_seconds() if lock.until else None
+    return LockStatus(
+        provider=lock.provider,
+        place=lock.place,
+        state=_state(lock, left_s),
+        reason=_reason(lock),
+        owner=lock.owner,
+        writer=lock.writer,
+        instant=lock.instant,
+        since=lock.since,
+        until=lock.until,
+        expires_in_s=left_s,
+        waiters=[_waiter(one) for one in lock.waiters],
+        holders=[_hold(one) for one in lock.holders],
+        sampled_at=lock.sampled_at,
+    )
+
+
+def lock_waits(table: Table, limit: int = HISTORY_MAX) -> list[LockWait]:
+    """Of the newest commits, newest first. One query."""
+    commits = (
+        InstantRecord.objects.filter(
+            table=table, state="completed", metadata__extra__has_key=LOCK_KEY
+        )
+        .order_by("-completed_at")
+        .values_list("requested_at", "writer_name", "completed_at", "metadata__extra")
+    )
+    found = [
+        _wait(instant, writer, completed_at or instant, extra)
+        for instant, writer, completed_at, extra in commits[: max(1, min(limit, HISTORY_MAX))]
+    ]
+    return [one for one in found if one is not None]
+
+
+def _state(lock: LockRecord, left_s: float | None) -> str:
+    if lock.problem:
+        return "unknown"
+    if not lock.is_held:
+        return "free"
+    return "overdue" if left_s is not None and left_s < 0 else "held"
+
+
+def _reason(lock: LockRecord) -> str:
+    if lock.problem:
+        return lock.problem
+    if lock.is_held and not lock.writer:
+        if lock.provider == "filesystem" and not lock.epoch:
+            return "Apache Hudi's lock file does not say who made it"
+        return "the holder gave itself no name" if lock.epoch else "another engine's owner text"
+    return ""
+
+
+def _waiter(found: Mapping[str, Any]) -> LockWaiter:
+    return LockWaiter(
+        writer=str(found.get("writer") or ""),
+        instant=str(found.get("instant") or ""),
+        host=str(found.get("host") or ""),
+        pid=int(found.get("pid") or 0),
+        since_ms=int(found.get("since_ms") or 0),
+        until_ms=int(found.get("until_ms") or 0),
+        holder=str(found.get("holder") or ""),
+    )
+
+
+def _hold(found: Mapping[str, Any]) -> LockHold:
+    since = found.get("since_ms")
+    return LockHold(
+        writer=str(found.get("writer") or ""),
+        owner=str(found.get("owner") or ""),
+        instant=str(found.get("instant") or ""),
+        since_ms=since if isinstance(since, int) else None,
+        seen_ms=int(found.get("seen_ms") or 0),
+    )
+
+
+def _wait(
+    instant: InstantTime, writer: str, completed_at: InstantTime, extra: Mapping[str, Any]
+) -> LockWait | None:
+    """None where the commit's words cannot be read."""
+    try:
+        told = json.loads(str(extra.get(LOCK_KEY)))
+        waited_ms = max(0, int(told["waited_ms"]))
+        epoch = told.get("epoch")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return LockWait(
+        instant=instant,
+        writer=writer,
+        provider=str(told.get("provider") or "")[:32],
+        epoch=epoch if isinstance(epoch, int) else None,
+        waited_ms=min(waited_ms, 10**10),
+        decided_ms=parse_instant(completed_at),
+    )
