@@ -58,7 +58,19 @@ def writers_activity(table: Table, now: datetime) -> list[WriterActivity]:
         if instant in living:
             for partition, file_id in directory.claims:
                 claimed[partition, file_id].append(instant)
-    return [_activity(row, found.get(row.instant), lock, claimed, living) for row in rows]
+    activities = [_activity(row, found.get(row.instant), lock, claimed, living) for row in rows]
+    return sorted(activities, key=_urgency)
+
+
+def _urgency(one: WriterActivity) -> tuple[bool, ...]:
+    """Stable: of one urgency the board's order holds."""
+    return (
+        not is_living(one.row),
+        one.row.state != "expired",
+        one.verdict is None,
+        not one.stops_responding,
+        not one.met,
+    )
 
 
 def _activity(

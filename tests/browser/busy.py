@@ -15,6 +15,7 @@ from controlplane.mirror.models import (
     HeartbeatRecord,
     InstantRecord,
     MarkerCount,
+    MarkerDirectory,
     SchemaRecord,
     ServerSample,
     StreamStatus,
@@ -194,6 +195,18 @@ def _living(table: Table, now: datetime) -> None:
             count=markers,
             sample=[f"emea/.{file_id(0)}_{record.requested_at}.log.1"],
         )
+        MarkerDirectory.objects.create(
+            table=table,
+            instant=record.requested_at,
+            layout="timeline_server_based" if at != 3 else "direct",
+            markers=markers,
+            by_file=[[f"MARKERS{n}", 1 + (n * 7 + at) % 4] for n in range(markers // 2)]
+            if at != 3
+            else [],
+            claims=[[REGIONS[n % 3], file_id(n)] for n in range(at, at + 3)],
+            claim_count=3,
+            changed_at=now - timedelta(seconds=2),
+        )
 
 
 def beat(
@@ -302,6 +315,8 @@ def _streams(table: Table, now: datetime) -> None:
             queue_depth=max(0, int(chance.gauss(6 + 9 * (step % 12 < 4), 3))) if up else 0,
             batches=400 + step * 7,
             requests=3000 + step * 88,
+            markers=2_900 + step * 87,
+            batch_sizes={"1": 61, "2-3": 105, "4-7": 240 + step, "8-15": 180, "16-31": 22},
             p50_ms=4.1,
             p95_ms=11.7,
         )

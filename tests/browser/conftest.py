@@ -51,6 +51,8 @@ expect.set_options(timeout=20_000)
 class Site:
     url: str
     seed: subprocess.Popen[str]
+    instants: dict[str, str] = field(default_factory=dict)
+    """Of the contested table: losers by what beat them, and writers that are still open."""
 
     def tell(self, verb: str, **values: Any) -> Any:
         """Change the mirror, as the sync would, and publish what it would publish."""
@@ -116,7 +118,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         assert seed.stdout.readline().strip() == "ready"
         _wait_for(f"http://127.0.0.1:{port}/login/", web)
-        yield Site(f"http://127.0.0.1:{port}", seed)
+        made = Site(f"http://127.0.0.1:{port}", seed)
+        made.instants |= made.tell("lost", table="contested")
+        made.instants |= made.tell("open_writers", table="contested")
+        yield made
     finally:
         for process in (web, seed):
             process.terminate()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,20 @@ from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
 from tests.browser.kept import kept_table, work  # noqa: E402
 from tests.browser.words import PASSWORD  # noqa: E402
-from tests.support.lost_writes import lost_writes  # noqa: E402
+from tests.support.lost_writes import (  # noqa: E402
+    CITIES,
+    EARLY,
+    OpenWrite,
+    begin,
+    lost_writes,
+    rides,
+)
 from web.windows import to_instant  # noqa: E402
 from workers import create_table, open_table  # noqa: E402
+from workers.errors import EarlyConflict  # noqa: E402
+
+_KEPT: list[OpenWrite] = []
+"""Their hearts beat while they are held."""
 
 
 def users() -> User:
@@ -86,6 +98,23 @@ def contested_table(admin: User) -> Table:
     mirrored = register_table(location=str(location), slug="contested", name="contested", by=admin)
     sync_table(mirrored)
     return mirrored
+
+
+def open_writers(table: Table) -> dict[str, str]:
+    """Three writers of the contested table that go on for as long as the tests run: two of the same
+    file groups, one that is doomed.
+    """
+    location = Path(table.location)
+    older = begin(location, rides(0, 200, cities=CITIES[1:3]), writer="fares-ingest")
+    beside = begin(location, rides(0, 90, cities=CITIES[2:]), writer="nightly-backfill")
+    batch = rides(0, 60, cities=CITIES[1:2])
+    doomed = begin(location, batch, writer="price-fix", options=EARLY, writes=False)
+    doomed.write(rides(0, 60, cities=CITIES[:1]))
+    with suppress(EarlyConflict):
+        doomed.write(batch)
+    _KEPT.extend((older, beside, doomed))
+    sync_table(table)
+    return {"older": older.instant, "beside": beside.instant, "doomed": doomed.instant}
 
 
 def lost(table: Table) -> dict[str, str]:
@@ -186,6 +215,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "roll_back": roll_back,
     "work": work,
     "lost": lost,
+    "open_writers": open_writers,
 }
 
 

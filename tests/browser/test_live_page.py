@@ -106,8 +106,7 @@ def test_conflict_leads_to_why_it_lost(live: Page, site: Site) -> None:
 
 
 def test_groups_that_were_opened_stay_open_and_focus_stays(page: Page, site: Site) -> None:
-    lost = site.tell("lost", table="contested")["write"]
-    page.goto(f"{site.url}/t/contested/conflicts/{lost}")
+    page.goto(f"{site.url}/t/contested/conflicts/{site.instants['write']}")
     page.wait_for_selector('[data-mode="live"]')
     page.locator("summary", has_text="Only B").click()
     page.mouse.move(2, 2)

@@ -18,6 +18,13 @@ pytestmark = pytest.mark.browser
 PAGES = {
     "tables": "/",
     "live": "/t/ad-requests/live",
+    "writers": "/t/contested/writers",
+    "writers-busy": "/t/ad-requests/writers",
+    "locks": "/t/contested/locks",
+    "markers": "/t/ad-requests/markers",
+    "empty-writers": "/t/empty/writers",
+    "empty-locks": "/t/empty/locks",
+    "empty-markers": "/t/empty/markers",
     "conflicts": "/t/contested/conflicts",
     "conflict-write": "/t/contested/conflicts/{write}",
     "conflict-early": "/t/contested/conflicts/{early}",
@@ -38,6 +45,8 @@ STILL = {
     "service-plan": "/t/fares/services/run/clean?hoodie.clean.commits.retained=1",
     "savepoint-plan": "/t/fares/services/run/savepoint",
     "schedule": "/t/fares/services/settings/clustering",
+    "marker-tree": "/t/contested/markers/{doomed}",
+    "end-a-writer": "/t/contested/writers/{older}/abort",
     "empty-files": "/t/empty/files",
     "empty-schema": "/t/empty/schema",
 }
@@ -47,7 +56,7 @@ CHART_MS_MAX = 15_000
 
 def visit(page: Page, site: Site, path: str) -> None:
     site.tell("beats")
-    page.goto(site.url + path.format(**site.tell("lost", table="contested")))
+    page.goto(site.url + path.format(**site.instants))
     if path not in STILL.values():
         page.wait_for_selector('[data-mode="live"]')
     if page.locator("[data-figure]").count():

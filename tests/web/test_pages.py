@@ -30,7 +30,8 @@ PAGES = (
 )  # fmt: skip
 FRAGMENTS = (
     "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/writers/part", "/t/ads/locks/parts/now",
-    "/t/ads/locks/parts/history", "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
+    "/t/ads/locks/parts/history",
+    "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
     "/t/ads/files/rows", "/t/ads/savepoints/rows",
     *(f"/t/ads/services/parts/{part}" for part in ("cards", "plans", "history")),
     "/t/ads/timeline/rows", "/t/ads/timeline/figure", "/t/ads/rollback/choices",

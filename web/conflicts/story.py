@@ -49,7 +49,7 @@ def story(detail: ConflictDetail) -> Story:
     return Story(
         detail=detail,
         title=f"Why {name_of(detail.loser)} lost",
-        sentence=_sentence(detail),
+        sentence=_sentence(detail, schema),
         state=_state(detail),
         is_settled=not detail.markers_left,
         overlap=overlap,
@@ -64,14 +64,16 @@ def story(detail: ConflictDetail) -> Story:
     )
 
 
-def _sentence(detail: ConflictDetail) -> str:
+def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
     row, winner, loser = detail.row, detail.winner, detail.loser
     what = f"the same {counted(row.overlap_count, 'file group')}"
     if row.kind == "schema":
+        paths = schema.clashing[:3] if schema else ()
+        over = f": they disagree on {', '.join(paths)}" if paths else ""
         return (
             f"{name_of(loser)} wanted to commit at {clock(row.verdict_ms)}, but "
             f"{name_of(winner)} had changed the table's schema meanwhile, and the two do not go "
-            "together."
+            f"together{over}."
         )
     if row.details.get("rule") == "taken_back":
         return (

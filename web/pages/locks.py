@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest, HttpResponse
@@ -22,6 +21,15 @@ if TYPE_CHECKING:
 WAITS_LISTED = 50
 WAITS_DRAWN = 60
 _EDGES_MS = (1, 10, 100, 1_000, 10_000, 60_000)
+_NAMES = (
+    "under 1 ms",
+    "1 to 10 ms",
+    "10 to 100 ms",
+    "100 ms to 1 s",
+    "1 to 10 s",
+    "10 s to 1 min",
+    "1 min and more",
+)
 _WIDTH = 1000.0
 _LEAST = 4.0
 
@@ -101,12 +109,9 @@ def wait_bins(waits: list[LockWait]) -> list[Bin]:
     for one in waits:
         counts[sum(one.waited_ms >= edge for edge in _EDGES_MS)] += 1
     most = max(counts)
-    names = [f"under {took(_EDGES_MS[0])}"]
-    names += [f"{took(low)} to {took(high)}" for low, high in pairwise(_EDGES_MS)]
-    names.append(f"{took(_EDGES_MS[-1])} and more")
     return [
         Bin(name, count, count / most if most else 0.0)
-        for name, count in zip(names, counts, strict=True)
+        for name, count in zip(_NAMES, counts, strict=True)
     ]
 
 
