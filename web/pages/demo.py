@@ -39,7 +39,7 @@ BUTTONS = (
         name="conflict",
         text="Start two optimistic writers",
         icon="conflict",
-        hint="Two optimistic writers on the same file groups: one loses, and why shows below.",
+        hint="Two optimistic writers on the same file groups: one loses; Why it lost shows both.",
         started="Two optimistic writers start on the same file groups. One will lose.",
         start=start_demo_conflict,
     ),
