@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
 _WIDTH, _HEIGHT = 900, 90
+_BAR, _BAR_MOST = 7, 22.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,22 @@ class SizeBin:
     name: str
     count: int
     share: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillBar:
+    x: int
+    height: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """How evenly the MARKERS files of one instant are filled."""
+
+    bars: tuple[FillBar, ...]
+    width: int
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +132,21 @@ def _sizes(latest: SampleRow | None) -> list[SizeBin]:
     return [SizeBin(name, count, count / most if most else 0.0) for name, count in ordered]
 
 
+def fill_of(files: Sequence[tuple[str, int]]) -> Fill | None:
+    """None with direct markers, which have no such files."""
+    if not files:
+        return None
+    counts = [count for _, count in files]
+    most = max(1, *counts)
+    bars = tuple(
+        FillBar(at * _BAR, round(_BAR_MOST * count / most, 1), f"{name}: {count:,}")
+        for at, (name, count) in enumerate(files)
+    )
+    spread = f"{min(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {most:,}"
+    words = f"{len(files)} file{'' if len(files) == 1 else 's'}, {spread} markers each"
+    return Fill(bars, len(files) * _BAR, words)
+
+
 def _least(name: str) -> int:
     least = name.partition("-")[0]
     return int(least) if least.isdecimal() else 0
@@ -123,7 +156,7 @@ def _directories(table: Table) -> dict[str, Any]:
     found = marker_directories(table, timezone.now())
     return {
         "directories": [
-            (one, max((fill.markers for fill in one.files), default=0)) for one in found
+            (one, fill_of([(each.name, each.markers) for each in one.files])) for one in found
         ],
         "markers_total": sum(one.markers for one in found),
         "orphans": sum(one.is_orphan for one in found),
