@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark import TaskContext
 
 from workers.spark.write import write_owned
@@ -52,13 +53,24 @@ def start_then_wait_for_the_rival(
     flags: str, context: WriteContext, groups: Sequence[StagedGroup]
 ) -> list[WriteStatus]:
     """Every attempt says that it started, and writes once somebody made the file `rival`."""
-    task = TaskContext.get()
-    assert task is not None
-    (Path(flags) / f"started-{task.partitionId()}-{task.attemptNumber()}").touch()
+    say_that_it_started(flags)
     deadline_s = time.monotonic() + _LINGERS_S
     while not (Path(flags) / "rival").exists() and time.monotonic() < deadline_s:
         time.sleep(0.02)
     return write_owned(context, groups)
+
+
+def say_that_it_started(flags: str) -> None:
+    task = TaskContext.get()
+    assert task is not None
+    (Path(flags) / f"started-{task.partitionId()}-{task.attemptNumber()}").touch()
+
+
+def linger(flags: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a source that is slow."""
+    say_that_it_started(flags)
+    time.sleep(_LINGERS_S)
+    yield from batches
 
 
 def write_then_lose_executor_once(

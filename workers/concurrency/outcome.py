@@ -16,7 +16,7 @@ class Committed:
     completed_at: InstantTime
     rows: int = 0
     attempts: int = 1
-    """Writes that it took; each of the former ones lost a conflict."""
+    """Writes that it took; the former ones lost conflicts, or were rolled back by others."""
 
 
 @dataclass(frozen=True, slots=True)

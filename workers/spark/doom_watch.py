@@ -1,13 +1,13 @@
-"""While the tasks of a write run, the driver looks whether the write is doomed, and ends its job.
+"""While the tasks of a write run, the driver looks whether they work in vain, and ends their job:
+the instant was rolled back by others, or early detection found a rival that wins.
 
-A task that hears of it neither fails, which Spark would answer with a retry, nor makes room for the
-next one: it waits until the job is cancelled.
+A task that hears of it waits until the job is cancelled (`holding`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final
@@ -16,13 +16,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from workers.clock import SystemClock
 from workers.concurrency.conflicts import WriteSet
 from workers.early_detection import EarlyDetection
 from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.doom import read_doom, record_doom, refuse_doomed
 from workers.markers.rivals import RivalSearch
 from workers.ports import Repetition
+from workers.spark.holding import is_rolled_back
 from workers.table.table import Table
 from workers.write.context import WriteContext
 from workers.write.planned import planned_claims
@@ -31,12 +31,12 @@ DOOMED: Final = "doomed"
 """What a task answers with when nobody cancelled it."""
 _POLL_S = 0.25
 _DIRECT_PERIOD_MS = 1_000
-_HELD_S = 30.0
+_DECISION_PERIOD_MAX_S = 1.0
 _log = logging.getLogger(__name__)
 
 
 class DoomWatch(AbstractContextManager["DoomWatch"]):
-    """Idle where no early detection is asked for."""
+    """The decision is looked for twice per heartbeat interval, and at least every second."""
 
     def __init__(self, table: Table, context: WriteContext, spark: SparkSession, tag: str) -> None:
         self._table = table
@@ -47,13 +47,18 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         self._claims: WriteSet | None = None
         self._search: RivalSearch | None = None
         self._looked_at_s = 0.0
-        self._repetition: Repetition | None = None
+        self._repetitions: list[Repetition] = []
 
     def __enter__(self) -> DoomWatch:
+        interval_s = self._context.options.heartbeat_interval_ms / 1000
+        self._every(min(interval_s / 2, _DECISION_PERIOD_MAX_S), self._end_if_rolled_back)
         if self._early is not None:
-            scheduler = self._table.ports.scheduler
-            self._repetition = scheduler.every(_POLL_S, self._on_time, name="sluice-doom-watch")
+            self._every(_POLL_S, self._end_if_doomed)
         return self
+
+    def _every(self, period_s: float, action: Callable[[], None]) -> None:
+        scheduler = self._table.ports.scheduler
+        self._repetitions.append(scheduler.every(period_s, action, name="sluice-doom-watch"))
 
     def __exit__(
         self,
@@ -61,8 +66,8 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._repetition is not None:
-            self._repetition.stop()
+        for repetition in self._repetitions:
+            repetition.stop()
 
     def claim(self, groups: Iterable[tuple[str, int]]) -> None:
         """What the tasks are about to write, as (partition, bucket). Raises EarlyConflict."""
@@ -79,7 +84,11 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         except (OSError, LakehouseError) as error:
             _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
 
-    def _on_time(self) -> None:
+    def _end_if_rolled_back(self) -> None:
+        if is_rolled_back(self._table.storage, self._context.instant):
+            self._end_job()
+
+    def _end_if_doomed(self) -> None:
         instant = self._context.instant
         try:
             if self._is_time(self._early):
@@ -88,10 +97,12 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         except (OSError, LakehouseError) as error:
             _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
             return
-        if doom is None:
-            return
+        if doom is not None:
+            self._end_job()
+
+    def _end_job(self) -> None:
+        """Again and again, for the next job may just have begun."""
         try:
-            # Again and again, for the next job may just have begun.
             self._spark.interruptTag(self._tag)
         except (PySparkException, Py4JError) as error:
             _log.warning("could not interrupt the doomed job: tag=%s error=%s", self._tag, error)
@@ -114,8 +125,3 @@ def is_doomed(table: Table, context: WriteContext) -> bool:
     return context.markers.early is not None and (
         read_doom(table.storage, context.instant) is not None
     )
-
-
-def await_cancelling() -> None:
-    """On executors: keep the slot until the driver has cancelled the job; not for ever."""
-    SystemClock().sleep(_HELD_S)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from pyspark.sql import SparkSession
@@ -36,9 +36,10 @@ from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.timeline.metadata import STREAM_KEY
-from workers.write.retrying import await_rival, with_retries
+from workers.write.retrying import Attempts, await_rival, with_retries
 
-_ATTEMPTS_MAX = 4
+_WRITINGS_MAX = 4
+"""Of a round, each with as many retries on conflict as the options say."""
 _RETRY_S = 2.0
 _RIVAL_WAIT_MS = 60_000
 _SETTLE_WAIT_S = 10.0
@@ -155,26 +156,31 @@ class Driver:
     def _round(
         self, table: Table, source: Source, spark: SparkSession, number: int
     ) -> CommitOutcome:
-        for attempt in range(1, _ATTEMPTS_MAX + 1):
+        attempts = Attempts()
+        for writing in range(1, _WRITINGS_MAX + 1):
             try:
-                outcome = self._settled(table, self._write(table, source, spark, number))
+                outcome = self._settled(table, self._write(table, source, spark, number, attempts))
             except (InstantRolledBack, LockTimeout) as error:
-                if not source.is_repeatable or attempt == _ATTEMPTS_MAX:
+                if not source.is_repeatable or writing == _WRITINGS_MAX:
                     raise
                 _log.warning("round %s is written again: %s", number, error)
             else:
                 is_lost = isinstance(outcome, RolledBack | Conflicted)
-                if not (is_lost and source.is_repeatable) or attempt == _ATTEMPTS_MAX:
+                if not (is_lost and source.is_repeatable) or writing == _WRITINGS_MAX:
+                    if isinstance(outcome, Committed):  # Also one that was settled afterwards.
+                        return replace(outcome, attempts=attempts.made)
                     return outcome
                 _log.warning("round %s is written again: %s", number, outcome)
                 if isinstance(outcome, Conflicted):
                     await_rival(table, outcome.conflict, wait_ms=_RIVAL_WAIT_MS)
             self._ports.clock.sleep(_RETRY_S)
-        raise AssertionError("the last attempt returns or raises")
+        raise AssertionError("the last writing returns or raises")
 
     def _write(
-        self, table: Table, source: Source, spark: SparkSession, number: int
+        self, table: Table, source: Source, spark: SparkSession, number: int, attempts: Attempts
     ) -> CommitOutcome:
+        """Write the round, counting on from `attempts`."""
+
         def before_commit(instant: InstantTime) -> None:
             self._tell_rounds(number, f"files of {instant} are written", instant)
             source.before_commit(instant)
@@ -183,9 +189,11 @@ class Driver:
 
         def write(own: Mapping[str, str]) -> CommitOutcome:
             frame = source.frame(spark, number)
+            typed = write_options(own)
+            writings = _WRITINGS_MAX if source.is_repeatable else 1
             return with_retries(
                 table,
-                write_options(own),
+                typed,
                 lambda attempt: write_dataframe(
                     table,
                     frame,
@@ -194,8 +202,10 @@ class Driver:
                     options=own,
                     extra={POSITION_KEY: Position(source.run, number).encode()},
                     attempt=attempt,
+                    attempts_max=writings * (typed.conflict_retries + 1),
                     before_commit=before_commit,
                 ),
+                attempts,
             )
 
         options = {**job.options, "sluice.operation.id": job.operation_id}
@@ -257,7 +267,8 @@ def _next_round(table: Table, job: WriteJob, source: Source) -> int:
 
 
 def _committed(outcome: Committed) -> str:
-    return f"committed {outcome.instant} with {outcome.rows} rows"
+    tried = f" at attempt {outcome.attempts}" if outcome.attempts > 1 else ""
+    return f"committed {outcome.instant} with {outcome.rows} rows{tried}"
 
 
 def _unhappy(outcome: Conflicted | RolledBack | Unknown) -> Ending:

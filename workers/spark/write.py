@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
-from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput
+from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, LakehouseError
 from workers.lock_config import PROVIDER, LockProvider
-from workers.spark.doom_watch import DOOMED, DoomWatch, await_cancelling, is_doomed
+from workers.spark.doom_watch import DOOMED, DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
+from workers.spark.holding import await_cancelling, is_rolled_back, keeping_slot
 from workers.spark.placement import PlacedRows, place_rows
 from workers.spark.session import TASKS_MAX
 from workers.spark.task_process import spare_next_task, task_ids
@@ -30,7 +31,7 @@ from workers.storage.base import Storage, size_of
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
 from workers.timeline import decisions
-from workers.write.client import WriteClient, WriteRequest
+from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup, row_groups
 from workers.write.handles import write_row_groups
@@ -38,6 +39,9 @@ from workers.write.staging import StagedGroup, by_file_group, read_staged, stage
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 TaskWrite = Callable[[WriteContext, Sequence[StagedGroup]], list[WriteStatus]]
+Written = tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]
+JobRun = Callable[[str, DoomWatch], Written]
+"""Runs the jobs of a write under a tag, by which they are cancelled."""
 _STATUS_SCHEMA = "status string"
 _TASK_BYTES = 4 << 20
 """Of staged rows and standing base files: an idle Python task costs more than it saves."""
@@ -54,19 +58,21 @@ def write_dataframe(
     options: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
     attempt: int = 1,
+    attempts_max: int | None = None,
     before_commit: Callable[[InstantTime], None] | None = None,
 ) -> CommitOutcome:
     """Write and commit the frame as one instant. `extra` goes into the commit's metadata, and
-    `attempt` when it is not the first one; `before_commit` is called with the instant when all its
-    files are written.
+    `attempt` when it is not the first one, of `attempts_max` or as many as the options say;
+    `before_commit` is called with the instant when all its files are written.
 
     Raises InvalidInput before anything is written or with everything rolled back, MarkerRefused,
-    InstantRolledBack, LockTimeout, and Spark's own exception when the job failed.
+    LockTimeout, and Spark's own exception when the job failed.
     """
     request = WriteRequest(
         operation,  # type: ignore[arg-type] # begin() refuses an operation that it does not know.
         stream,
         tuple(sorted((extra or {}).items())),
+        attempts_max=attempts_max,
     ).of_attempt(attempt)
     typed = write_options(options or {})
     if typed.lock.provider is LockProvider.IN_PROCESS:
@@ -76,17 +82,30 @@ def write_dataframe(
             write=f"{PROVIDER}={LockProvider.STORAGE}",
         )
     transaction = WriteClient(table, typed).begin(to_arrow(df.schema), request)
+    run = partial(write_rows, df, transaction.context)
+    return carry_out(table, transaction, df.sparkSession, run, before_commit)
+
+
+def carry_out(
+    table: Table,
+    transaction: Transaction,
+    spark: SparkSession,
+    run: JobRun,
+    before_commit: Callable[[InstantTime], None] | None = None,
+) -> CommitOutcome:
+    """From the begun transaction to its outcome; raises as `write_dataframe`."""
     tag = f"sluice-{transaction.instant}"
-    spark = df.sparkSession
     try:
         with DoomWatch(table, transaction.context, spark, tag) as watch:
-            statuses, letters = write_rows(df, transaction.context, tag, watch)
+            statuses, letters = run(tag, watch)
         await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)
     except BaseException as error:
         ours = ours_of(error) if isinstance(error, PySparkException) else None
         stop_tasks(spark, tag, table.ports.clock)
+        if _is_undone(table, transaction.instant, ours or error):
+            return transaction.end_undone()
         if ours is None and _is_lost(table, transaction.context, error):
             return transaction.lose_early()
         transaction.abort(str(ours) if ours else _in_one_line(error))
@@ -96,15 +115,20 @@ def write_dataframe(
     return transaction.commit(statuses, letters)
 
 
+def _is_undone(table: Table, instant: InstantTime, error: BaseException) -> bool:
+    """Whether the write ended because others rolled it back, and not for its rows."""
+    can_be = isinstance(error, PySparkException | Py4JError | LakehouseError)
+    is_of_rows = isinstance(error, InvalidInput)
+    return can_be and not is_of_rows and is_rolled_back(table.storage, instant)
+
+
 def _is_lost(table: Table, context: WriteContext, error: BaseException) -> bool:
     """Whether the write ended because of a rival. A cancelled job says nothing of why."""
     is_of_spark = isinstance(error, PySparkException | Py4JError)
     return isinstance(error, EarlyConflict) or (is_of_spark and is_doomed(table, context))
 
 
-def write_rows(
-    df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch
-) -> tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]:
+def write_rows(df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch) -> Written:
     """Place and write the frame's rows. Raises InvalidInput, EarlyConflict, and Spark's own
     exception.
     """
@@ -233,7 +257,8 @@ def _written(
 
 def _answers(context: WriteContext, write: TaskWrite, share: Sequence[StagedGroup]) -> list[str]:
     try:
-        return [status.to_json() for status in write(context, share)]
+        with keeping_slot(context):
+            return [status.to_json() for status in write(context, share)]
     except EarlyConflict:
         await_cancelling()
         return [DOOMED]

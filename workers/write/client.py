@@ -49,6 +49,7 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import metadata
 from workers.timeline.instant import Action
+from workers.timeline.metadata import WriteStat
 from workers.write.columns import marks_deletes, writer_schema, written_columns
 from workers.write.context import WriteContext
 from workers.write.dead_letters import DeadLetters, check_bad_rows
@@ -198,8 +199,7 @@ class Transaction:
         self._started.heartbeat.stop()
         conflict = read_doom(storage, self._instant)
         if conflict is None:  # Somebody rolled this back, and the verdict went with the markers.
-            self.abort("lost to another writer")
-            return transaction.standing_outcome(self._table, self._instant)
+            return self.end_undone()
         files = files_of(self._table, self._instant)
         conflict = replace(conflict, writer=self._writer)
         groups = {group for file in files if (group := _file_group(file))}
@@ -209,6 +209,17 @@ class Transaction:
             self._roll_back(conflict.message, conflict=outcome.conflict)
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
+        return outcome
+
+    def end_undone(self) -> CommitOutcome:
+        """End a write that others decided to roll back: bring that to its end, and take away what
+        tasks wrote since.
+        """
+        self.abort("rolled back by another")
+        outcome = transaction.standing_outcome(self._table, self._instant)
+        if isinstance(outcome, RolledBack):
+            self._started.heartbeat.remove()  # A beat may have met the end of the rollback.
+            self._tidy_undone(files_of(self._table, self._instant))
         return outcome
 
     def _in_vain(
@@ -223,7 +234,7 @@ class Transaction:
             operation_id=self._options.operation_id or None,
             stream=self._request.stream,
             attempt=int(dict(self._request.extra).get(metadata.ATTEMPTS_KEY, "1")),
-            attempts_max=self._options.conflict_retries + 1,
+            attempts_max=self._request.attempts_max or self._options.conflict_retries + 1,
         )
         conflict = conflict.wasting(files, size, lasted_ms).losing(lost, groups)
         return Conflicted(self._instant, conflict)
@@ -249,14 +260,18 @@ class Transaction:
             case Conflicted(conflict=conflict):
                 self._roll_back(conflict.message, conflict=conflict)
             case RolledBack():
-                # Decided by another, so these are nobody's any more; it may have listed before we
-                # wrote.
-                for status in written:
-                    self._table.storage.delete(status.stat.path)
-                delete_markers(self._table.storage, self._instant)
-                self._drop_letters()
+                self._tidy_undone(one.stat for one in written)
             case _:  # Unknown: nothing is deleted, the next writer settles it.
                 _log.warning("outcome unknown: instant=%s", self._instant)
+
+    def _tidy_undone(self, written: Iterable[FileInfo | WriteStat]) -> None:
+        """Decided by another, so these are nobody's any more; it may have listed before we
+        wrote.
+        """
+        for file in written:
+            self._table.storage.delete(file.path)
+        delete_markers(self._table.storage, self._instant)
+        self._drop_letters()
 
     def _tidy_committed(self, written: list[WriteStatus]) -> None:
         """The commit stands whatever happens here; what is left over goes with the next writer."""

@@ -33,6 +33,9 @@ class WriteRequest:
     is_ordered: bool = False
     """A delete whose keys come with ordering values: newer rows of them stay."""
 
+    attempts_max: int | None = None
+    """How often the caller tries at most; None for as often as the options say."""
+
     def of_attempt(self, number: int) -> WriteRequest:
         """The same, told in the commit's metadata when it is not the first attempt."""
         if number == 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from workers.clock import InstantTime
@@ -29,24 +29,41 @@ _Other = TypeVar("_Other")
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class Attempts:
+    """What was tried for one outcome so far, by all who try."""
+
+    made: int = 0
+    """Those that others rolled back included."""
+    lost: list[Conflict] = field(default_factory=list)
+    """In their order."""
+
+
 def with_retries(
-    table: Table, options: WriteOptions, attempt: Callable[[int], CommitOutcome | _Other]
+    table: Table,
+    options: WriteOptions,
+    attempt: Callable[[int], CommitOutcome | _Other],
+    before: Attempts | None = None,
 ) -> CommitOutcome | _Other:
     """Call `attempt` with its number, from 1, until it does not conflict or none is left.
 
+    `before` are attempts that the caller has made already; these are counted on and added to it.
     Raises as `attempt`.
     """
-    lost: list[Conflict] = []
+    attempts = before or Attempts()
+    last = attempts.made + options.conflict_retries + 1
     while True:
-        number = len(lost) + 1
+        attempts.made += 1
+        number = attempts.made
         outcome = attempt(number)
         if isinstance(outcome, Committed):
             return replace(outcome, attempts=number)
         if not isinstance(outcome, Conflicted):
             return outcome
-        if number > options.conflict_retries:
-            return _lost_for_good(outcome, lost)
-        lost.append(outcome.conflict)
+        earlier = tuple(attempts.lost)
+        attempts.lost.append(outcome.conflict)
+        if number >= last:
+            return _lost_for_good(outcome, earlier)
         _log.info("write is tried again: attempt=%s conflict=%s", number, outcome.conflict)
         await_rival(table, outcome.conflict, wait_ms=options.lock_wait_ms)
         table.ports.clock.sleep(pause_s(table.ports, number))
@@ -60,14 +77,12 @@ def pause_s(ports: Ports, attempts: int) -> float:
     return share * min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0**attempts)
 
 
-def _lost_for_good(outcome: Conflicted, lost: list[Conflict]) -> Conflicted:
+def _lost_for_good(outcome: Conflicted, lost: tuple[Conflict, ...]) -> Conflicted:
     if not lost:
         return outcome
     names = ", ".join(_named(one) for one in (*lost, outcome.conflict))
     message = f"{outcome.conflict.message}; {len(lost) + 1} attempts lost, to {names}"
-    return Conflicted(
-        outcome.instant, replace(outcome.conflict, message=message), earlier=tuple(lost)
-    )
+    return Conflicted(outcome.instant, replace(outcome.conflict, message=message), earlier=lost)
 
 
 def _named(conflict: Conflict) -> str:

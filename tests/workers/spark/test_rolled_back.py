@@ -1,0 +1,139 @@
+"""A data frame whose instant others roll back while its tasks run: the whole write stops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.fixtures import pytest_runtest_makereport, tables, tables_root
+from tests.support.scenario_table import MODES, ScenarioTable, ScenarioTables, schema_of
+from tests.support.spark_faults import linger, start_then_wait_for_the_rival
+from workers.concurrency.outcome import CommitOutcome, RolledBack
+from workers.config import write_options
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.spark.write import carry_out, run_tasks
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
+from workers.write.client import WriteClient
+
+__all__ = ["pytest_runtest_makereport", "tables", "tables_root"]
+
+pytestmark = pytest.mark.spark
+
+PARTS, SLOTS = 24, 4
+INTERVAL_MS = 1_000
+OPTIONS = {
+    "hoodie.write.concurrency.mode": MODES["optimistic"],
+    "hoodie.write.markers.type": "direct",
+    "hoodie.client.heartbeat.interval_in_ms": str(INTERVAL_MS),
+    "sluice.writer.name": "victim",
+}
+KEYS = schema_of(id=pa.int64(), city=pa.string())
+ROWS = pa.table({"id": pa.array(range(1, 500)), "city": ["Bergen"] * 499}, KEYS)
+
+
+@pytest.fixture
+def table(tables: ScenarioTables) -> ScenarioTable:
+    made = tables(schema=KEYS, options={"hoodie.bucket.index.num.buckets": str(PARTS)})
+    made.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
+    return made
+
+
+def roll_back(table: ScenarioTable, instant: str) -> None:
+    request = RollbackRequest(instant, by="operator", reason="it runs too long", is_forced=True)
+    rollback(table.table, request, write_options({"sluice.writer.name": "operator"}))
+
+
+def only_decide(table: ScenarioTable, instant: str) -> None:
+    """As somebody does who then dies, or who took the table lock over."""
+    decision = RollbackDecision("takeover", "n1", "it runs too long", "operator")
+    assert decisions.decide(table.storage, instant, decision)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [roll_back, pytest.param(only_decide, marks=pytest.mark.slow)],
+    ids=lambda one: one.__name__,
+)
+def test_the_write_is_cancelled_as_a_whole_and_its_outcome_says_who_rolled_it_back(
+    table: ScenarioTable,
+    spark: SparkSession,
+    tmp_path: Path,
+    ends: Callable[[ScenarioTable, str], None],
+) -> None:
+    transaction = WriteClient(table.table, write_options(OPTIONS)).begin(KEYS)
+    frame = spark.createDataFrame(ROWS)
+    context = transaction.context
+    write = partial(start_then_wait_for_the_rival, str(tmp_path))
+
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(
+            carry_out,
+            table.table,
+            transaction,
+            spark,
+            lambda tag, watch: (
+                run_tasks(frame, context, tag, write, task_bytes=1, watch=watch),
+                (),
+            ),
+        )
+        wait_until(lambda: len(started(tmp_path)) == SLOTS, job)
+        ends(table, transaction.instant)
+        (tmp_path / "rival").touch()  # They go on, and meet the fence.
+        outcome = job.result()
+
+    assert_nothing_of_it_stays(table, outcome, tmp_path)
+
+
+@pytest.mark.slow
+def test_tasks_that_never_look_are_cancelled_as_well(
+    table: ScenarioTable, spark: SparkSession, tmp_path: Path
+) -> None:
+    frame = spark.createDataFrame(ROWS).repartition(PARTS)
+    slow = frame.mapInArrow(partial(linger, str(tmp_path)), "id bigint, city string")
+
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(table.lakehouse.write, slow, options=OPTIONS)
+        wait_until(lambda: len(started(tmp_path)) == SLOTS, job)
+        [victim] = table.table.timeline().pending()
+        roll_back(table, victim.requested_at)
+        outcome = job.result()
+
+    assert_nothing_of_it_stays(table, outcome, tmp_path)
+
+
+def assert_nothing_of_it_stays(table: ScenarioTable, outcome: CommitOutcome, flags: Path) -> None:
+    assert isinstance(outcome, RolledBack), outcome
+    assert outcome.reason == "it runs too long"
+    decision = decisions.read(table.storage, outcome.instant)
+    assert isinstance(decision, RollbackDecision)
+    assert outcome.by == decision.by
+    at_end = started(flags)
+    assert len(at_end) == SLOTS, "a task that waited was started"
+    assert all(name.endswith("-0") for name in at_end), "a task was tried again"
+    time.sleep(1.0)
+    assert started(flags) == at_end
+    assert table.rows() == [{"id": 1, "city": "Oslo"}]
+    assert table.orphan_files() == table.leftovers() == []
+    actions = [action for action, _ in table.timeline()]
+    assert actions.count("rollback") == 1
+    assert all(one.is_completed for one in table.instants())
+
+
+def started(flags: Path) -> list[str]:
+    return sorted(path.name for path in flags.glob("started-*"))
+
+
+def wait_until(is_so: Callable[[], bool], job: Future[CommitOutcome]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not is_so():
+        assert not job.done(), job.result()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)

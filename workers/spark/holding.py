@@ -1,0 +1,49 @@
+"""On executors: a task of a write that is in vain keeps its slot until its job is cancelled.
+
+It must not fail, which Spark would answer with a retry, nor end, which would start the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from workers.clock import InstantTime, SystemClock
+from workers.errors import LakehouseError
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
+from workers.write.context import WriteContext
+
+_HELD_S: Final = 30.0
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def keeping_slot(context: WriteContext) -> Iterator[None]:
+    """Whatever fails in the block once the instant is rolled back fails because of that: its
+    markers are refused, and what was staged is gone. Raises it when nobody cancelled the task.
+    """
+    try:
+        yield
+    except (LakehouseError, OSError):
+        if is_rolled_back(LocalStorage(context.location), context.instant):
+            await_cancelling()
+        raise
+
+
+def await_cancelling() -> None:
+    """Not for ever: the driver may have died."""
+    SystemClock().sleep(_HELD_S)
+
+
+def is_rolled_back(storage: Storage, instant: InstantTime) -> bool:
+    """Whether that is decided; also False when storage does not tell."""
+    try:
+        return isinstance(decisions.read(storage, instant), RollbackDecision)
+    except (OSError, LakehouseError) as error:
+        _log.warning("could not look for a decision: instant=%s error=%s", instant, error)
+        return False
