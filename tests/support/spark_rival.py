@@ -25,6 +25,19 @@ def met_by_a_rival_once(
         yield batch
 
 
+def met_by_a_rival_each_time(
+    location: str, rival: pa.Table, flags: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """As above, by another rival whenever the frame is evaluated: `rival0`, `rival1` and so on."""
+    from workers.lakehouse import open_table
+
+    number = 0
+    while not _is_first(f"{flags}/rival{number}"):
+        number += 1
+    open_table(location).write(rival, options={**OPTIONS, "sluice.writer.name": f"rival{number}"})
+    yield from batches
+
+
 def _is_first(flag: str) -> bool:
     try:
         Path(flag).touch(exist_ok=False)

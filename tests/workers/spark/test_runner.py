@@ -15,12 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.invariants import leftovers, orphan_files
 from tests.support.referee import assert_referee_agrees
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
 from workers.config import write_options
 from workers.jobs import JsonScalar, WriteJob
 from workers.lakehouse import LakehouseTable, create_table
+from workers.recovery.rollback import RollbackRequest, rollback
 from workers.spark.connect_server import ConnectServer
 from workers.spark.process import ENDING_FILE, is_driver, kill_driver, launch, read_pid
 from workers.spark.sources.ad_requests import (
@@ -37,7 +39,7 @@ from workers.tasks import launch_write
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import State
-from workers.timeline.metadata import OPERATION_KEY, STREAM_KEY
+from workers.timeline.metadata import ATTEMPTS_KEY, OPERATION_KEY, STREAM_KEY
 from workers.write.client import WriteClient
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
@@ -255,6 +257,44 @@ def test_a_stream_that_looks_for_rivals_writes_its_round_again_once_the_older_wr
     assert ending["state"] == "succeeded", ending
     assert [one["detected"] for one in conflicts(node.table)] == ["early"]
     assert [one["sluice.writer.name"] for one in committed(node.table)] == ["click", "impression"]
+    assert committed(node.table)[-1][ATTEMPTS_KEY] == "2"
+
+
+def test_every_writing_of_a_round_counts_whether_it_met_a_rival_or_was_rolled_back(
+    node: Node,
+) -> None:
+    """Without retries of its own; what the driver does by itself counts as well."""
+    release = node.home / "release"
+    reached = node.home / "release.reached"
+    order = {"point": "after_data", "writer": "click", "action": "pause", "release": str(release)}
+    stops = {"SLUICE_ALLOW_STOP_POINTS": "1", "SLUICE_STOP_POINTS": json.dumps([order])}
+    plain = node.stream("click", rounds=1)
+    job = replace(plain, options={**plain.options, **OPTIMISTIC})
+    rows = REQUESTS.events("impression", 0)
+
+    launch(job, {**node.environment, **stops})
+    wait_until(reached.exists)
+    faster = {**OPTIMISTIC, "sluice.writer.name": "faster"}
+    rival = node.table.write(rows, stream="impression", options=faster)
+    reached.unlink()
+    release.touch()
+    wait_until(lambda: bool(conflicts(node.table)))
+    release.unlink()  # The driver rests before it writes the round again.
+    wait_until(reached.exists)
+    [second] = [one for one in node.table.timeline() if not one.is_completed]
+    asked = RollbackRequest(second.requested_at, by="operator", reason="stop", is_forced=True)
+    rollback(node.table.table, asked, write_options(OPTIMISTIC))
+    release.touch()
+    [ending] = node.endings(job)
+
+    assert isinstance(rival, Committed)
+    assert ending["state"] == "succeeded", ending
+    assert ending["message"].endswith("at attempt 3")
+    [lost] = conflicts(node.table)
+    assert (lost["rival"], lost["rival_writer"]) == (rival.instant, "faster")
+    assert (lost["lost"]["attempt"], lost["lost"]["attempts_max"]) == (1, 4)
+    assert [one.get(ATTEMPTS_KEY) for one in committed(node.table)] == [None, "3"]
+    assert orphan_files(node.table.table) == leftovers(node.table.table) == []
 
 
 def conflicts(table: LakehouseTable) -> list[Mapping[str, Any]]:
