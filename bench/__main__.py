@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
     if (load := os.getloadavg()[0]) > _LOAD_MAX:
         log.warning("load average is %.1f: ratios of a busy machine are no results", load)
     only = asked.only.split(",") if asked.only else [*ALL, *STANDALONE]
-    lines = _run_alone(Path(asked.folder), [name for name in only if name in STANDALONE])
+    lines = _run_alone(asked, [name for name in only if name in STANDALONE])
     only = [name for name in only if name in ALL]
     if only:
         lines += _run(asked, asked.rows or _ROWS, only)
@@ -76,13 +77,16 @@ def _replaced(former: list[dict[str, Any]], found: list[dict[str, Any]]) -> list
     return [*kept, *again.values()]
 
 
-def _run_alone(folder: Path, names: list[str]) -> list[Line]:
+def _run_alone(asked: argparse.Namespace, names: list[str]) -> list[Line]:
     log = logging.getLogger("bench")
+    folder = Path(asked.folder)
+    crowd_rounds = partial(crowd.many_writers, seconds=asked.seconds, rounds=asked.rounds)
+    standalone = {**STANDALONE, "crowd": crowd_rounds}
     lines: list[Line] = []
     for name in names:
         log.info("%s, load average %.1f", name, os.getloadavg()[0])
         try:
-            for line in STANDALONE[name](folder / name):
+            for line in standalone[name](folder / name):
                 log.info("  %s", json.dumps({**line.to_json(), "details": line.details}))
                 lines.append(line)
         except JobFailed as failed:
@@ -129,6 +133,10 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rows", type=int, help="so many, instead of a million and ten million")
     parser.add_argument("--repeats", type=int, default=5, help="counted rounds of each write")
+    parser.add_argument(
+        "--seconds", type=float, default=crowd.SECONDS, help="crowd: how long a round lasts"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="crowd: few and many in turns")
     names = ",".join([*ALL, *STANDALONE])
     parser.add_argument("--only", help=f"some of {names}; later ones need earlier tables")
     parser.add_argument("--alone", action="store_true", help="without Apache Hudi and delta-rs")
