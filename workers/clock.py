@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Protocol
 
 from workers.errors import MalformedTable
@@ -29,6 +30,9 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None: ...
 
+    def wait(self, event: Event, seconds: float) -> None:
+        """Until the event is set by another thread, at most so long."""
+
 
 class SystemClock:
     def now_ms(self) -> int:
@@ -39,6 +43,9 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def wait(self, event: Event, seconds: float) -> None:
+        event.wait(seconds)
 
 
 def format_instant(milliseconds: int) -> InstantTime:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Event
 
 from workers.clock import SystemClock
 from workers.ports import Repetition, ThreadScheduler
@@ -28,6 +29,9 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def wait(self, event: Event, seconds: float) -> None:
+        event.wait(seconds)
 
 
 class SkewedClock(SystemClock):

@@ -5,6 +5,7 @@ by itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 
 from workers.ports import Ports, Repetition
 
@@ -23,6 +24,10 @@ class StillClock:
 
     def sleep(self, seconds: float) -> None:
         self._now_ms += max(1, int(seconds * 1000))
+
+    def wait(self, event: Event, seconds: float) -> None:
+        if not event.is_set():  # Nobody else moves while this one stands in line.
+            self.sleep(seconds)
 
 
 class CountingIds:

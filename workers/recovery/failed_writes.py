@@ -162,14 +162,18 @@ class _Found:
         )
 
     def is_peaceful(self, table: Table) -> bool:
-        """Everybody who is at work lives, and nothing of it is decided: nobody died at it."""
+        """Everybody who is at work lives, and nobody decided to roll it back.
+
+        One that decided to commit holds the lock and publishes; should it die at that, whoever
+        begins next publishes it.
+        """
         now_ms = table.ports.clock.now_ms()
         beats = ((one, self.beats.get(one.requested_at)) for one in self.timeline.pending())
         return all(
             beat is not None
             and not beat.is_expired(now_ms)
             and one.action not in (Action.ROLLBACK, Action.SAVEPOINT)
-            and decisions.read(table.storage, one.requested_at) is None
+            and not isinstance(decisions.read(table.storage, one.requested_at), RollbackDecision)
             for one, beat in beats
         )
 

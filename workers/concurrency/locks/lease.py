@@ -13,11 +13,14 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from threading import Event
 from typing import Protocol
 
 from workers.clock import InstantTime
+from workers.concurrency.locks.line import LINE
 from workers.concurrency.locks.record import LockState, RecordStore, Standing, owner_text
 from workers.errors import (
     LeaseLost,
@@ -29,8 +32,12 @@ from workers.ports import Ports
 
 ANNOUNCED_AFTER_S = 1.0
 """A wait of this length is shown to others."""
-_POLL_FIRST_S = 0.005
+_POLL_MIN_S = 0.005
 _POLL_MAX_S = 0.1
+_POLL_SHARE = 0.1
+"""Of the time waited as the first in line: the more are at it, the longer that is."""
+_IN_LINE_MIN_S = 0.5
+_IN_LINE_MAX_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -116,28 +123,36 @@ class LeaseLock:
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
         """See TableLock."""
         try:
-            lease = self._acquire(completing)
-            renewal = self._ports.scheduler.every(self._renew_s, lease.renew, name="sluice-lease")
-            try:
-                yield lease
-            finally:
-                renewal.stop()
-                lease.release()
+            with LINE.joined(self._store.place) as is_first:
+                lease = self._acquire(completing, is_first)
+                renewal = self._ports.scheduler.every(
+                    self._renew_s, lease.renew, name="sluice-lease"
+                )
+                try:
+                    yield lease
+                finally:
+                    renewal.stop()
+                    lease.release()
         finally:
             self._store.close()
 
-    def _acquire(self, completing: InstantTime | None) -> RecordLease:
+    def _acquire(self, completing: InstantTime | None, is_first: Event) -> RecordLease:
         attempt = _Attempt(self._ports.ids.token(), completing, self._ports.clock.monotonic_s())
         try:
-            return self._wait(attempt)
+            return self._wait(attempt, is_first)
         finally:
             if attempt.is_announced and self._waiting is not None:
                 self._waiting.ended()
 
-    def _wait(self, attempt: _Attempt) -> RecordLease:
+    def _wait(self, attempt: _Attempt, is_first: Event) -> RecordLease:
         clock = self._ports.clock
-        pause_s = _POLL_FIRST_S
+        in_line_s, first_at_s = _IN_LINE_MIN_S, attempt.began_s
         while True:
+            if not is_first.is_set():
+                left_s = attempt.began_s + self._wait_ms / 1000 - clock.monotonic_s()
+                clock.wait(is_first, min(self._jittered(in_line_s), max(left_s, 0)))
+                in_line_s = min(in_line_s * 1.5, _IN_LINE_MAX_S)
+                first_at_s = clock.monotonic_s()
             lease, holder = self._try_once(attempt)
             if lease is not None:
                 return lease
@@ -154,8 +169,14 @@ class LeaseLock:
                 attempt.is_announced = True
                 if self._waiting is not None:
                     self._waiting.began(attempt.completing, holder, int(waited_s * 1000))
-            clock.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, _POLL_MAX_S)
+            if is_first.is_set():
+                pause_s = _POLL_SHARE * (clock.monotonic_s() - first_at_s)
+                clock.sleep(self._jittered(min(max(pause_s, _POLL_MIN_S), _POLL_MAX_S)))
+
+    def _jittered(self, seconds: float) -> float:
+        """Between half and one and a half of it, so that those who wait do not keep step."""
+        share = zlib.crc32(self._ports.ids.token().encode()) / 2**32
+        return seconds * (0.5 + share)
 
     def _try_once(self, attempt: _Attempt) -> tuple[RecordLease | None, str]:
         now_ms = self._ports.clock.now_ms()
