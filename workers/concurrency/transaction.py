@@ -8,6 +8,8 @@ completion time
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -61,6 +63,7 @@ from workers.writer_modes import ConcurrencyMode
 TAKEOVER = "takeover"
 _LEASE_LOST = "the table lock ran out before anything was decided"
 _LEASES_MAX = 3
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +171,44 @@ def commit(
 
     Raises LockTimeout.
     """
-    outcome = _commit_once(table, options, started, proposal)
+    is_alone = options.mode is ConcurrencyMode.SINGLE_WRITER
+    read = {} if is_alone else _read_rivals(table, started)
+    outcome = _commit_once(table, options, started, proposal, read)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
             break
-        outcome = _commit_once(table, options, started, proposal)
+        outcome = _commit_once(table, options, started, proposal, read)
     return outcome
 
 
+ReadCommits = Mapping[Instant, CommitMetadata]
+
+
+def _read_rivals(table: Table, started: Started) -> ReadCommits:
+    """What completed while the files were written, read before others wait for it.
+
+    A completed file never changes. Which of them count, the timeline says under the lock, and what
+    is not here is read there.
+    """
+    read: dict[Instant, CommitMetadata] = {}
+    try:
+        for rival in _rivals(started, table.timeline()):
+            read[rival] = read_instant(table, rival)
+    except (MalformedTable, StorageFailed) as error:
+        _log.info("rivals are read under the lock instead: error=%s", error)
+    return read
+
+
+def _rivals(started: Started, timeline: Timeline) -> list[Instant]:
+    return rivals(started.timeline.instants, timeline.instants, started.instant.requested_at)
+
+
 def _commit_once(
-    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+    table: Table,
+    options: WriteOptions,
+    started: Started,
+    proposal: Proposal,
+    read: ReadCommits,
 ) -> CommitOutcome:
     instant = started.instant
     try:
@@ -186,7 +217,7 @@ def _commit_once(
             timeline = settled_timeline(table)
             if (gone := _taken_away(table, instant, timeline)) is not None:
                 return gone
-            verdict, timeline = _validated_twice(table, options, started, timeline, proposal)
+            verdict, timeline = _validated_twice(table, options, started, timeline, proposal, read)
             if isinstance(verdict, Conflict):
                 return Conflicted(instant.requested_at, verdict)
             return _decide(table, instant, timeline, lease, verdict)
@@ -228,22 +259,32 @@ def _taken_away(table: Table, instant: Instant, timeline: Timeline) -> CommitOut
 
 
 def _validated_twice(
-    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+    table: Table,
+    options: WriteOptions,
+    started: Started,
+    timeline: Timeline,
+    proposal: Proposal,
+    read: ReadCommits,
 ) -> tuple[Proposal | Conflict, Timeline]:
     """Once more when a commit could not be read and the timeline is another one now: an archiver of
     another engine moved it away under us (E-16). Raises MalformedTable naming the instant.
     """
     try:
-        return _validated(table, options, started, timeline, proposal), timeline
+        return _validated(table, options, started, timeline, proposal, read), timeline
     except MalformedTable:
         fresh = settled_timeline(table)
         if fresh.instants == timeline.instants:
             raise
-        return _validated(table, options, started, fresh, proposal), fresh
+        return _validated(table, options, started, fresh, proposal, read), fresh
 
 
 def _validated(
-    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+    table: Table,
+    options: WriteOptions,
+    started: Started,
+    timeline: Timeline,
+    proposal: Proposal,
+    read: ReadCommits,
 ) -> Proposal | Conflict:
     if (lost := _lost_base(table, started, timeline, proposal)) is not None:
         return lost
@@ -252,7 +293,7 @@ def _validated(
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    conflict = _file_conflict(table, options, started, timeline, proposal)
+    conflict = _file_conflict(table, options, started, timeline, proposal, read)
     if conflict is not None:
         return conflict
     return resolved
@@ -279,7 +320,12 @@ def _resolve_schema(
 
 
 def _file_conflict(
-    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+    table: Table,
+    options: WriteOptions,
+    started: Started,
+    timeline: Timeline,
+    proposal: Proposal,
+    read: ReadCommits,
 ) -> Conflict | None:
     is_non_blocking = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     rule = unmergeable_file_groups if is_non_blocking else overlapping_file_groups
@@ -290,8 +336,8 @@ def _file_conflict(
         whole_partitions=proposal.whole_partitions,
         is_whole_table=proposal.is_whole_table,
     )
-    for rival in rivals(started.timeline.instants, timeline.instants, ours.instant):
-        metadata = read_instant(table, rival)
+    for rival in _rivals(started, timeline):
+        metadata = read.get(rival) or read_instant(table, rival)
         theirs = write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))
         if conflict := rule(ours, theirs):
             return conflict

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,16 +33,22 @@ _SIDECAR = ".sluice-cas"
 # They say who is alive and who holds the lock; after a power loss nobody is and nobody does, so an
 # older state of them is as good. What a lock file holds is synced all the same: it must be whole.
 _HEARTBEATS = ".hoodie/.heartbeat/"
+_WAITING = ".hoodie/.locks/waiting/"  # For people, and only while somebody waits.
 _LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
 # Of these nobody minds either when one comes back after it was deleted: the next writer sweeps.
 _SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
 # Rows on their way to their file group: after a power loss their write is rolled back.
 _SCRATCH = ".hoodie/.temp/"
+# Files of it are made whole and never changed. Another engine may make one empty and fill it then.
+_TIMELINE = ".hoodie/timeline"
+_SETTLED_MS = 10_000
 
 
 class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
+        self._timeline: dict[str, tuple[int, FileInfo]] = {}
+        """Name -> inode and what was found of it; only what does not change any more."""
 
     @property
     def location(self) -> str:
@@ -67,11 +74,30 @@ class LocalStorage:
         return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def list_files(self, directory: str) -> list[FileInfo]:
+        if directory == _TIMELINE:
+            return self._list_timeline()
         return [
             info
             for entry in self._entries(directory)
             if entry.is_file() and (info := _entry_info(directory, entry))
         ]
+
+    def _list_timeline(self) -> list[FileInfo]:
+        """Listed by every writer several times per commit, and each look at a file is a call to the
+        system, which is dear among threads.
+        """
+        settled_ms = time.time_ns() // 1_000_000 - _SETTLED_MS
+        known, kept, found = self._timeline, {}, []
+        for entry in self._entries(_TIMELINE):
+            inode, info = known.get(entry.name, (0, None))
+            if info is None or inode != entry.inode():
+                info = _entry_info(_TIMELINE, entry) if entry.is_file() else None
+            if info is not None:
+                found.append(info)
+                if info.size or info.modified_ms < settled_ms:
+                    kept[entry.name] = (entry.inode(), info)
+        self._timeline = kept
+        return found
 
     def list_directories(self, directory: str) -> list[str]:
         return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
@@ -93,7 +119,7 @@ class LocalStorage:
     def put(self, path: str, content: bytes) -> None:
         with _reported(path):
             target = self._prepared(path)
-            is_durable = not path.startswith(_HEARTBEATS)
+            is_durable = not path.startswith((_HEARTBEATS, _WAITING))
             os.replace(_write_temporary(target, content, is_durable=is_durable), target)
         with _reported(path, WriteOutcomeUnknown):
             _sync_parent(path, target)
