@@ -38,7 +38,8 @@ ALL: Final[dict[str, Workload]] = {
     "memory": memory.compaction_memory,
     "early_conflict": early_conflict.early_conflict,
 }
-STANDALONE: Final[dict[str, Callable[[Path], Iterator[Line]]]] = {
+Alone = Callable[[Path], Iterator[Line]]
+STANDALONE: Final[dict[str, Alone]] = {
     "markers": markers.marker_server,
     "crowd": crowd.many_writers,
     "unblocked": unblocked.after_a_death,
@@ -80,7 +81,7 @@ def _replaced(former: list[dict[str, Any]], found: list[dict[str, Any]]) -> list
 def _run_alone(asked: argparse.Namespace, names: list[str]) -> list[Line]:
     log = logging.getLogger("bench")
     folder = Path(asked.folder)
-    crowd_rounds = partial(crowd.many_writers, seconds=asked.seconds, rounds=asked.rounds)
+    crowd_rounds: Alone = partial(crowd.many_writers, seconds=asked.seconds, rounds=asked.rounds)
     standalone = {**STANDALONE, "crowd": crowd_rounds}
     lines: list[Line] = []
     for name in names:

@@ -32,9 +32,13 @@ class Told:
     last_ts: int = 0
 
 
-def rows_of(writer: int, ts: int, rows: int) -> pa.Table:
-    keys = [f"w{writer}-{n}" for n in range(rows)]
-    return pa.table({"id": keys, "ts": [ts] * rows, "value": [writer] * rows}, schema=SCHEMA)
+def keys_of(writer: int, rows: int) -> pa.StringArray:
+    return pa.array([f"w{writer}-{n}" for n in range(rows)])
+
+
+def rows_of(keys: pa.StringArray, writer: int, ts: int) -> pa.Table:
+    columns = [keys, pa.repeat(pa.scalar(ts), len(keys)), pa.repeat(pa.scalar(writer), len(keys))]
+    return pa.table(columns, schema=SCHEMA)
 
 
 def main(job: dict[str, Any]) -> None:
@@ -42,6 +46,7 @@ def main(job: dict[str, Any]) -> None:
 
     def write(writer: int) -> Told:
         table, told = open_table(job["location"]), Told(writer)
+        keys = keys_of(writer, job["rows"])
         options = {
             "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
             "hoodie.write.markers.type": "direct",
@@ -49,7 +54,7 @@ def main(job: dict[str, Any]) -> None:
         }
         while time.monotonic() < deadline_s:  # noqa: TID251  # As above.
             ts = told.last_ts + 1
-            outcome = table.write(rows_of(writer, ts, job["rows"]), options=options)
+            outcome = table.write(rows_of(keys, writer, ts), options=options)
             if isinstance(outcome, Committed):
                 told.commits.append(outcome.instant)
                 told.last_ts = ts

@@ -227,3 +227,27 @@ def together(actions: Sequence[Callable[[], Answer]]) -> list[Answer]:
 
     with ThreadPoolExecutor(len(actions)) as pool:
         return list(pool.map(at_once, actions))
+
+
+def test_a_timeline_file_that_is_filled_or_made_anew_is_looked_at_again(
+    directory: LocalStorage,
+) -> None:
+    """Another engine makes a file empty and fills it then; what was seen whole is remembered."""
+    timeline = Path(directory.location) / ".hoodie/timeline"
+    timeline.mkdir(parents=True)
+    file = timeline / "20240101000000000_20240101000000001.commit"
+
+    def sizes() -> list[int]:
+        return [one.size for one in directory.list_files(".hoodie/timeline")]
+
+    file.touch()
+    assert sizes() == [0]
+    file.write_bytes(b"whole")
+    assert sizes() == [5]
+    assert sizes() == [5]
+    other = timeline / "other"
+    other.write_bytes(b"anew")
+    other.replace(file)
+    assert sizes() == [4]
+    file.unlink()
+    assert sizes() == []
