@@ -8,7 +8,6 @@ and are never listed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -27,6 +26,7 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.storage.base import FileInfo, Tagged, checked_path, join
+from workers.storage.sidecar import sidecar_held
 
 _TEMPORARY = ".sluice-tmp-"
 _SIDECAR = ".sluice-cas"
@@ -143,7 +143,7 @@ class LocalStorage:
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
         with _reported(path):
             target = self._prepared(path)
-            with _held(target.parent / f"{_SIDECAR}-{target.name}"):
+            with sidecar_held(target.parent / f"{_SIDECAR}-{target.name}"):
                 if not target.exists() or _tag(target.read_bytes()) != tag:
                     return None
                 os.replace(_write_temporary(target, content), target)
@@ -267,15 +267,5 @@ def _sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _held(sidecar: Path) -> Iterator[None]:
-    descriptor = os.open(sidecar, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
     finally:
         os.close(descriptor)

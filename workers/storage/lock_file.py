@@ -6,16 +6,16 @@ step, under an advisory lock on a sidecar; no other engine knows of that.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from workers.errors import StorageFailed
+from workers.storage.sidecar import sidecar_held
 
 _Result = TypeVar("_Result")
 _TEMPORARY = ".sluice-tmp-"
@@ -64,7 +64,7 @@ class LockFile:
         return self._reported(lambda: self._removed(found))
 
     def _removed(self, found: FoundFile) -> bool:
-        with _held(self.path.with_name(f"{_SIDECAR}{self.path.name}")):
+        with sidecar_held(self.path.with_name(f"{_SIDECAR}{self.path.name}")):
             standing = _found(self.path)
             if standing is None or (standing.content, standing.inode) != (
                 found.content,
@@ -105,13 +105,3 @@ def _touched(path: Path, content: bytes) -> bool:
             return True
     except FileNotFoundError:
         return False
-
-
-@contextmanager
-def _held(sidecar: Path) -> Iterator[None]:
-    descriptor = os.open(sidecar, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

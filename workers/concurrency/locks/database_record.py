@@ -52,17 +52,15 @@ def database_record(url: LockUrl, key: str) -> RecordStore:
     return SqliteRecord(url, key) if url.scheme == "sqlite" else PostgresRecord(url, key)
 
 
-class PostgresRecord:
-    is_lasting = True
+class _RowRecord:
+    """One row, by the statements above."""
 
-    def __init__(self, url: LockUrl, key: str) -> None:
-        self._url = url
-        self._key = key
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+    is_lasting = True
+    _key: str
 
     @property
     def place(self) -> str:
-        return f"{self._url.shown} {self._key}"
+        raise NotImplementedError
 
     def read(self) -> Standing | None:
         return _standing(self._run(_SELECT, self._key), self.place)
@@ -72,6 +70,20 @@ class PostgresRecord:
 
     def replace(self, state: LockState, tag: str) -> bool:
         return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
+
+    def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
+        raise NotImplementedError
+
+
+class PostgresRecord(_RowRecord):
+    def __init__(self, url: LockUrl, key: str) -> None:
+        self._url = url
+        self._key = key
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self._url.shown} {self._key}"
 
     def close(self) -> None:
         if self._connection is not None:
@@ -132,10 +144,8 @@ class PostgresRecord:
         return {"database": self._url.shown, "reason": self._url.cleaned(str(error))}
 
 
-class SqliteRecord:
+class SqliteRecord(_RowRecord):
     """A file on a disk of this machine: SQLite's own locks do not hold over a network."""
-
-    is_lasting = True
 
     def __init__(self, url: LockUrl, key: str) -> None:
         self._path = "/" + unquote(urlsplit(url.full).path).lstrip("/")
@@ -149,13 +159,7 @@ class SqliteRecord:
         file = Path(self._path)
         if file.parent.is_dir() and not file.exists():
             return None  # Looking makes no file.
-        return _standing(self._run(_SELECT, self._key), self.place)
-
-    def create(self, state: LockState) -> bool:
-        return _inserted(self._run, self._key, state)
-
-    def replace(self, state: LockState, tag: str) -> bool:
-        return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
+        return super().read()
 
     def close(self) -> None:
         """A connection lasts one call: SQLite's belong to one thread."""
