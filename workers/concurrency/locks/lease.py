@@ -149,7 +149,10 @@ class LeaseLock:
         in_line_s, first_at_s = _IN_LINE_MIN_S, attempt.began_s
         while True:
             if not is_first.is_set():
-                left_s = attempt.began_s + self._wait_ms / 1000 - clock.monotonic_s()
+                until_s = self._wait_ms / 1000
+                if not attempt.is_announced:
+                    until_s = min(until_s, ANNOUNCED_AFTER_S)
+                left_s = attempt.began_s + until_s - clock.monotonic_s()
                 clock.wait(is_first, min(self._jittered(in_line_s), max(left_s, 0)))
                 in_line_s = min(in_line_s * 1.5, _IN_LINE_MAX_S)
                 first_at_s = clock.monotonic_s()
