@@ -186,7 +186,8 @@ def apply_conflicts(table: Table, listing: Listing, found: Sequence[ConflictFact
     """Conflicts belong to `writers`, above the mirror, so they are reached through the table's own
     relation.
     """
-    gone, _ = table.conflicts.exclude(loser_instant__in=listing.decided).delete()
+    told = listing.decided | listing.lost
+    gone, _ = table.conflicts.exclude(loser_instant__in=told).delete()
     for one in found:
         table.conflicts.create(
             loser_instant=one.loser,

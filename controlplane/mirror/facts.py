@@ -28,7 +28,7 @@ from workers.errors import LakehouseError, MalformedTable, NotFound, Unsupported
 from workers.markers.store import StoredNames, pending_marker_instants, read_names
 from workers.storage.base import Storage
 from workers.table.table import Table
-from workers.timeline import decisions
+from workers.timeline import decisions, lost_writes
 from workers.timeline.archive import archived_instants, manifest_numbers
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant
@@ -85,6 +85,8 @@ class Listing:
     timeline: Timeline
     decided: frozenset[InstantTime]
     undone: frozenset[InstantTime]
+    lost: frozenset[InstantTime] = frozenset()
+    """Archived instants whose conflict is kept."""
     history: int = 0
     """Number of the archived timeline's newest manifest; 0 while there is none."""
 
@@ -97,6 +99,7 @@ class Listing:
             ),
             *sorted(self.decided),
             *sorted(self.undone),
+            *sorted(self.lost),
             str(self.history),
         ]
         return hashlib.sha256("\n".join(names).encode()).hexdigest()
@@ -110,6 +113,7 @@ def list_table(table: Table) -> Listing:
         timeline=timeline,
         decided=frozenset(name for name in names if name.isdigit()),
         undone=frozenset(name.removesuffix(".undo") for name in names if name.endswith(".undo")),
+        lost=frozenset(lost_writes.kept_instants(table.storage)),
         history=max(numbers, default=0),
     )
 
@@ -160,7 +164,10 @@ def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None
     path = decisions.path_of(loser)
     found = storage.info(path)
     decision = decisions.read(storage, loser) if found else None
-    if found is None or not isinstance(decision, RollbackDecision) or not decision.conflict:
+    if found is None:
+        kept = lost_writes.read_kept(storage, loser)
+        return told_conflict(loser, *kept) if kept else None
+    if not isinstance(decision, RollbackDecision) or not decision.conflict:
         return None
     return told_conflict(loser, decision, found.modified_ms)
 

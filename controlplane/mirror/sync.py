@@ -153,7 +153,7 @@ def _undone(table: Table, listing: Listing) -> list[str]:
     """Decided instants that completed nowhere, and whose story is not known."""
     completed = {one.requested_at for one in listing.timeline.completed()}
     known = set(table.conflicts.values_list("loser_instant", flat=True))
-    left = listing.decided - completed - known
+    left = (listing.decided | listing.lost) - completed - known
     archived = InstantRecord.objects.filter(
         table=table, is_archived=True, requested_at__in=sorted(left)
     )

@@ -29,7 +29,7 @@ from workers.services.service import (
 from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.timeline import decisions
+from workers.timeline import decisions, lost_writes
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
 from workers.timeline.instant import Action, Instant, State
@@ -109,6 +109,7 @@ def _carry_out(
     decisions.raise_archived_before(storage, proposal.start.at)
     finish_archiving(table, table.timeline())
     pending = {one.requested_at for one in table.timeline().pending()}
+    lost_writes.keep_archived(storage, pending)
     decisions.remove_archived(storage, pending)
     if on_progress is not None:
         on_progress(len(proposal.instants), len(proposal.instants))

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -16,7 +17,10 @@ from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import ConflictDetail, conflict_detail, conflicts_page
-from tests.support.lost_writes import LostWrites, copied
+from tests.support.lost_writes import SCHEMA, LostWrites, copied
+from tests.support.services import run
+from workers.lakehouse import open_table
+from workers.timeline import decisions
 
 OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
 
@@ -95,6 +99,36 @@ def test_winner_that_is_a_table_service_is_told_as_one(contested: Table, lost: L
     winner = detail_of(contested, lost.service).winner
 
     assert winner.operation.upper() == "COMPACT"
+
+
+def test_conflicts_outlast_the_archived_timeline(contested: Table, lost: LostWrites) -> None:
+    """Who looks the next morning finds them, also in a mirror that was made anew."""
+    losers = (lost.write, lost.early, lost.schema, lost.service)
+    before = [detail_of(contested, loser).row for loser in losers]
+    archive(lost.location)
+    assert not any(
+        loser in decisions.decided_instants(open_table(lost.location).table.storage)
+        for loser in losers
+    )
+
+    sync_table(contested)
+    assert [detail_of(contested, loser).row for loser in losers] == before
+
+    forget_mirror(contested)
+    sync_table(contested)
+    assert [detail_of(contested, loser).row for loser in losers] == before
+
+
+def archive(location: Path) -> None:
+    """All but commits that are made first."""
+    for ride in range(2):
+        row = {"ride": ride, "city": "bergen", "paid_at": 99, "amount": 1.0}
+        batch = pa.Table.from_pylist([row], schema=SCHEMA)
+        open_table(location).write(batch, options={"hoodie.write.markers.type": "direct"})
+    table = open_table(location).table
+    run(table, "compaction")
+    run(table, "clean", commits="1")
+    run(table, "archive", min_commits="1", max_commits="1")
 
 
 def test_mirror_that_was_emptied_has_the_same_conflicts_again(

@@ -1,0 +1,89 @@
+"""Conflicts that outlast their decision objects."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.crash_ports import StillClock
+from tests.support.memory_storage import MemoryStorage
+from workers.errors import MalformedTable
+from workers.timeline import decisions, lost_writes
+from workers.timeline.decisions import RollbackDecision
+
+CONFLICT = {"kind": "write", "file_groups": [["p", "f"]]}
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage(StillClock())
+
+
+def decided(storage: MemoryStorage, instant: str, *, has_conflict: bool = True) -> None:
+    conflict = CONFLICT if has_conflict else None
+    decision = RollbackDecision(by="r", nonce=instant, reason="lost", conflict=conflict)
+    decisions.decide(storage, instant, decision)
+
+
+def archive(storage: MemoryStorage, start: str, *, pending: frozenset[str] = frozenset()) -> None:
+    decisions.raise_archived_before(storage, start)
+    lost_writes.keep_archived(storage, pending)
+    decisions.remove_archived(storage, pending)
+
+
+def at(number: int) -> str:
+    return f"2026010100{number:07d}"
+
+
+def test_conflicts_of_archived_instants_are_kept_with_their_time(storage: MemoryStorage) -> None:
+    decided(storage, at(1))
+    found = storage.info(decisions.path_of(at(1)))
+    assert found is not None
+
+    archive(storage, at(5))
+
+    assert decisions.decided_instants(storage) == []
+    kept = lost_writes.read_kept(storage, at(1))
+    assert kept is not None
+    assert kept[0].conflict == CONFLICT
+    assert kept[1] == found.modified_ms
+
+
+def test_other_rollbacks_later_ones_and_pending_ones_are_not(storage: MemoryStorage) -> None:
+    decided(storage, at(1), has_conflict=False)
+    decided(storage, at(2))
+    decided(storage, at(6))
+
+    archive(storage, at(5), pending=frozenset({at(2)}))
+
+    assert lost_writes.kept_instants(storage) == []
+    assert decisions.decided_instants(storage) == [at(2), at(6)]
+
+
+def test_only_the_newest_are_kept(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_writes, "KEPT_MAX", 3)
+    for number in range(5):
+        decided(storage, at(number))
+
+    archive(storage, at(9))
+
+    assert lost_writes.kept_instants(storage) == [at(2), at(3), at(4)]
+
+
+def test_decision_that_cannot_be_read_does_not_stop_archiving(storage: MemoryStorage) -> None:
+    storage.put(decisions.path_of(at(1)), b"{")
+    decided(storage, at(2))
+
+    archive(storage, at(5))
+
+    assert lost_writes.kept_instants(storage) == [at(2)]
+
+
+def test_damaged_copy_is_named(storage: MemoryStorage) -> None:
+    decided(storage, at(1))
+    archive(storage, at(5))
+    storage.put(f"{lost_writes.DIRECTORY}/{at(1)}", json.dumps({"decided_ms": 1}).encode())
+
+    with pytest.raises(MalformedTable, match=at(1)):
+        lost_writes.read_kept(storage, at(1))

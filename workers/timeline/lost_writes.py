@@ -1,0 +1,70 @@
+"""Why writes lost, kept for when their decision objects are gone with the archived timeline.
+
+Who looks into a conflict often does so the next morning, and a busy table has archived it by then.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+from dataclasses import asdict
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable, NotFound
+from workers.storage.base import Storage
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
+
+DIRECTORY = ".hoodie/.sluice/lost_writes"
+KEPT_MAX = 500
+"""The newest ones of a table."""
+_log = logging.getLogger(__name__)
+
+
+def keep_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
+    """Copy the conflicts among the decisions that `decisions.remove_archived` is about to delete.
+
+    Doing it again changes nothing.
+    """
+    start = decisions.archived_before(storage)
+    for instant in decisions.decided_instants(storage):
+        if instant < start and instant not in pending:
+            _keep(storage, instant)
+    for name in kept_instants(storage)[:-KEPT_MAX]:
+        storage.delete(_path_of(name))
+
+
+def kept_instants(storage: Storage) -> list[InstantTime]:
+    """Oldest first."""
+    return sorted(file.name for file in storage.list_files(DIRECTORY) if file.name.isdigit())
+
+
+def read_kept(storage: Storage, instant: InstantTime) -> tuple[RollbackDecision, int] | None:
+    """The decision, and when it was made in epoch ms. Raises MalformedTable."""
+    try:
+        content = storage.read(_path_of(instant))
+    except NotFound:
+        return None
+    try:
+        body = json.loads(content)
+        return RollbackDecision(**body["decision"]), int(body["decided_ms"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedTable("kept conflict is damaged", path=_path_of(instant)) from error
+
+
+def _keep(storage: Storage, instant: InstantTime) -> None:
+    found = storage.info(decisions.path_of(instant))
+    try:
+        decision = decisions.read(storage, instant)
+    except MalformedTable as error:  # What nobody can read must not stop archiving for ever.
+        _log.warning("decision not looked into: instant=%s error=%s", instant, error)
+        return
+    if found is None or not isinstance(decision, RollbackDecision) or decision.conflict is None:
+        return
+    body = {"decision": asdict(decision), "decided_ms": found.modified_ms}
+    storage.put(_path_of(instant), json.dumps(body, separators=(",", ":")).encode())
+
+
+def _path_of(instant: InstantTime) -> str:
+    return f"{DIRECTORY}/{instant}"
