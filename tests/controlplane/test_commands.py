@@ -31,10 +31,10 @@ def test_a_table_is_registered_once(db: None, root: Path) -> None:
 def test_sync_says_what_changed_and_rebuild_brings_all_of_it_back(lake: Lake) -> None:
     lake.commit({"id": "1", "ts": 1, "city": "Oslo"})
 
-    assert "instants changed" in run("sync")
+    assert "instants, locks changed" in run("sync")
     assert run("sync", "trips") == "trips: up to date\n"
     before = InstantRecord.objects.count()
-    assert "instants changed" in run("sync", "trips", "--rebuild")
+    assert "instants, locks changed" in run("sync", "trips", "--rebuild")
     assert InstantRecord.objects.count() == before
 
 

@@ -162,20 +162,25 @@ class _Found:
         )
 
     def is_peaceful(self, table: Table) -> bool:
-        """Everybody who is at work lives, and nobody decided to roll it back.
+        """Everybody who is at work lives, and nothing is decided that is to be brought to its end
+        before anything else.
 
-        One that decided to commit holds the lock and publishes; should it die at that, whoever
-        begins next publishes it.
+        A write that decided to commit holds the lock and publishes; should it die at that, whoever
+        begins next publishes it. A rewrite's plan must not be taken for one that is to be run.
         """
         now_ms = table.ports.clock.now_ms()
-        beats = ((one, self.beats.get(one.requested_at)) for one in self.timeline.pending())
-        return all(
-            beat is not None
-            and not beat.is_expired(now_ms)
-            and one.action not in (Action.ROLLBACK, Action.SAVEPOINT)
-            and not isinstance(decisions.read(table.storage, one.requested_at), RollbackDecision)
-            for one, beat in beats
-        )
+        for one in self.timeline.pending():
+            beat = self.beats.get(one.requested_at)
+            if beat is None or beat.is_expired(now_ms):
+                return False
+            if one.action in (Action.ROLLBACK, Action.SAVEPOINT):
+                return False
+            decision = decisions.read(table.storage, one.requested_at)
+            if decision is not None and (
+                one.action.is_rewrite or isinstance(decision, RollbackDecision)
+            ):
+                return False
+        return True
 
 
 def _sweep(table: Table, found: _Found) -> None:
