@@ -175,10 +175,14 @@ def hudis(location: Path, peer: HudiPeer, ledger: Ledger) -> Callable[[random.Ra
 
 
 def is_a_conflict(message: str) -> bool:
+    """Of its write, of the lock, or over a failed write of Hudi's that both sides rolled back at
+    once: Hudi raises then, its own commit of before stands or not.
+    """
     known = (
         "HoodieWriteConflictException",
         "ConcurrentModificationException",
         "HoodieLockException",
+        "HoodieRollbackException",
     )
     return any(name in message for name in known)
 
