@@ -1,0 +1,299 @@
+"""Column groups: which columns of a wide table belong to which stream, and by what each is ordered.
+
+A table declares them in `hoodie.multistream.groups`, a JSON list, or in the shorthand of
+`hoodie.payload.ordering.field`. Columns in no group make up the group `_default`. Values only;
+`workers.merge` carries the rules out (requirements 5.1 and 5.2).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from workers.errors import InvalidInput
+
+GROUPS_KEY = "hoodie.multistream.groups"
+SHORTHAND_KEY = "hoodie.payload.ordering.field"
+DEFAULT_GROUP = "_default"
+GROUPS_MAX = 60
+"""Their states are bits of one 64-bit number."""
+RESERVED_PREFIX = "_ms_"
+_NO_DATA = (RESERVED_PREFIX, "_hoodie_", "_sluice_")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_TOP_N = re.compile(r"collect_topn\((\d{1,4})\)")
+
+
+class OnLate(StrEnum):
+    IGNORE = "ignore"
+    """A version older than the stored one loses."""
+    OVERWRITE = "overwrite"
+    """The later commit wins whatever its age."""
+
+
+class NullMode(StrEnum):
+    OVERWRITE = "overwrite"
+    """A null that is said is stored."""
+    KEEP = "keep"
+    """A null says nothing about its column."""
+
+
+class DeleteScope(StrEnum):
+    GROUP = "group"
+    ROW = "row"
+    """A delete by this group takes away whatever any group wrote up to its age."""
+
+
+class Granularity(StrEnum):
+    GROUP = "group"
+    """A version replaces all columns of the group at once, so it has to bring all of them."""
+    COLUMN = "column"
+    """Each column keeps a version of its own, so a write may bring some of them."""
+
+
+class Aggregate(StrEnum):
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    FIRST = "first"
+    """Of the oldest version."""
+    LAST_NON_NULL = "last_non_null"
+    COLLECT_TOP_N = "collect_topn"
+    """A list of structs; the n with the greatest first field stay, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAggregate:
+    kind: Aggregate
+    top_n: int = 0
+
+    @property
+    def text(self) -> str:
+        is_top = self.kind is Aggregate.COLLECT_TOP_N
+        return f"{self.kind.value}({self.top_n})" if is_top else self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGroup:
+    name: str
+    ordering: tuple[str, ...]
+    """Compared from left to right, null below everything. Empty only for `_default`, whose later
+    commit wins then.
+    """
+    columns: tuple[str, ...]
+    on_late: OnLate = OnLate.IGNORE
+    null_mode: NullMode = NullMode.OVERWRITE
+    delete: DeleteScope = DeleteScope.GROUP
+    granularity: Granularity = Granularity.GROUP
+    aggregates: Mapping[str, ColumnAggregate] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What columns hold while the group has not been written; JSON values."""
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        return (*self.ordering, *self.columns)
+
+    @property
+    def is_ordered(self) -> bool:
+        return bool(self.ordering) and self.on_late is OnLate.IGNORE
+
+    def is_versioned(self, column: str) -> bool:
+        """Whether the column's version may differ from the group's."""
+        if aggregate := self.aggregates.get(column):
+            return aggregate.kind in (Aggregate.FIRST, Aggregate.LAST_NON_NULL)
+        return self.granularity is Granularity.COLUMN
+
+    def keeps_null(self, column: str) -> bool:
+        """Whether a null says nothing about this column."""
+        aggregate = self.aggregates.get(column)
+        is_last = aggregate is not None and aggregate.kind is Aggregate.LAST_NON_NULL
+        return is_last or self.null_mode is NullMode.KEEP
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "name": self.name,
+            "ordering": list(self.ordering),
+            "columns": list(self.columns),
+            "on_late": self.on_late.value,
+            "null_mode": self.null_mode.value,
+            "delete": self.delete.value,
+            "granularity": self.granularity.value,
+        }
+        if self.aggregates:
+            told["aggregates"] = {name: one.text for name, one in self.aggregates.items()}
+        return told | ({"defaults": dict(self.defaults)} if self.defaults else {})
+
+
+def parse_groups(text: str) -> tuple[ColumnGroup, ...]:
+    """Declared groups from the JSON of `hoodie.multistream.groups`. Raises InvalidInput."""
+    try:
+        listed = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput("column groups are not JSON", key=GROUPS_KEY, given=text) from error
+    if not isinstance(listed, list) or not listed:
+        raise InvalidInput("column groups are a JSON list of objects", key=GROUPS_KEY, given=text)
+    groups = tuple(_group(one) for one in listed)
+    check_groups(groups)
+    return groups
+
+
+def parse_shorthand(text: str) -> tuple[ColumnGroup, ...]:
+    """`ts_a:a1,a2;ts_b:b1,b2`; a group is named after its ordering column. Raises InvalidInput."""
+    groups = []
+    for part in filter(None, (one.strip() for one in text.split(";"))):
+        ordering, colon, columns = part.partition(":")
+        if not colon:
+            raise InvalidInput("a group is written `ordering:column,column`", group=part)
+        groups.append(ColumnGroup(ordering.strip(), (ordering.strip(),), _listed(columns)))
+    if not groups:
+        raise InvalidInput("no group is named", key=SHORTHAND_KEY, given=text)
+    check_groups(groups)
+    return tuple(groups)
+
+
+def groups_json(groups: Sequence[ColumnGroup]) -> str:
+    told = [one.to_json() for one in groups if one.name != DEFAULT_GROUP]
+    return json.dumps(told, separators=(",", ":"))
+
+
+def check_groups(groups: Sequence[ColumnGroup]) -> None:
+    """What can be told from the groups alone. Raises InvalidInput."""
+    if len(groups) > GROUPS_MAX:
+        raise InvalidInput("too many column groups", given=len(groups), most=GROUPS_MAX)
+    names = [one.name for one in groups]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidInput("two column groups have one name", groups=twice)
+    columns = [name for one in groups for name in one.all_columns]
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise InvalidInput("a column belongs to one group, once", columns=twice)
+    for one in groups:
+        _check_group(one)
+    row_deleting = [one.name for one in groups if one.delete is DeleteScope.ROW]
+    if row_deleting and any(len(one.ordering) != 1 for one in groups):
+        raise InvalidInput(
+            "delete=row compares the ages of all groups: each needs exactly one ordering column",
+            groups=row_deleting,
+        )
+    if row_deleting and any(one.aggregates for one in groups):
+        raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
+
+
+def check_row_deletes(groups: Sequence[ColumnGroup], types: Mapping[str, Any]) -> None:
+    """With `_default` and the columns' types. Raises InvalidInput where ages do not compare."""
+    if all(one.delete is DeleteScope.GROUP for one in groups):
+        return
+    unordered = [name for one in groups if not one.ordering for name in one.columns]
+    if unordered:
+        raise InvalidInput(
+            "delete=row compares ages, and columns in no group have none: name an ordering field "
+            "of the table, or put them in a group",
+            columns=unordered,
+        )
+    used = {str(types[one.ordering[0]]) for one in groups}
+    if len(used) > 1:
+        raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """The declared groups, and what the others of a table's columns are for."""
+
+    declared: tuple[ColumnGroup, ...]
+    apart: frozenset[str]
+    """Key and partition columns: of no group."""
+    ordering: tuple[str, ...] = ()
+    """Of the columns in no group; without one their later commit wins."""
+
+    def groups(self, columns: Collection[str]) -> tuple[ColumnGroup, ...]:
+        """All groups of a table with these columns; `_default`, of those in no group, first."""
+        taken = {name for one in self.declared for name in one.all_columns}
+        taken |= {*self.apart, *self.ordering}
+        rest = tuple(
+            name for name in columns if name not in taken and not name.startswith(_NO_DATA)
+        )
+        default = ColumnGroup(
+            DEFAULT_GROUP, self.ordering, rest, granularity=Granularity.COLUMN
+        )
+        return (default, *self.declared)
+
+
+def _check_group(group: ColumnGroup) -> None:
+    if not _NAME.fullmatch(group.name):
+        raise InvalidInput("a column group is named with letters, digits and _", group=group.name)
+    if not group.ordering:
+        raise InvalidInput("a column group needs an ordering column", group=group.name)
+    if not group.columns:
+        raise InvalidInput("a column group needs columns", group=group.name)
+    if reserved := [one for one in group.all_columns if one.startswith((RESERVED_PREFIX, "_hoodie_"))]:
+        raise InvalidInput("column names of this beginning are reserved", columns=reserved)
+    for what, named in (("aggregates", group.aggregates), ("defaults", group.defaults)):
+        if unknown := sorted(set(named) - set(group.columns)):
+            raise InvalidInput(f"{what} are of the group's own columns", group=group.name, unknown=unknown)
+    if group.null_mode is NullMode.KEEP and group.granularity is not Granularity.COLUMN:
+        raise InvalidInput(
+            "null_mode=keep needs granularity=column: a null that is passed over leaves the column "
+            "an age of its own", group=group.name,
+        )
+
+
+def _group(given: Any) -> ColumnGroup:
+    known = {"name", "ordering", "columns", "on_late", "null_mode", "delete", "granularity",
+             "aggregates", "defaults"}
+    if not isinstance(given, dict) or not {"name", "ordering", "columns"} <= set(given):
+        raise InvalidInput("a column group has name, ordering and columns", given=given)
+    if unknown := sorted(set(given) - known):
+        raise InvalidInput("a column group has no such setting", unknown=unknown, known=sorted(known))
+    null_mode = _member(NullMode, given.get("null_mode", NullMode.OVERWRITE), "null_mode")
+    implied = Granularity.COLUMN if null_mode is NullMode.KEEP else Granularity.GROUP
+    return ColumnGroup(
+        name=str(given["name"]),
+        ordering=_names(given["ordering"], "ordering"),
+        columns=_names(given["columns"], "columns"),
+        on_late=_member(OnLate, given.get("on_late", OnLate.IGNORE), "on_late"),
+        null_mode=null_mode,
+        delete=_member(DeleteScope, given.get("delete", DeleteScope.GROUP), "delete"),
+        granularity=_member(Granularity, given.get("granularity", implied), "granularity"),
+        aggregates={name: _aggregate(text) for name, text in _object(given, "aggregates").items()},
+        defaults=_object(given, "defaults"),
+    )
+
+
+def _aggregate(text: Any) -> ColumnAggregate:
+    if match := _TOP_N.fullmatch(str(text).replace(" ", "")):
+        if not int(match[1]):
+            raise InvalidInput("collect_topn keeps at least one", given=text)
+        return ColumnAggregate(Aggregate.COLLECT_TOP_N, int(match[1]))
+    kind = _member(Aggregate, text, "aggregate")
+    if kind is Aggregate.COLLECT_TOP_N:
+        raise InvalidInput("collect_topn says how many it keeps: collect_topn(3)", given=text)
+    return ColumnAggregate(kind)
+
+
+def _object(given: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = given.get(key) or {}
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{key} is an object with a member per column", given=found)
+    return found
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
+        raise InvalidInput(f"{what} is a list of column names", given=given)
+    return tuple(listed)
+
+
+def _member(kind: Any, given: Any, what: str) -> Any:
+    try:
+        return kind(given)
+    except ValueError as error:
+        allowed = [one.value for one in kind]
+        raise InvalidInput(f"unknown {what} of a column group", given=given, allowed=allowed) from error
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+

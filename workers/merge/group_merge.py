@@ -1,0 +1,376 @@
+"""The merge of rows with column groups: each group by its own age, for all keys at once.
+
+Input and answer are states (`group_state`), in the order in which they became visible. Per key and
+group the version with the greatest (age, visibility) replaces the group as a whole; columns with an
+age of their own, aggregates and deletes are folded beside it. The merge is associative, and but for
+versions of one age it is commutative: batches, log files, compactions and replays may cut and order
+the versions of a key in any way (requirements 5.2 and 5.3, MS1 to MS8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.column_groups import Aggregate, ColumnGroup
+from workers.merge.group_state import (
+    GONE,
+    ROW_GONE,
+    SET,
+    bits,
+    column_version,
+    group_delete,
+    has_bit,
+    has_column_ages,
+)
+from workers.merge.top_n import merged_lists
+from workers.merge.versions import ABSENT, DELETE_NOW, DELETED, Keys, Mask, Positions, kinds, single
+
+Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
+_NOBODY = -1
+
+
+@dataclass(slots=True)
+class MergeFacts:
+    """What a merge passed over, per group; added up over merges."""
+
+    late: dict[str, int] = field(default_factory=dict)
+    """Versions that came after a newer one."""
+    tied: dict[str, int] = field(default_factory=dict)
+    """Versions replaced by a later one of the same age."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Per key, the greatest of some versions: where it stands, or -1, and its age."""
+
+    at: Positions
+    age: Ages
+
+    def is_above(self, other: _Found) -> Mask:
+        """Greater than the other's; where one state holds both, it has been decided before."""
+        greater = (self.age > other.age) | ((self.age == other.age) & (self.at >= other.at))
+        return (self.at >= 0) & ((other.at < 0) | greater)
+
+
+def merge_groups(
+    versions: pa.Table, groups: Sequence[ColumnGroup], facts: MergeFacts | None = None
+) -> pa.Table:
+    """One state per key, in the order of first appearance; keys that nothing is left of are left
+    out, those that are deleted are states that say so.
+
+    `versions` may carry `DELETED`, where only DELETE_NOW counts, and columns of `ABSENT`.
+    """
+    versions = _after_erasing(versions)
+    keys = Keys.of(versions)
+    if keys.are_unique:
+        return _answer(versions)
+    return _Merge(versions, keys, tuple(groups), facts).run()
+
+
+def is_alive(states: pa.Table) -> Mask:
+    """Which keys have a group that is set and not deleted."""
+    return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
+
+
+def _after_erasing(versions: pa.Table) -> pa.Table:
+    if DELETED not in versions.column_names:
+        return versions
+    erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
+    rows = versions.drop_columns([DELETED])
+    if not len(erasing):
+        return rows
+    keys = Keys.of(versions)
+    last = np.full(len(keys.distinct), _NOBODY)
+    last[keys.codes[erasing]] = erasing
+    return rows.take(np.flatnonzero(np.arange(len(keys.codes)) > last[keys.codes]))
+
+
+def _answer(states: pa.Table) -> pa.Table:
+    absent = [name for name in states.column_names if name.startswith(ABSENT)]
+    return states.drop_columns(absent) if absent else states
+
+
+class _Merge:
+    def __init__(
+        self, versions: pa.Table, keys: Keys, groups: tuple[ColumnGroup, ...], facts: MergeFacts | None
+    ) -> None:
+        self._versions = versions
+        self._codes = keys.codes
+        self._count = len(keys.distinct)
+        names = set(versions.column_names)
+        self._groups = tuple(  # Bits keep their places: of a group that nobody wrote, none is set.
+            (number, group)
+            for number, group in enumerate(groups)
+            if set(group.ordering) <= names
+        )
+        self._facts = facts
+        self._set = bits(versions, SET)
+        self._gone = bits(versions, GONE)
+        self._names = names
+        self._scale = self._scales()
+        self._columns: dict[str, Any] = {}
+
+    def run(self) -> pa.Table:
+        is_set = np.zeros(self._count, np.int64)
+        gone = np.zeros(self._count, np.int64)
+        latest = np.full(self._count, _NOBODY)
+        row_delete = self._row_delete()
+        for number, group in self._groups:
+            written = has_bit(self._set, number)
+            winner = self._greatest(self._ages(group.ordering if group.is_ordered else ()), written)
+            self._count_facts(group, written, winner)
+            stands = winner.is_above(row_delete)
+            deleted = stands & has_bit(self._gone, number)[np.where(stands, winner.at, 0)]
+            is_set |= stands.astype(np.int64) << number
+            gone |= deleted.astype(np.int64) << number
+            at = np.where(stands, winner.at, _NOBODY)
+            latest = np.maximum(latest, at)
+            for name in group.ordering:
+                self._take(name, at)
+            told = self._fold_columns(group, number, written, at, row_delete)
+            latest = np.maximum(latest, told)
+        self._columns[SET] = pa.array(is_set)
+        self._columns[GONE] = pa.array(gone)
+        self._take(ROW_GONE, row_delete.at)
+        latest = np.maximum(latest, row_delete.at)
+        return self._table(latest)
+
+    def _fold_columns(
+        self, group: ColumnGroup, number: int, written: Mask, at: Positions, row_delete: _Found,
+    ) -> Positions:
+        """Where the latest version stands that a column with an age of its own comes from."""
+        latest = np.full(self._count, _NOBODY)
+        delete = self._group_delete(group, number, written)
+        for column in group.columns:
+            if column not in self._names:
+                continue
+            aggregate = group.aggregates.get(column)
+            if aggregate is not None and aggregate.kind in _FOLDS:
+                self._columns[column] = self._folded(column, written, aggregate.kind)
+            elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
+                values = single(self._versions.column(column))
+                said = np.flatnonzero(written & np.asarray(values.is_valid()))
+                self._columns[column] = merged_lists(
+                    values.take(pa.array(said)), self._codes[said], self._count, aggregate.top_n
+                )
+            elif group.is_versioned(column) or not group.ordering:
+                is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST
+                found = self._column_winner(group, column, written, is_first=is_first)
+                stands = found.is_above(delete) & found.is_above(row_delete)
+                own = np.where(stands, found.at, _NOBODY)
+                latest = np.maximum(latest, own)
+                self._take(column, own)
+                if group.is_ordered:
+                    for part in range(len(group.ordering)):
+                        self._take(column_version(column, part), own)
+            else:
+                self._take(column, at)
+        if has_column_ages(group):
+            stands = delete.is_above(row_delete)
+            kept = np.where(stands, delete.at, _NOBODY)
+            for part in range(len(group.ordering)):
+                self._take(group_delete(group.name, part), kept)
+        return latest
+
+    def _take(self, name: str, at: Positions) -> None:
+        """A column's cells from these versions."""
+        if name not in self._names:
+            return
+        column = single(self._versions.column(name))
+        if (at >= 0).all():
+            self._columns[name] = column.take(pa.array(at))
+            return
+        positions: pa.Array[Any] = pa.array(np.maximum(at, 0), mask=at < 0)
+        self._columns[name] = column.take(positions)
+
+    def _row_delete(self) -> _Found:
+        if ROW_GONE not in self._names:
+            return self._nothing()
+        said = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
+        return self._greatest(self._ages((ROW_GONE,)), said)
+
+    def _group_delete(self, group: ColumnGroup, number: int, written: Mask) -> _Found:
+        """The greatest delete of a group whose columns have ages, or come in order of commits."""
+        if has_column_ages(group):
+            names = [group_delete(group.name, n) for n in range(len(group.ordering))]
+            said = self._is_any_valid(names)
+            return self._greatest(self._ages(tuple(names)), said)
+        if not group.ordering:
+            said = written & has_bit(self._gone, number)
+            return self._greatest(self._ages(()), said)
+        return self._nothing()
+
+    def _column_winner(
+        self, group: ColumnGroup, column: str, written: Mask, *, is_first: bool
+    ) -> _Found:
+        if group.is_ordered:
+            names = [column_version(column, n) for n in range(len(group.ordering))]
+            ages = self._ages(tuple(names))
+            says = self._is_any_valid(names)
+        else:
+            ages = self._ages(())
+            says = written & self._is_said(column)
+            if group.keeps_null(column):
+                says = says & np.asarray(single(self._versions.column(column)).is_valid())
+        return self._smallest(ages, says) if is_first else self._greatest(ages, says)
+
+    def _is_said(self, column: str) -> Mask:
+        if ABSENT + column not in self._names:
+            return np.ones(len(self._codes), dtype=np.bool_)
+        absent: Any = self._versions.column(ABSENT + column)
+        return ~np.asarray(pc.fill_null(absent, False).to_numpy())
+
+    def _is_any_valid(self, names: Sequence[str]) -> Mask:
+        mask = np.zeros(len(self._codes), dtype=np.bool_)
+        for name in names:
+            mask |= np.asarray(single(self._versions.column(name)).is_valid())
+        return mask
+
+    def _folded(self, column: str, written: Mask, kind: Aggregate) -> pa.Array[Any]:
+        values = single(self._versions.column(column))
+        said = np.flatnonzero(written)
+        rows = pa.table({"key": self._codes[said], "value": values.take(pa.array(said))})
+        found = rows.group_by("key", use_threads=False).aggregate([("value", _FOLDS[kind])])
+        at = np.full(self._count, _NOBODY)
+        at[found.column("key").to_numpy()] = np.arange(found.num_rows)
+        folded = single(found.column(f"value_{_FOLDS[kind]}")).take(pa.array(np.maximum(at, 0), mask=at < 0))
+        return folded.cast(values.type)
+
+    def _ages(self, names: Sequence[str]) -> Ages:
+        """Per version a number that compares as these columns do, left to right, null lowest.
+
+        All columns of one group's ordering, and those that hold such ages, are put on one scale.
+        """
+        if not names:
+            return np.zeros(len(self._codes), np.int64)
+        if (found := self._scale.get(tuple(names))) is None:
+            raise AssertionError(names)
+        return found
+
+    def _scales(self) -> dict[tuple[str, ...], Ages]:
+        together: list[list[tuple[str, ...]]] = []
+        for _, group in self._groups:
+            if group.is_ordered:
+                together.append([one for one in _age_columns(group) if set(one) <= self._names])
+        if ROW_GONE in self._names:  # Then all groups have one ordering column, of one type.
+            together = [[(ROW_GONE,), *(one for some in together for one in some)]]
+        return {
+            names: ages
+            for some in together
+            if some
+            for names, ages in zip(some, _on_one_scale(self._versions, some), strict=True)
+        }
+
+    def _greatest(self, ages: Ages, said: Mask) -> _Found:
+        best = np.full(self._count, _lowest(ages), dtype=ages.dtype)
+        positions = np.flatnonzero(said)
+        codes, mine = self._codes[positions], ages[positions]
+        np.maximum.at(best, codes, mine)
+        hits = positions[mine == best[codes]]
+        at = np.full(self._count, _NOBODY)
+        at[self._codes[hits]] = hits  # Numpy lets the last of equal indices win.
+        return _Found(at, best)
+
+    def _smallest(self, ages: Ages, said: Mask) -> _Found:
+        """The first of those with the smallest age."""
+        best = np.full(self._count, _highest(ages), dtype=ages.dtype)
+        positions = np.flatnonzero(said)
+        codes, mine = self._codes[positions], ages[positions]
+        np.minimum.at(best, codes, mine)
+        hits = positions[mine == best[codes]][::-1]
+        at = np.full(self._count, _NOBODY)
+        at[self._codes[hits]] = hits
+        return _Found(at, best)
+
+    def _nothing(self) -> _Found:
+        return _Found(np.full(self._count, _NOBODY), np.zeros(self._count, np.int64))
+
+    def _count_facts(self, group: ColumnGroup, written: Mask, winner: _Found) -> None:
+        if self._facts is None:
+            return
+        positions = np.flatnonzero(written)
+        codes = self._codes[positions]
+        late = int(np.count_nonzero(positions > winner.at[codes]))
+        self._facts.late[group.name] = self._facts.late.get(group.name, 0) + late
+        if group.is_ordered:
+            ages = self._ages(group.ordering)[positions]
+            tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
+            found = int(np.count_nonzero(tied))
+            self._facts.tied[group.name] = self._facts.tied.get(group.name, 0) + found
+
+    def _table(self, latest: Positions) -> pa.Table:
+        """Everything else, the key and the meta columns, from the latest version that counts."""
+        last = np.zeros(self._count, np.int64)
+        last[self._codes] = np.arange(len(self._codes))
+        at = pa.array(np.where(latest >= 0, latest, last))
+        columns: dict[str, Any] = {}
+        for name in self._versions.column_names:
+            if not name.startswith(ABSENT):
+                told = self._columns.get(name)
+                columns[name] = single(self._versions.column(name)).take(at) if told is None else told
+        fields = [self._versions.schema.field(name) for name in columns]
+        return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+
+_FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}
+
+
+def _age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
+    """The columns that hold ages of this group, as many of each as the ordering has."""
+    parts = range(len(group.ordering))
+    yield group.ordering
+    if has_column_ages(group):
+        yield tuple(group_delete(group.name, part) for part in parts)
+    for column in group.columns:
+        if group.is_versioned(column):
+            yield tuple(column_version(column, part) for part in parts)
+
+
+def _on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ages]:
+    """Numbers that compare as the ages do, among all of them."""
+    columns = [[single(versions.column(name)) for name in names] for names in ages]
+    if all(len(parts) == 1 for parts in columns):
+        plain = [_plain(parts[0]) for parts in columns]
+        if all(one is not None for one in plain):
+            return [one for one in plain if one is not None]
+    rows = versions.num_rows
+    combined = np.zeros(rows * len(ages), np.int64)
+    for part in range(len(ages[0])):
+        stacked = pa.chunked_array([parts[part] for parts in columns])
+        rank: Any = pc.rank(
+            stacked,
+            sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
+            tiebreaker="dense",
+        )
+        own = rank.to_numpy().astype(np.int64)
+        combined = combined * (int(own.max(initial=0)) + 1) + own
+        _, combined = np.unique(combined, return_inverse=True)
+    return [combined[n * rows : (n + 1) * rows] for n in range(len(ages))]
+
+
+def _plain(column: pa.Array[Any]) -> Ages | None:
+    """Numbers, dates and times as numpy has them, null lowest; None for other types."""
+    kind: Any = column.type
+    values: Any = column
+    if pa.types.is_temporal(kind):
+        values = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not (pa.types.is_signed_integer(kind) or pa.types.is_floating(kind)):
+        return None
+    is_float = pa.types.is_floating(kind)
+    lowest: Any = -np.inf if is_float else np.iinfo(np.int64).min
+    wide = values.cast(pa.float64() if is_float else pa.int64())
+    return np.asarray(pc.fill_null(wide, lowest).to_numpy(zero_copy_only=False))
+
+
+def _lowest(ages: Ages) -> Any:
+    return -np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).min
+
+
+def _highest(ages: Ages) -> Any:
+    return np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).max

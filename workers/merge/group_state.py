@@ -1,0 +1,192 @@
+"""What a row of a table with column groups carries beside its columns, so that merging loses
+nothing.
+
+A *state* is a row with these hidden columns, in a batch, a log block or a base file alike:
+
+- `_ms_set`: one bit per group; whether any version of it was seen, a delete included.
+- `_ms_deleted`: one bit per group; whether its greatest version is a delete.
+- `_ms_v<i>_<column>`: the age of a column that may differ from its group's.
+- `_ms_d<i>_<group>`: the age of the greatest delete of a group whose columns have ages.
+- `_ms_row_deleted`: up to which age all groups are deleted.
+
+They are columns of the files, not of the table's schema: other readers pass over them. A column
+that a version does not say is told by a boolean column `ABSENT` + its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.column_groups import ColumnGroup, DeleteScope
+from workers.merge.versions import ABSENT, DELETED, Mask, kinds
+
+SET = "_ms_set"
+GONE = "_ms_deleted"
+ROW_GONE = "_ms_row_deleted"
+BIT_FIELDS = (pa.field(SET, pa.int64()), pa.field(GONE, pa.int64()))
+
+
+def column_version(column: str, part: int) -> str:
+    return f"_ms_v{part}_{column}"
+
+
+def group_delete(group: str, part: int) -> str:
+    return f"_ms_d{part}_{group}"
+
+
+def hidden_fields(
+    groups: Sequence[ColumnGroup], schema: pa.Schema, columns: Collection[str] | None = None
+) -> list[pa.Field[Any]]:
+    """Those that a state with these `columns` has (None: all of `schema`), in their order."""
+    wanted = set(schema.names) if columns is None else set(columns)
+    fields: list[pa.Field[Any]] = list(BIT_FIELDS)
+    if (row_age := _row_delete_column(groups, schema.names)) is not None:
+        fields.append(pa.field(ROW_GONE, schema.field(row_age).type))
+    for group in groups:
+        if not group.is_ordered:
+            continue
+        types = [schema.field(name).type for name in group.ordering]
+        if has_column_ages(group):
+            fields += [pa.field(group_delete(group.name, n), one) for n, one in enumerate(types)]
+        for column in group.columns:
+            if group.is_versioned(column) and column in wanted:
+                fields += [pa.field(column_version(column, n), one) for n, one in enumerate(types)]
+    return fields
+
+
+def has_column_ages(group: ColumnGroup) -> bool:
+    return group.is_ordered and any(map(group.is_versioned, group.columns))
+
+
+def is_hidden(name: str) -> bool:
+    return name.startswith("_ms_")
+
+
+def without_state(rows: pa.Table) -> pa.Table:
+    """Without the hidden columns."""
+    hidden = [name for name in rows.column_names if is_hidden(name) or name.startswith(ABSENT)]
+    return rows.drop_columns(hidden) if hidden else rows
+
+
+def bits(rows: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    column: Any = rows.column(name)
+    return np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.int64)
+
+
+def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Mask:
+    return np.asarray((mask >> number) & 1, dtype=np.bool_)
+
+
+def as_states(
+    rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]
+) -> pa.Table:
+    """Rows that a writer gave, as states; `said` are the columns that it gave.
+
+    A group is written where one of its ordering values is not null; its cells are cleared
+    elsewhere. A row whose `DELETED` says so deletes the groups that it writes.
+    """
+    deletes = kinds(rows) != 0
+    if DELETED in rows.column_names:
+        rows = rows.drop_columns([DELETED])
+    is_set = np.zeros(rows.num_rows, np.int64)
+    written: list[Mask] = []
+    for number, group in enumerate(groups):
+        mask = _is_written(rows, group, said)
+        written.append(mask)
+        is_set |= mask.astype(np.int64) << number
+        if not mask.all():
+            rows = _cleared(rows, group.all_columns, ~mask)
+        if deletes.any():
+            rows = _cleared(rows, group.columns, deletes)
+    gone = np.where(deletes, is_set, 0)
+    added: dict[str, Any] = {SET: pa.array(is_set), GONE: pa.array(gone)}
+    row_age = _row_delete_column(groups, rows.column_names)
+    if row_age is not None:
+        added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
+    for group, mask in zip(groups, written, strict=True):
+        added |= dict(_ages(rows, group, mask, deletes, said))
+    for name, column in added.items():
+        rows = rows.append_column(name, column)
+    return with_absent(rows, groups, said)
+
+
+def with_absent(
+    rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]
+) -> pa.Table:
+    """Columns whose silence no age tells, marked as absent where a writer did not give them."""
+    for group in groups:
+        for column in group.columns:
+            is_silent = column not in said and column in rows.column_names
+            if is_silent and not group.is_ordered and ABSENT + column not in rows.column_names:
+                silent = pa.repeat(pa.scalar(True), rows.num_rows)
+                rows = rows.append_column(pa.field(ABSENT + column, pa.bool_()), silent)
+    return rows
+
+
+def _is_written(rows: pa.Table, group: ColumnGroup, said: Collection[str]) -> Mask:
+    if not group.ordering:
+        is_any = any(column in said for column in group.columns)
+        return np.full(rows.num_rows, is_any)
+    mask = np.zeros(rows.num_rows, dtype=np.bool_)
+    for name in group.ordering:
+        if name in said:
+            mask |= np.asarray(rows.column(name).is_valid().to_numpy())
+    return mask
+
+
+def _ages(
+    rows: pa.Table, group: ColumnGroup, written: Mask, deletes: Mask, said: Collection[str]
+) -> Iterator[tuple[str, Any]]:
+    if not group.is_ordered or not set(group.ordering) <= set(rows.column_names):
+        return  # Rows that do not know the group have no ages of it.
+    ages = [rows.column(name) for name in group.ordering]
+    if has_column_ages(group):
+        for part, age in enumerate(ages):
+            yield group_delete(group.name, part), _where(written & deletes, age)
+    for column in group.columns:
+        if not group.is_versioned(column) or column not in rows.column_names:
+            continue
+        says = written & ~deletes if column in said else np.zeros(rows.num_rows, np.bool_)
+        if group.keeps_null(column):
+            says = says & np.asarray(rows.column(column).is_valid().to_numpy())
+        for part, age in enumerate(ages):
+            yield column_version(column, part), _where(says, age)
+
+
+def _row_deleted(
+    rows: pa.Table, groups: Sequence[ColumnGroup], written: list[Mask], deletes: Mask, like: str
+) -> Any:
+    """The greatest age among the groups of the row that delete it."""
+    found: Any = pa.nulls(rows.num_rows, rows.schema.field(like).type)
+    for group, mask in zip(groups, written, strict=True):
+        if group.delete is DeleteScope.ROW and group.ordering[0] in rows.column_names:
+            age = _where(mask & deletes, rows.column(group.ordering[0]))
+            older = pc.less(found, age)
+            found = pc.if_else(pc.fill_null(older, True), pc.coalesce(age, found), found)
+    return found
+
+
+def _row_delete_column(groups: Sequence[ColumnGroup], columns: Collection[str]) -> str | None:
+    for group in groups:
+        if group.delete is DeleteScope.ROW and group.ordering[0] in columns:
+            return group.ordering[0]
+    return None
+
+
+def _where(mask: Mask, column: Any) -> Any:
+    if mask.all():
+        return column
+    return pc.if_else(pa.array(mask), column, pa.scalar(None, column.type))
+
+
+def _cleared(rows: pa.Table, columns: Sequence[str], mask: Mask) -> pa.Table:
+    for name in columns:
+        if name in rows.column_names:
+            at = rows.column_names.index(name)
+            rows = rows.set_column(at, rows.schema.field(at), _where(~mask, rows.column(name)))
+    return rows

@@ -1,0 +1,64 @@
+"""Lists of the n greatest, merged: the aggregate `collect_topn`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import InvalidInput
+from workers.merge.versions import Positions
+
+
+def check_top_n_type(column: str, found: pa.DataType) -> None:
+    """Raises InvalidInput."""
+    if not pa.types.is_list(found) or not pa.types.is_struct(found.value_type):
+        raise InvalidInput(
+            "collect_topn keeps a list of structs, the first field of which is compared",
+            column=column, type=found,
+        )
+
+
+def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) -> pa.Array[Any]:
+    """Per code below `count`, the `most` elements with the greatest first field, each once; null
+    where no list came. Equal first fields are ordered by the other fields, so that no order of
+    arrival shows.
+    """
+    elements: Any = lists.flatten()
+    owners = codes[np.asarray(pc.list_parent_indices(lists))]
+    fields = [elements.type.field(n) for n in range(elements.type.num_fields)]
+    flat = pa.table(
+        [pa.array(owners), *elements.flatten()],
+        names=["owner", *(str(n) for n in range(len(fields)))],
+    )
+    keys = [("owner", "ascending"), *((str(n), "descending") for n in range(len(fields)))]
+    order = pc.sort_indices(flat, sort_keys=keys)
+    flat, elements = flat.take(order), elements.take(order)
+    is_new = _differs(flat)
+    flat, elements = flat.filter(pa.array(is_new)), elements.filter(pa.array(is_new))
+    owners = flat.column("owner").to_numpy()
+    starts = np.flatnonzero(np.append(True, np.diff(owners) != 0)) if len(owners) else owners
+    place = np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
+    kept = place < most
+    sizes = np.bincount(owners[kept], minlength=count)
+    offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
+    came = np.zeros(count, dtype=np.bool_)
+    came[codes] = True
+    return pa.ListArray.from_arrays(
+        offsets, elements.filter(pa.array(kept)), type=lists.type, mask=pa.array(~came)
+    )
+
+
+def _differs(sorted_rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which rows differ from the one before."""
+    changed = np.ones(sorted_rows.num_rows, dtype=np.bool_)
+    if sorted_rows.num_rows < 2:
+        return changed
+    same = np.ones(sorted_rows.num_rows - 1, dtype=np.bool_)
+    for column in sorted_rows.columns:
+        codes: Any = column.combine_chunks().dictionary_encode("encode").indices
+        same &= np.diff(np.asarray(codes)) == 0
+    changed[1:] = ~same
+    return changed
