@@ -14,9 +14,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import pyarrow as pa
+
 from workers.errors import InvalidInput
 
 GROUPS_KEY = "hoodie.multistream.groups"
+JOIN_KEY = "hoodie.multistream.join"
+PORTABLE_KEY = "hoodie.multistream.portable"
+RETENTION_KEY = "hoodie.multistream.tombstone.retention"
 SHORTHAND_KEY = "hoodie.payload.ordering.field"
 DEFAULT_GROUP = "_default"
 GROUPS_MAX = 60
@@ -24,6 +29,8 @@ GROUPS_MAX = 60
 RESERVED_PREFIX = "_ms_"
 _NO_DATA = (RESERVED_PREFIX, "_hoodie_", "_sluice_")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_RETENTION = re.compile(r"([0-9]{1,6})([mhd])")
+_MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 _TOP_N = re.compile(r"collect_topn\((\d{1,4})\)")
 
 
@@ -181,20 +188,114 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
         raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
 
 
-def check_row_deletes(groups: Sequence[ColumnGroup], types: Mapping[str, Any]) -> None:
-    """With `_default` and the columns' types. Raises InvalidInput where ages do not compare."""
+def group_rule(
+    properties: Mapping[str, str], *, apart: Collection[str], ordering: Sequence[str]
+) -> GroupRule | None:
+    """What a table's properties, or the options of a new one, say; None for a table without groups.
+
+    Raises InvalidInput.
+    """
+    text, short = properties.get(GROUPS_KEY, ""), properties.get(SHORTHAND_KEY, "")
+    if text and short:
+        raise InvalidInput("column groups are declared once", keys=[GROUPS_KEY, SHORTHAND_KEY])
+    if not text and not short:
+        _refuse_without_groups(properties)
+        return None
+    declared = parse_groups(text) if text else parse_shorthand(short)
+    taken = {name for one in declared for name in one.all_columns}
+    if clash := sorted(taken & {*apart, *ordering}):
+        raise InvalidInput(
+            "key, partition and the table's ordering columns are in no group", columns=clash
+        )
+    return GroupRule(
+        declared,
+        frozenset(apart),
+        tuple(ordering),
+        _required(properties.get(JOIN_KEY) or "full", declared),
+        _minutes(properties.get(RETENTION_KEY) or "7d"),
+        properties.get(PORTABLE_KEY) == "true",
+    )
+
+
+def _refuse_without_groups(properties: Mapping[str, str]) -> None:
+    if (properties.get(JOIN_KEY) or "full") != "full" or properties.get(PORTABLE_KEY) == "true":
+        raise InvalidInput(
+            "only a table with column groups has this", keys=[JOIN_KEY, PORTABLE_KEY]
+        )
+
+
+def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
+    """The groups that `full`, `left:a`, `right:a`, `inner` or `inner:a,b` ask for."""
+    kind, _, listed = text.partition(":")
+    names = [one.name for one in declared]
+    given = _listed(listed.strip("[]"))
+    if unknown := sorted(set(given) - set(names)):
+        raise InvalidInput(
+            "the join names groups that there are not", unknown=unknown, groups=names
+        )
+    if kind == "full" and not listed:
+        return ()
+    if kind == "inner":
+        return given or tuple(names)
+    if kind == "left" and len(given) == 1:
+        return given
+    if kind == "right" and len(given) == 1:
+        if len(names) != 2:
+            raise InvalidInput(
+                "a right join is between two groups; say left or inner", groups=names
+            )
+        return given
+    raise InvalidInput(
+        "a join is full, left:<group>, right:<group>, inner or inner:<group>,<group>", given=text
+    )
+
+
+def _minutes(text: str) -> int:
+    if (match := _RETENTION.fullmatch(text)) is None:
+        raise InvalidInput("a retention is written 30m, 12h or 7d", key=RETENTION_KEY, given=text)
+    return int(match[1]) * _MINUTES[match[2]]
+
+
+def check_group_columns(rule: GroupRule, schema: Any) -> None:
+    """The groups against an Arrow schema of the whole table. Raises InvalidInput."""
+    groups = rule.groups(schema.names)
+    missing = [name for one in groups for name in one.all_columns if name not in schema.names]
+    if missing:
+        raise InvalidInput("columns of groups are not in the schema", missing=missing)
+    required = [n for one in groups for n in one.all_columns if not schema.field(n).nullable]
+    if required:
+        raise InvalidInput(
+            "columns of groups may be null: a row may lack a group", columns=required
+        )
+    for one in groups:
+        for column, aggregate in one.aggregates.items():
+            _check_aggregate(column, aggregate, schema.field(column).type)
     if all(one.delete is DeleteScope.GROUP for one in groups):
         return
-    unordered = [name for one in groups if not one.ordering for name in one.columns]
-    if unordered:
+    if groups[0].columns and not groups[0].ordering:
         raise InvalidInput(
             "delete=row compares ages, and columns in no group have none: name an ordering field "
             "of the table, or put them in a group",
-            columns=unordered,
+            columns=groups[0].columns,
         )
-    used = {str(types[one.ordering[0]]) for one in groups}
+    used = {str(schema.field(one.ordering[0]).type) for one in groups if one.ordering}
     if len(used) > 1:
         raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
+
+
+def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
+    is_number = (
+        pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
+    )
+    if aggregate.kind is Aggregate.SUM and not is_number:
+        raise InvalidInput("sum is of numbers", column=column, type=found)
+    is_lists = pa.types.is_list(found) and pa.types.is_struct(found.value_type)
+    if aggregate.kind is Aggregate.COLLECT_TOP_N and not is_lists:
+        raise InvalidInput(
+            "collect_topn keeps a list of structs, the first field of which is compared",
+            column=column,
+            type=found,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +307,12 @@ class GroupRule:
     """Key and partition columns: of no group."""
     ordering: tuple[str, ...] = ()
     """Of the columns in no group; without one their later commit wins."""
+    required: tuple[str, ...] = ()
+    """Groups without which a row is not shown (`hoodie.multistream.join`)."""
+    tombstone_minutes: int = 7 * 24 * 60
+    """How long a row of which nothing is left is remembered, so that older versions stay away."""
+    is_portable: bool = False
+    """Every reader may read the table: it is copy-on-write, and its base files hold merged rows."""
 
     def groups(self, columns: Collection[str]) -> tuple[ColumnGroup, ...]:
         """All groups of a table with these columns; `_default`, of those in no group, first."""
@@ -214,9 +321,7 @@ class GroupRule:
         rest = tuple(
             name for name in columns if name not in taken and not name.startswith(_NO_DATA)
         )
-        default = ColumnGroup(
-            DEFAULT_GROUP, self.ordering, rest, granularity=Granularity.COLUMN
-        )
+        default = ColumnGroup(DEFAULT_GROUP, self.ordering, rest, granularity=Granularity.COLUMN)
         return (default, *self.declared)
 
 
@@ -227,25 +332,41 @@ def _check_group(group: ColumnGroup) -> None:
         raise InvalidInput("a column group needs an ordering column", group=group.name)
     if not group.columns:
         raise InvalidInput("a column group needs columns", group=group.name)
-    if reserved := [one for one in group.all_columns if one.startswith((RESERVED_PREFIX, "_hoodie_"))]:
+    if reserved := [
+        one for one in group.all_columns if one.startswith((RESERVED_PREFIX, "_hoodie_"))
+    ]:
         raise InvalidInput("column names of this beginning are reserved", columns=reserved)
     for what, named in (("aggregates", group.aggregates), ("defaults", group.defaults)):
         if unknown := sorted(set(named) - set(group.columns)):
-            raise InvalidInput(f"{what} are of the group's own columns", group=group.name, unknown=unknown)
+            raise InvalidInput(
+                f"{what} are of the group's own columns", group=group.name, unknown=unknown
+            )
     if group.null_mode is NullMode.KEEP and group.granularity is not Granularity.COLUMN:
         raise InvalidInput(
             "null_mode=keep needs granularity=column: a null that is passed over leaves the column "
-            "an age of its own", group=group.name,
+            "an age of its own",
+            group=group.name,
         )
 
 
 def _group(given: Any) -> ColumnGroup:
-    known = {"name", "ordering", "columns", "on_late", "null_mode", "delete", "granularity",
-             "aggregates", "defaults"}
+    known = {
+        "name",
+        "ordering",
+        "columns",
+        "on_late",
+        "null_mode",
+        "delete",
+        "granularity",
+        "aggregates",
+        "defaults",
+    }
     if not isinstance(given, dict) or not {"name", "ordering", "columns"} <= set(given):
         raise InvalidInput("a column group has name, ordering and columns", given=given)
     if unknown := sorted(set(given) - known):
-        raise InvalidInput("a column group has no such setting", unknown=unknown, known=sorted(known))
+        raise InvalidInput(
+            "a column group has no such setting", unknown=unknown, known=sorted(known)
+        )
     null_mode = _member(NullMode, given.get("null_mode", NullMode.OVERWRITE), "null_mode")
     implied = Granularity.COLUMN if null_mode is NullMode.KEEP else Granularity.GROUP
     return ColumnGroup(
@@ -291,9 +412,10 @@ def _member(kind: Any, given: Any, what: str) -> Any:
         return kind(given)
     except ValueError as error:
         allowed = [one.value for one in kind]
-        raise InvalidInput(f"unknown {what} of a column group", given=given, allowed=allowed) from error
+        raise InvalidInput(
+            f"unknown {what} of a column group", given=given, allowed=allowed
+        ) from error
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
-

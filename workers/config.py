@@ -12,6 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from workers.column_groups import (
+    GROUPS_KEY,
+    JOIN_KEY,
+    PORTABLE_KEY,
+    RETENTION_KEY,
+    SHORTHAND_KEY,
+    GroupRule,
+    group_rule,
+)
 from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.lock_config import LockSettings, lock_settings
@@ -90,6 +99,12 @@ TABLE_OPTIONS: dict[str, str] = {
     "hoodie.table.partial.update.mode": "",
     # The name under which a Python merger was registered; for merge mode CUSTOM.
     "sluice.record.merger": "",
+    # Which stream writes which columns, and by what each is ordered; see `column_groups.py`.
+    GROUPS_KEY: "",
+    SHORTHAND_KEY: "",
+    JOIN_KEY: "full",
+    PORTABLE_KEY: "false",
+    RETENTION_KEY: "7d",
     # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
     "sluice.portable": "false",
 }
@@ -161,6 +176,8 @@ class TableConfig:
     create_schema_json: str | None = None
     merger: str | None = None
     """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
+    groups: GroupRule | None = None
+    """Each stream's columns have an ordering of their own."""
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -169,14 +186,27 @@ class TableConfig:
     @property
     def pinned_columns(self) -> tuple[str, ...]:
         """What rows are found and ordered by: with another type they would move or reorder."""
-        return (*self.record_key, *self.partition_by, *self.ordering)
+        of_groups = self.groups.declared if self.groups else ()
+        ages = [name for one in of_groups for name in one.ordering]
+        return (*self.record_key, *self.partition_by, *self.ordering, *ages)
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """What every batch of rows has to bring."""
+        located = (*self.record_key, *self.partition_by)
+        return located if self.groups else (*located, *self.ordering)
+
+    @property
+    def takes_narrow_rows(self) -> bool:
+        """A batch may bring some columns only, and leaves the others as they are."""
+        return self.is_partial_update or self.groups is not None
 
     @property
     def folds_rows(self) -> bool:
         """A row may be made of several versions: a late one changes it, and leaves it the commit
         time of the version with the greatest ordering value.
         """
-        return self.is_partial_update or self.merger is not None
+        return self.takes_narrow_rows or self.merger is not None
 
     @property
     def names_key_fields(self) -> bool:
@@ -185,8 +215,14 @@ class TableConfig:
 
     @property
     def ordering_field(self) -> str | None:
-        """The column that decides which record survives; None when the last commit wins."""
-        if self.merge_mode is MergeMode.COMMIT_TIME_ORDERING or not self.ordering:
+        """The column that decides which record survives; None when the last commit wins, and
+        where each column group has its own.
+        """
+        if (
+            self.groups is not None
+            or self.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+            or not self.ordering
+        ):
             return None
         return self.ordering[0]
 
@@ -309,6 +345,7 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     partial = values["hoodie.table.partial.update.mode"]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)
+    boolean(values, PORTABLE_KEY)
     is_custom = values["hoodie.record.merge.mode"] == MergeMode.CUSTOM
     if is_custom != bool(values["sluice.record.merger"]):
         raise InvalidInput("merge mode CUSTOM and sluice.record.merger go together")
@@ -337,14 +374,18 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise UnsupportedTable("partial update mode is not supported", mode=partial)
     merger = properties.get("sluice.record.merger") or None
-    if (mode == MergeMode.CUSTOM) != (merger is not None):
+    record_key = _listed(properties.get("hoodie.table.recordkey.fields"))
+    partition_by = _listed(properties.get("hoodie.table.partition.fields"))
+    groups = group_rule(properties, apart=(*record_key, *partition_by), ordering=ordering)
+    is_ours = merger is not None or (groups is not None and not groups.is_portable)
+    if (mode == MergeMode.CUSTOM) != is_ours:
         raise UnsupportedTable("custom record mergers of other engines are not run", mode=mode)
     return TableConfig(
         name=properties["hoodie.table.name"],
         table_type=_choice(properties, "hoodie.table.type", TableType),
         version=version,
-        record_key=_listed(properties.get("hoodie.table.recordkey.fields")),
-        partition_by=_listed(properties.get("hoodie.table.partition.fields")),
+        record_key=record_key,
+        partition_by=partition_by,
         ordering=ordering,
         merge_mode=MergeMode(mode),
         buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
@@ -356,6 +397,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
         create_schema_json=properties.get("hoodie.table.create.schema"),
         merger=merger,
+        groups=groups,
     )
 
 

@@ -66,8 +66,11 @@ def write_base_parts(
     avro_schema: Mapping[str, Any],
     codec: Codec = "zstd",
     level: int | None = 1,
+    more_footer: Callable[[], dict[str, str]] = dict,
 ) -> BaseFileSize:
     """As `write_base_file`, holding about one row group in memory; at least one part, even empty.
+
+    `more_footer` is asked when all parts have passed.
 
     Raises InvalidInput when the path exists, and whatever `parts` raises, with a file left behind
     that no commit names.
@@ -76,7 +79,9 @@ def write_base_parts(
     bounds = _KeyBounds()
     with storage.create_data(path) as stream:
         groups = map(bounds.seen, _row_groups(parts))
-        rows = _write_row_groups(stream, groups, lambda: footer | bounds.footer, codec, level)
+        rows = _write_row_groups(
+            stream, groups, lambda: footer | bounds.footer | more_footer(), codec, level
+        )
         return BaseFileSize(rows, stream.tell())
 
 
@@ -220,10 +225,14 @@ def read_avro_schema(storage: Storage, path: str) -> str | None:
 
     Raises NotFound, MalformedTable.
     """
+    return read_footer(storage, path).get(AVRO_SCHEMA_KEY)
+
+
+def read_footer(storage: Storage, path: str) -> dict[str, str]:
+    """What the footer says beside the rows. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
-            keys = pq.ParquetFile(stream).metadata.metadata or {}
+            found = pq.ParquetFile(stream).metadata.metadata or {}
+            return {key.decode(): value.decode() for key, value in found.items()}
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
-    found = keys.get(AVRO_SCHEMA_KEY.encode())
-    return found.decode() if found else None

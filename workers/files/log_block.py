@@ -132,8 +132,11 @@ def encode_parquet_block(
     codec: Codec = "zstd",
     level: int | None = 1,
 ) -> bytes:
-    """`table` with its meta columns; `avro_schema` lists exactly its columns."""
-    assert [field["name"] for field in avro_schema["fields"]] == table.column_names, table.schema
+    """`table` with its meta columns; `avro_schema` lists its columns, but for those at the end that
+    only we read.
+    """
+    names = [field["name"] for field in avro_schema["fields"]]
+    assert names == table.column_names[: len(names)], table.schema
     avro_json = json.dumps(avro_schema, separators=(",", ":"))
     content = io.BytesIO()
     write_parquet(content, table, footer={AVRO_SCHEMA_KEY: avro_json}, codec=codec, level=level)

@@ -17,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import Aggregate, ColumnGroup
+from workers.column_groups import Aggregate, ColumnGroup, GroupRule
+from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_state import (
     GONE,
     ROW_GONE,
     SET,
+    as_states,
     bits,
     column_version,
     group_delete,
@@ -73,6 +75,26 @@ def merge_groups(
     return _Merge(versions, keys, tuple(groups), facts).run()
 
 
+def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
+    """What a batch says, one state per key. `rows` are as a writer gave them, with their keys."""
+    groups = rule.groups(rows.column_names)
+    data = [name for name in rows.column_names if not name.startswith(("_hoodie_", "_sluice_"))]
+    return merge_groups(as_states(rows, groups, data), groups)
+
+
+def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None = None) -> pa.Table:
+    return merge_groups(versions, rule.groups(versions.column_names), facts)
+
+
+def merge_states_into(base: pa.Table, newer: pa.Table, rule: GroupRule) -> pa.Table:
+    """`base` (one state per key) with later states merged in; dead keys stay, as states."""
+    keys = pa.array([], pa.string()) if newer.num_rows == 0 else single(newer.column(RECORD_KEY))
+    touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
+    versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
+    merged = merged_states(versions, rule).select(base.column_names)
+    return pa.concat_tables([base.filter(pc.invert(touched)), merged])
+
+
 def is_alive(states: pa.Table) -> Mask:
     """Which keys have a group that is set and not deleted."""
     return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
@@ -98,16 +120,18 @@ def _answer(states: pa.Table) -> pa.Table:
 
 class _Merge:
     def __init__(
-        self, versions: pa.Table, keys: Keys, groups: tuple[ColumnGroup, ...], facts: MergeFacts | None
+        self,
+        versions: pa.Table,
+        keys: Keys,
+        groups: tuple[ColumnGroup, ...],
+        facts: MergeFacts | None,
     ) -> None:
         self._versions = versions
         self._codes = keys.codes
         self._count = len(keys.distinct)
         names = set(versions.column_names)
         self._groups = tuple(  # Bits keep their places: of a group that nobody wrote, none is set.
-            (number, group)
-            for number, group in enumerate(groups)
-            if set(group.ordering) <= names
+            (number, group) for number, group in enumerate(groups) if set(group.ordering) <= names
         )
         self._facts = facts
         self._set = bits(versions, SET)
@@ -142,7 +166,12 @@ class _Merge:
         return self._table(latest)
 
     def _fold_columns(
-        self, group: ColumnGroup, number: int, written: Mask, at: Positions, row_delete: _Found,
+        self,
+        group: ColumnGroup,
+        number: int,
+        written: Mask,
+        at: Positions,
+        row_delete: _Found,
     ) -> Positions:
         """Where the latest version stands that a column with an age of its own comes from."""
         latest = np.full(self._count, _NOBODY)
@@ -239,7 +268,9 @@ class _Merge:
         found = rows.group_by("key", use_threads=False).aggregate([("value", _FOLDS[kind])])
         at = np.full(self._count, _NOBODY)
         at[found.column("key").to_numpy()] = np.arange(found.num_rows)
-        folded = single(found.column(f"value_{_FOLDS[kind]}")).take(pa.array(np.maximum(at, 0), mask=at < 0))
+        folded = single(found.column(f"value_{_FOLDS[kind]}")).take(
+            pa.array(np.maximum(at, 0), mask=at < 0)
+        )
         return folded.cast(values.type)
 
     def _ages(self, names: Sequence[str]) -> Ages:
@@ -313,7 +344,9 @@ class _Merge:
         for name in self._versions.column_names:
             if not name.startswith(ABSENT):
                 told = self._columns.get(name)
-                columns[name] = single(self._versions.column(name)).take(at) if told is None else told
+                columns[name] = (
+                    single(self._versions.column(name)).take(at) if told is None else told
+                )
         fields = [self._versions.schema.field(name) for name in columns]
         return pa.table(list(columns.values()), schema=pa.schema(fields))
 

@@ -82,9 +82,7 @@ def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Ma
     return np.asarray((mask >> number) & 1, dtype=np.bool_)
 
 
-def as_states(
-    rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]
-) -> pa.Table:
+def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
     """Rows that a writer gave, as states; `said` are the columns that it gave.
 
     A group is written where one of its ordering values is not null; its cells are cleared
@@ -115,9 +113,7 @@ def as_states(
     return with_absent(rows, groups, said)
 
 
-def with_absent(
-    rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]
-) -> pa.Table:
+def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
     """Columns whose silence no age tells, marked as absent where a writer did not give them."""
     for group in groups:
         for column in group.columns:

@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.folding import folded
+from workers.merge.group_merge import fresh_states, merge_states_into, merged_states
 from workers.merge.rule import MergeRule
 from workers.merge.versions import (
     ABSENT,
@@ -56,6 +57,8 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """
     if versions.num_rows == 0:
         return versions
+    if rule.groups is not None:
+        return merged_states(versions, rule.groups)
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions  # Every key appears once: nothing to decide.
@@ -73,6 +76,8 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     batch deletes, its last delete and what comes after it. The oldest of a key stands first.
     Deletes of a batch compete by ordering value where the rule names one; `DELETE_NOW` does not.
     """
+    if rule.groups is not None:
+        return fresh_states(versions, rule.groups)
     if not rule.is_folding:
         return merge(versions, rule)
     keys = Keys.of(versions)
@@ -116,6 +121,8 @@ def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
     """
     if newer.num_rows == 0:
         return base
+    if rule.groups is not None:
+        return merge_states_into(base, newer, rule.groups)
     if base.num_rows == 0:
         return without_deletes(merge(newer, rule)).select(base.column_names)
     if _is_folded(newer, rule):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workers.column_groups import GroupRule
 from workers.config import TableConfig
 from workers.merge.mergers import Merger, merger_named
 
@@ -15,14 +16,16 @@ class MergeRule:
     is_partial: bool = False
     merger: Merger | None = None
     """Merges whole rows of one key instead of choosing one of them."""
+    groups: GroupRule | None = None
+    """Rows are states, merged group by group."""
 
     @classmethod
     def of(cls, config: TableConfig) -> MergeRule:
         """Raises UnsupportedTable for a merger that this process has not registered."""
         merger = merger_named(config.merger) if config.merger else None
-        return cls(config.ordering_field, config.is_partial_update, merger)
+        return cls(config.ordering_field, config.is_partial_update, merger, config.groups)
 
     @property
     def is_folding(self) -> bool:
         """A row may come from several versions, so choosing one of them is not enough."""
-        return self.is_partial or self.merger is not None
+        return self.is_partial or self.merger is not None or self.groups is not None

@@ -8,17 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.errors import InvalidInput
 from workers.merge.versions import Positions
-
-
-def check_top_n_type(column: str, found: pa.DataType) -> None:
-    """Raises InvalidInput."""
-    if not pa.types.is_list(found) or not pa.types.is_struct(found.value_type):
-        raise InvalidInput(
-            "collect_topn keeps a list of structs, the first field of which is compared",
-            column=column, type=found,
-        )
 
 
 def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) -> pa.Array[Any]:

@@ -18,14 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.column_groups import GroupRule
 from workers.config import TableConfig
 from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
+from workers.merge.group_file import finished
 from workers.merge.merge import chosen, greatest, merge, standing_rows
 from workers.merge.rule import MergeRule
 from workers.merge.versions import without_deletes
-from workers.read.log_versions import IS_DELETED, LogReader, with_meta
+from workers.read.conformed import with_meta
+from workers.read.log_versions import IS_DELETED, LogReader
+from workers.read.states import base_states
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -91,6 +95,8 @@ class SliceBeside:
         return {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
 
     def _folded(self, blocks: Sequence[_Block]) -> pa.Table:
+        if self.rule.groups is not None:
+            return self._merged_groups(self.rule.groups, blocks)
         newer = self._reader(None).versions_of(blocks)
         base = self._base(None)
         if newer is None:
@@ -100,10 +106,21 @@ class SliceBeside:
         versions = pa.concat_tables([touched, newer], promote_options="default")
         return without_deletes(merge(versions, self.rule))
 
+    def _merged_groups(self, groups: GroupRule, blocks: Sequence[_Block]) -> pa.Table:
+        newer = self._reader(None).versions_of(blocks)
+        if newer is None:
+            return with_meta(self.schema.arrow.empty_table(), self.schema)
+        assert self.slice_.base_file is not None, self.slice_
+        keys = newer.column(RECORD_KEY).combine_chunks()
+        base = base_states(self.storage, self.slice_.base_file, groups, self.schema, None)
+        touched = [part.filter(pc.is_in(part.column(RECORD_KEY), value_set=keys)) for part in base]
+        versions = pa.concat_tables([*touched, newer], promote_options="default")
+        return finished(merge(versions, self.rule), groups)
+
     def _is_folded(self, blocks: Sequence[_Block]) -> bool:
         """Told from the blocks alone, so that both sides agree whatever columns they read."""
         flagged = any(not isinstance(one, Deletes) and one.is_partial for one in blocks)
-        return flagged or self.rule.is_partial or self.rule.merger is not None
+        return flagged or self.rule.is_folding
 
     def _reader(self, columns: set[str] | frozenset[str] | None) -> LogReader:
         return LogReader(self.storage, self.config, self.schema, columns)

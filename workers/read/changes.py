@@ -21,9 +21,9 @@ from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from workers.merge.rule import MergeRule
 from workers.read.comparison import is_new_or_different
+from workers.read.conformed import with_meta
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
-from workers.read.log_versions import with_meta
 from workers.read.snapshot import check_has_history, schema_for_reading
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema

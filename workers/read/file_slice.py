@@ -6,15 +6,19 @@ Files whose instant did not commit never get here: the view leaves them out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 import pyarrow as pa
 
 from workers.config import TableConfig
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS
+from workers.merge.group_file import finished
 from workers.merge.merge import merge_into, merge_into_parts
 from workers.merge.rule import MergeRule
-from workers.read.log_versions import IS_DELETED, LogReader, with_meta
+from workers.read.conformed import with_meta
+from workers.read.log_versions import IS_DELETED, LogReader
+from workers.read.states import base_states, deciding_columns, empty_states
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -34,6 +38,8 @@ def read_slice(
     An executor hands in the `rule` that its driver made: it need not have registered the merger.
     Raises UnsupportedTable for a block that we would merge wrongly, MalformedTable.
     """
+    if config.groups is not None:
+        return _read_groups(storage, config, schema, slice_, columns)
     wanted = _needed(config, schema, slice_, columns)
     rows = _base(storage, schema, slice_, wanted)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
@@ -56,6 +62,10 @@ def merge_slice_batches(
     A piece's untouched rows come in their order, then its merged ones; keys that only the logs have
     come last.
     """
+    if config.groups is not None:
+        for states in merged_state_parts(storage, config, schema, slice_, columns=columns):
+            yield from _asked(finished(states, config.groups), columns).to_batches()
+        return
     wanted = _needed(config, schema, slice_, columns)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
     parts = _base_parts(storage, schema, slice_, wanted)
@@ -63,6 +73,44 @@ def merge_slice_batches(
         parts = merge_into_parts(parts, newer, rule or MergeRule.of(config))
     for part in parts:
         yield from _asked(part, columns).to_batches()
+
+
+def merged_state_parts(
+    storage: Storage,
+    config: TableConfig,
+    schema: TableSchema,
+    slice_: FileSlice,
+    *,
+    columns: Collection[str] | None = None,
+) -> Iterator[pa.Table]:
+    """The slice of a table with column groups as states, deleted keys among them, some at a time:
+    what a new base file is made of.
+
+    Raises as `read_slice`.
+    """
+    assert config.groups is not None, config.name
+    wanted = None if columns is None else {*columns, *deciding_columns(config.groups, schema)}
+    newer = LogReader(storage, config, schema, wanted).versions(slice_)
+    parts: Iterator[pa.Table] = iter([empty_states(config.groups, schema, wanted)])
+    if slice_.base_file is not None:
+        base = base_states(storage, slice_.base_file, config.groups, schema, wanted)
+        parts = chain(parts, base)
+    if newer is not None:
+        parts = merge_into_parts(parts, newer, MergeRule.of(config))
+    yield from parts
+
+
+def _read_groups(
+    storage: Storage,
+    config: TableConfig,
+    schema: TableSchema,
+    slice_: FileSlice,
+    columns: Collection[str] | None,
+) -> pa.Table:
+    assert config.groups is not None, config.name
+    parts = merged_state_parts(storage, config, schema, slice_, columns=columns)
+    rows = [finished(states, config.groups) for states in parts]
+    return _asked(pa.concat_tables(rows), columns)
 
 
 def slice_schema(schema: TableSchema) -> pa.Schema:

@@ -20,7 +20,8 @@ from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Ro
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD
-from workers.schema.reconcile import conform
+from workers.read.conformed import with_meta
+from workers.read.states import block_states, deciding_columns, empty_states, physical_columns
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -58,9 +59,20 @@ class LogReader:
         tables = [self._block_versions(block) for block in blocks]
         if not tables:
             return None
+        if (groups := self.config.groups) is not None:
+            empty = empty_states(groups, self.schema, self._needed)
+            return pa.concat_tables([empty, *tables], promote_options="default")
         self._check_ordering()
         empty = with_meta(self.schema.arrow.empty_table(), self.schema, self.columns)
         return pa.concat_tables([empty, *tables], promote_options="default")
+
+    @property
+    def _needed(self) -> set[str] | None:
+        """Groups are told apart by columns that nobody may have asked for."""
+        assert self.config.groups is not None, self.config.name
+        if self.columns is None:
+            return None
+        return {*self.columns, *deciding_columns(self.config.groups, self.schema)}
 
     def _check_ordering(self) -> None:
         is_ordered = self.config.merge_mode is MergeMode.EVENT_TIME_ORDERING
@@ -74,6 +86,9 @@ class LogReader:
     def _block_versions(self, block: ParquetData | AvroData | Deletes) -> pa.Table:
         if isinstance(block, Deletes):
             return self._deletes(block)
+        if (groups := self.config.groups) is not None:
+            rows = block.table(physical_columns(groups, self.schema, self._needed))
+            return block_states(rows, block.field_names, groups, self.schema, self._needed)
         rows = with_meta(block.table(self.columns), self.schema, self.columns)
         if block.is_partial and not self.config.is_partial_update:
             rows = self._silent_where_absent(block, rows)
@@ -140,23 +155,6 @@ def _counts(instant: str, slice_: FileSlice) -> bool:
     if slice_.block_instants is None or instant in slice_.block_instants:
         return True
     return slice_.archived_before is not None and instant < slice_.archived_before
-
-
-def with_meta(
-    rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None = None
-) -> pa.Table:
-    """All meta columns first, then of the schema's those wanted; null what `rows` does not have."""
-    names = [name for name in schema.field_names if wanted is None or name in wanted]
-    present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]
-    conformed = conform(rows.select(present), schema, columns=names)
-    fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
-    meta = [
-        rows.column(name).cast(pa.string())
-        if name in rows.column_names
-        else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-        for name in META_COLUMNS
-    ]
-    return pa.table([*meta, *conformed.columns], schema=pa.schema([*fields, *conformed.schema]))
 
 
 def _cast(values: list[Any], target: Any) -> pa.Array[Any]:

@@ -24,8 +24,14 @@ from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
+from workers.merge.group_file import StatesOfFile
 from workers.merge.rule import MergeRule
-from workers.read.file_slice import merge_slice_batches, read_slice, slice_schema
+from workers.read.file_slice import (
+    merge_slice_batches,
+    merged_state_parts,
+    read_slice,
+    slice_schema,
+)
 from workers.schema.table_schema import TableSchema
 from workers.services.attempt import attempt_token
 from workers.services.execution import confirm_attempt
@@ -96,9 +102,19 @@ def rewrite_group(
     DirectMarkers(storage, context.instant).create(Marker(old.partition, name, io_type))
     ensure_partition(storage, old.partition, context.instant)
     count = _LogRows(old)
-    parts = (count.seen(with_file_name(part, name)) for part in _parts(context, old, storage))
-    avro = context.schema.with_meta_avro()
-    written = write_base_parts(storage, path, parts, avro_schema=avro, **context.compression)
+    states = _states_of_file(context)
+    found = _parts(context, old, storage)
+    if states is not None:
+        found = map(states.rows, _state_parts(context, old, storage))
+    parts = (count.seen(with_file_name(part, name)) for part in found)
+    written = write_base_parts(
+        storage,
+        path,
+        parts,
+        avro_schema=context.schema.with_meta_avro(),
+        more_footer=states.footer if states is not None else dict,
+        **context.compression,
+    )
     _take_back_if_replaced(context, path, storage)
     is_first = work.is_new_group or old.base_file is None
     return WriteStat(
@@ -123,6 +139,22 @@ def _parts(context: RewriteContext, old: PlannedSlice, storage: Storage) -> Iter
         return
     for batch in _merged(context, standing, storage):
         yield pa.Table.from_batches([batch])
+
+
+def _states_of_file(context: RewriteContext) -> StatesOfFile | None:
+    groups = context.config.groups
+    return None if groups is None else StatesOfFile(groups, context.instant)
+
+
+def _state_parts(
+    context: RewriteContext, old: PlannedSlice, storage: Storage
+) -> Iterator[pa.Table]:
+    standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
+    parts = merged_state_parts(storage, context.config, context.schema, standing)
+    if context.order is None:
+        return parts
+    # Sorted as a whole: states are not read twice in one order, as sorting by ranges needs.
+    return iter([in_order(pa.concat_tables(parts), context.order)])
 
 
 def _sorted_parts(

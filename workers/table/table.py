@@ -11,6 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime, next_instant
+from workers.column_groups import (
+    GROUPS_KEY,
+    PORTABLE_KEY,
+    SHORTHAND_KEY,
+    GroupRule,
+    check_group_columns,
+    group_rule,
+    groups_json,
+)
 from workers.config import (
     PARTIAL_IGNORE_DEFAULTS,
     MergeMode,
@@ -36,6 +45,8 @@ from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
 from workers.timeline.timeline import Timeline
 
 CREATION_OPERATION = "ALTER_SCHEMA"
+GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
+"""Ours, fixed: readers that do not have it refuse to merge the logs of a table with groups."""
 _VERSION = 9
 
 
@@ -113,6 +124,11 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
     for given in (definition.record_key, definition.partition_by, definition.ordering):
         if len(set(given)) < len(given):
             raise InvalidInput("a column is named twice", given=given)
+    groups = group_rule(
+        values,
+        apart=(*definition.record_key, *definition.partition_by),
+        ordering=definition.ordering,
+    )
     if len(definition.ordering) > 1:
         raise InvalidInput(
             "at most one ordering field: make one column of them that sorts the same way",
@@ -122,6 +138,8 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
         raise InvalidInput("a portable table has no merger of its own: no other reader has it")
     if values["sluice.record.merger"]:
         merger_named(values["sluice.record.merger"])
+    if groups is not None:
+        _check_groups(definition, values, groups)
     if definition.schema is not None:
         names = set(definition.schema.field_names)
         named = (*definition.record_key, *definition.partition_by, *definition.ordering)
@@ -139,10 +157,37 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
             raise InvalidInput("partial updates need an ordering field")
 
 
+def _check_groups(
+    definition: TableDefinition, values: Mapping[str, str], groups: GroupRule
+) -> None:
+    if definition.schema is None:
+        raise InvalidInput("a table with column groups needs a schema", table=definition.name)
+    if values["sluice.record.merger"] or values["hoodie.table.partial.update.mode"]:
+        raise InvalidInput(
+            "column groups come with a merge of their own: no merger, no update mode"
+        )
+    if values["hoodie.record.merge.mode"]:
+        raise InvalidInput("the merge mode of a table with column groups is not chosen")
+    if boolean(values, "sluice.portable"):
+        raise InvalidInput(f"other readers need {PORTABLE_KEY}=true to read column groups")
+    if groups.is_portable and definition.table_type is TableType.MERGE_ON_READ:
+        raise InvalidInput(
+            "a portable table with column groups is COPY_ON_WRITE: no other reader merges its logs"
+        )
+    check_group_columns(groups, definition.schema.arrow)
+
+
 def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> dict[str, str]:
+    groups = group_rule(values, apart=(), ordering=())
     merge_mode = values["hoodie.record.merge.mode"] or (
         MergeMode.EVENT_TIME_ORDERING if definition.ordering else MergeMode.COMMIT_TIME_ORDERING
     )
+    if groups is not None:
+        is_portable = groups.is_portable
+        merge_mode = MergeMode.COMMIT_TIME_ORDERING if is_portable else MergeMode.CUSTOM
+        values = {**values, GROUPS_KEY: groups_json(groups.declared), SHORTHAND_KEY: ""}
+        if not is_portable:
+            values["hoodie.record.merge.strategy.id"] = GROUP_MERGE_STRATEGY
     if merge_mode not in set(MergeMode):
         raise InvalidInput("unsupported merge mode", given=merge_mode)
     if merge_mode == MergeMode.EVENT_TIME_ORDERING and not definition.ordering:

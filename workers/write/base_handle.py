@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.config import SortMode
-from workers.files.base_file import read_base_file, write_base_file
+from workers.files.base_file import BaseFileSize, read_base_file, write_base_parts
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
+from workers.merge.group_file import StatesOfFile
+from workers.merge.group_merge import is_alive
 from workers.merge.merge import merge, merge_into
 from workers.merge.versions import without_deletes
 from workers.storage.base import Storage, join
@@ -22,11 +24,13 @@ from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.rows import (
     base_rows,
+    conform_states,
     conform_with_meta,
     empty_columns,
     key_count,
     max_ordering,
     new_rows,
+    standing_states,
 )
 from workers.write.status import TaskIds, WriteStatus
 
@@ -46,6 +50,8 @@ class BaseWrite:
         return Marker(self.group.partition, self.file_name, io_type)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        if context.rule.groups is not None:
+            return self._run_groups(context, storage, task)
         newer = new_rows(context, self.group, task, self.file_name)
         newer = conform_with_meta(newer, context)
         rows = without_deletes(newer)
@@ -59,7 +65,7 @@ class BaseWrite:
             merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
             deletes = base.num_rows + inserts - merged.num_rows
         ensure_partition(storage, self.group.partition, context.instant)
-        size = _write(context, storage, self.path, _sorted(merged, context))
+        size = _write(context, storage, self.path, _sorted(merged, context)).bytes
         stat = WriteStat(
             file_id=self.file_id,
             path=self.path,
@@ -77,6 +83,38 @@ class BaseWrite:
             key_count(context, newer),
             max_ordering(context, newer),
             empty_columns(context, newer),
+        )
+
+    def _run_groups(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        """Merged group by group; deleted keys are remembered in the new file."""
+        fresh = new_rows(context, self.group, task, self.file_name)
+        newer = conform_states(fresh, context)
+        merged, known = merge(newer, context.rule), 0
+        if self.standing is not None:
+            base = standing_states(storage, self.standing, context)
+            there = base.filter(pa.array(is_alive(base)))
+            known = there.num_rows
+            merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
+            updates = int(np.count_nonzero(_is_held(newer, there)))
+        else:
+            updates = 0
+        inserts = newer.num_rows - updates
+        ensure_partition(storage, self.group.partition, context.instant)
+        file = _write_states(context, storage, self.path, merged)
+        stat = WriteStat(
+            file_id=self.file_id,
+            path=self.path,
+            partition_path=self.group.partition,
+            prev_commit=_base_instant(self.standing),
+            num_writes=file.rows,
+            num_inserts=inserts,
+            num_updates=updates,
+            num_deletes=known + inserts - file.rows,
+            bytes=file.bytes,
+            prev_base_file=_base_name(self.standing),
+        )
+        return WriteStatus(
+            stat, newer.num_rows, max_ordering(context, fresh), empty_columns(context, fresh)
         )
 
     @property
@@ -104,20 +142,22 @@ class BaseDelete:
         return bool(_is_held(keys, self.group.rows).any())
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
-        base = base_rows(storage, self.standing, context)
+        is_grouped = context.rule.groups is not None
+        base = (standing_states if is_grouped else base_rows)(storage, self.standing, context)
         stays = ~_is_held(base, self.group.rows)
         kept = with_file_name(base.filter(pa.array(stays)), self.file_name)
         path = join(self.group.partition, self.file_name)
-        size = _write(context, storage, path, kept)
-        deleted = base.num_rows - kept.num_rows
+        before = int(np.count_nonzero(is_alive(base))) if is_grouped else base.num_rows
+        file = (_write_states if is_grouped else _write)(context, storage, path, kept)
+        deleted = before - file.rows
         stat = WriteStat(
             file_id=self.file_id,
             path=path,
             partition_path=self.group.partition,
             prev_commit=_base_instant(self.standing),
-            num_writes=kept.num_rows,
+            num_writes=file.rows,
             num_deletes=deleted,
-            bytes=size,
+            bytes=file.bytes,
             prev_base_file=_base_name(self.standing),
         )
         return WriteStatus(stat, deleted)
@@ -129,9 +169,24 @@ def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
     return np.asarray(pc.is_in(rows.column(RECORD_KEY), value_set=known).to_numpy())
 
 
-def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -> int:
+def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -> BaseFileSize:
     avro = context.schema.with_meta_avro()
-    return write_base_file(storage, path, rows, avro_schema=avro, **context.compression)
+    return write_base_parts(storage, path, [rows], avro_schema=avro, **context.compression)
+
+
+def _write_states(
+    context: WriteContext, storage: Storage, path: str, states: pa.Table
+) -> BaseFileSize:
+    assert context.rule.groups is not None, context.config.name
+    content = StatesOfFile(context.rule.groups, context.instant)
+    return write_base_parts(
+        storage,
+        path,
+        [content.rows(_sorted(states, context))],
+        avro_schema=context.schema.with_meta_avro(),
+        more_footer=content.footer,
+        **context.compression,
+    )
 
 
 def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:

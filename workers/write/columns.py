@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from workers.column_groups import Aggregate, Granularity, GroupRule
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
@@ -37,8 +38,9 @@ def writer_schema(
         return known
     if batch is None:
         raise InvalidInput("the operation needs rows", operation=request.operation)
-    pinned = config.pinned_columns
-    _require(batch, pinned)
+    _require(batch, config.required_columns)
+    if config.groups is not None:
+        _check_written_groups(config.groups, batch, is_deleting=IS_DELETED in batch.names)
     if marks_deletes(request, batch):
         batch = _without_delete_mark(table, request, batch, known)
     if unknown := [name for name in options.sort_columns if name not in batch.names]:
@@ -47,7 +49,7 @@ def writer_schema(
         known,
         TableSchema.from_arrow(batch, table_name=config.name),
         evolution=options.allows_evolution,
-        pinned=pinned,
+        pinned=config.pinned_columns,
     )
     for field in config.record_key:
         check_key_type(field, schema.arrow.field(field).type)
@@ -67,7 +69,7 @@ def written_columns(
         if request.is_ordered:
             located.add(config.ordering_field or "")
         return tuple(name for name in names if name in located)
-    if config.is_partial_update and batch is not None:
+    if config.takes_narrow_rows and batch is not None:
         return tuple(name for name in names if name in batch.names)
     return tuple(names)
 
@@ -83,6 +85,8 @@ def _without_delete_mark(
     """The mark is no column of the table unless the table was created with it."""
     if not pa.types.is_boolean(batch.field(IS_DELETED).type):
         raise InvalidInput("the delete mark is a boolean column", column=IS_DELETED)
+    if table.config.groups is not None:
+        return batch.remove(batch.get_field_index(IS_DELETED))
     if request.stream is not None:
         raise InvalidInput(
             "a stream cannot take rows away that other streams wrote too", column=IS_DELETED
@@ -92,6 +96,37 @@ def _without_delete_mark(
     if known is not None and IS_DELETED in known.field_names:
         return batch
     return batch.remove(batch.get_field_index(IS_DELETED))
+
+
+def _check_written_groups(rule: GroupRule, batch: pa.Schema, *, is_deleting: bool) -> None:
+    """Raises InvalidInput for a batch that brings a group in part, or deletes what cannot go."""
+    names = set(batch.names)
+    for group in rule.groups([name for name in batch.names if name != IS_DELETED]):
+        brought = [name for name in group.all_columns if name in names]
+        if not brought:
+            continue
+        if missing := [name for name in group.ordering if name not in names]:
+            raise InvalidInput(
+                "the batch brings columns of a group without what orders them",
+                group=group.name,
+                brought=brought,
+                missing=missing,
+            )
+        missing = [] if is_deleting else [n for n in group.columns if n not in names]
+        if missing and group.granularity is Granularity.GROUP:
+            raise InvalidInput(
+                "the group is replaced as a whole, and the batch lacks some of its columns; bring "
+                "them, or declare the group with granularity=column",
+                group=group.name,
+                missing=missing,
+            )
+        if is_deleting and not all(
+            one.kind is Aggregate.LAST_NON_NULL for one in group.aggregates.values()
+        ):
+            raise InvalidInput(
+                "versions of a group with aggregates cannot be taken back one by one; delete by key",
+                group=group.name,
+            )
 
 
 def _require(batch: pa.Schema, names: tuple[str, ...]) -> None:

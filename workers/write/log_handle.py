@@ -14,6 +14,7 @@ from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
+from workers.merge.group_state import is_hidden
 from workers.merge.versions import DELETE, DELETED, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
@@ -90,10 +91,15 @@ def _split(versions: pa.Table, context: WriteContext) -> tuple[pa.Table, pa.Tabl
 
 
 def _row_block(rows: pa.Table, context: WriteContext) -> bytes:
-    if context.is_narrow and any(rows.column(name).null_count for name in context.columns):
+    if (
+        context.rule.groups is None
+        and context.is_narrow
+        and any(rows.column(name).null_count for name in context.columns)
+    ):
         # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
         rows = conform_with_meta(rows, context)
-    avro = context.schema.select(rows.column_names[len(META_COLUMNS) :]).with_meta_avro()
+    data = [name for name in rows.column_names[len(META_COLUMNS) :] if not is_hidden(name)]
+    avro = context.schema.select(data).with_meta_avro()
     if context.options.log_block_format is LogBlockFormat.AVRO:
         return encode_avro_block(rows, instant=context.instant, avro_schema=avro)
     return encode_parquet_block(

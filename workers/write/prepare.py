@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.column_groups import GroupRule
 from workers.config import TableConfig
+from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
@@ -71,12 +73,29 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
     flags: Any = _combined(table.column(IS_DELETED))
     is_delete: Any = pc.fill_null(flags, False)
     ordering = context.config.ordering_field
+    if context.rule.groups is not None:
+        _check_deleted_groups(context.rule.groups, table, is_delete)
+        kind: Any = pa.scalar(DELETE, pa.int8())
+        return cast("pa.Array[Any]", pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8())))
     if ordering is not None:
         is_unordered = pc.is_null(_combined(table.column(ordering)))
         refuse_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
-    kind: Any = pa.scalar(DELETE_NOW if ordering is None else DELETE, pa.int8())
+    kind = pa.scalar(DELETE_NOW if ordering is None else DELETE, pa.int8())
     kinds: pa.Array[Any] = pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8()))
     return kinds
+
+
+def _check_deleted_groups(rule: GroupRule, table: pa.Table, is_delete: Any) -> None:
+    ages = [name for one in rule.declared for name in one.ordering if name in table.column_names]
+    is_old = [pc.is_null(_combined(table.column(name))) for name in (*ages, *_present(rule, table))]
+    if not is_old:
+        raise InvalidInput("a delete names the groups that it takes away by their ordering columns")
+    nothing = functools.reduce(pc.and_, is_old)
+    refuse_rows(pc.and_(is_delete, nothing), "a delete has no ordering value", ", ".join(ages))
+
+
+def _present(rule: GroupRule, table: pa.Table) -> list[str]:
+    return [name for name in rule.ordering if name in table.column_names]
 
 
 def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buckets]:
@@ -100,9 +119,16 @@ def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buck
 
 
 def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
-    field = context.config.ordering_field
-    if field is None or field not in context.columns:
-        return
+    groups, field = context.rule.groups, context.config.ordering_field
+    ages = () if field is None else (field,)
+    if groups is not None:
+        ages = tuple(name for one in groups.declared for name in one.ordering) + groups.ordering
+    for name in ages:
+        if name in context.columns:
+            _refuse_nan(rows, name)
+
+
+def _refuse_nan(rows: pa.Table, field: str) -> None:
     if pa.types.is_floating(rows.schema.field(field).type):
         refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
 

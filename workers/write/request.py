@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workers.config import WriteOptions
+from workers.config import LogBlockFormat, WriteOptions
 from workers.errors import InvalidInput
 from workers.files.names import check_partition_path, partition_path
 from workers.files.partition import is_partition
@@ -23,7 +23,7 @@ _NON_BLOCKING: tuple[Operation, ...] = ("upsert", "delete")
 class WriteRequest:
     operation: Operation = "upsert"
     stream: str | None = None
-    """The stream whose columns this write holds; only for tables with partial updates."""
+    """The stream whose columns this write holds; only for tables that take narrow rows."""
     extra: tuple[tuple[str, str], ...] = ()
     """Further commit metadata of the caller."""
     partitions: tuple[str, ...] = ()
@@ -85,6 +85,8 @@ def check_request(table: Table, options: WriteOptions, request: WriteRequest) ->
     _check_mode(table, options, operation)
     _check_stream(table, request)
     _check_partitions(table, request)
+    if table.config.groups and options.log_block_format is LogBlockFormat.AVRO:
+        raise InvalidInput("log blocks of a table with column groups are parquet")
     if options.dead_letter_path:
         check_dead_letter_path(table.storage.location, options.dead_letter_path)
 
@@ -106,11 +108,11 @@ def _check_mode(table: Table, options: WriteOptions, operation: Operation) -> No
 def _check_stream(table: Table, request: WriteRequest) -> None:
     if request.stream is None:
         return
-    if not table.config.is_partial_update:
+    if not table.config.takes_narrow_rows:
         raise InvalidInput(
             "a stream writes only its own columns, which this table would erase in others",
             stream=request.stream,
-            needs="hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
+            needs="hoodie.multistream.groups, or hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
         )
     if request.operation == "delete" or request.replaces:
         raise InvalidInput(

@@ -7,8 +7,10 @@ import pyarrow.compute as pc
 
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
+from workers.merge.group_state import is_hidden, with_absent
 from workers.merge.merge import settled
 from workers.merge.versions import DELETED, DELETED_FIELD
+from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -22,7 +24,7 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
     the batch says so. Keys repeat only where rows of different ages stand apart.
     """
     rows = settled(group.rows, context.rule)
-    marks = [DELETED] if context.marks_deletes else []
+    marks = [name for name in rows.column_names if name == DELETED or is_hidden(name)]
     return with_meta_columns(
         rows.select([*context.columns, *marks]),
         instant=context.instant,
@@ -32,6 +34,23 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
         task_partition=task.partition,
         first_row=group.first_row,
     )
+
+
+def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:
+    """As `conform_with_meta`, for a table with column groups."""
+    rule = context.rule.groups
+    assert rule is not None, context.config.name
+    states = conformed_states(rows, rule, context.schema, None)
+    return with_absent(states, rule.groups(context.schema.field_names), context.columns)
+
+
+def standing_states(storage: Storage, standing: FileSlice, context: WriteContext) -> pa.Table:
+    """As `base_rows`, with the deleted keys that the file remembers."""
+    rule = context.rule.groups
+    assert rule is not None, context.config.name
+    assert standing.base_file is not None, standing
+    parts = base_states(storage, standing.base_file, rule, context.schema, None)
+    return pa.concat_tables([empty_states(rule, context.schema, None), *parts])
 
 
 def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> pa.Table:
@@ -66,7 +85,7 @@ def key_count(context: WriteContext, rows: pa.Table) -> int:
 
 
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
-    field = context.config.ordering_field
+    field = _shown_ordering(context)
     if field is None or field not in rows.column_names:
         return None
     greatest = pc.max(rows.column(field)).as_py()
@@ -78,3 +97,14 @@ def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
             greatest.isoformat(timespec="microseconds") if is_moment else greatest.isoformat()
         )
     return str(greatest)
+
+
+def _shown_ordering(context: WriteContext) -> str | None:
+    """The column whose greatest value tells how far this write has come: that of the first group
+    that it brings.
+    """
+    groups = context.rule.groups
+    if groups is None:
+        return context.config.ordering_field
+    ages = [one.ordering[0] for one in groups.declared] + list(groups.ordering[:1])
+    return next((name for name in ages if name in context.columns), None)

@@ -1,0 +1,115 @@
+"""States on their way into and out of a base file.
+
+The rows of a base file are those that are there; what is remembered of keys that are deleted
+altogether travels in the file's footer, where no other reader takes it for rows (MS6).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.clock import InstantTime, format_instant, parse_instant
+from workers.column_groups import ColumnGroup, GroupRule
+from workers.errors import MalformedTable
+from workers.files.meta_columns import COMMIT_TIME
+from workers.merge.group_merge import is_alive
+from workers.merge.group_state import GONE, SET, bits, has_bit, without_state
+from workers.merge.versions import Mask
+
+TOMBSTONES_KEY = "sluice.tombstones"
+_MINUTE_MS = 60_000
+
+
+class StatesOfFile:
+    """Splits states into the rows of a base file and what its footer remembers."""
+
+    def __init__(self, rule: GroupRule, instant: InstantTime) -> None:
+        self._rule = rule
+        self._dead: list[pa.Table] = []
+        forgotten = parse_instant(instant) - rule.tombstone_minutes * _MINUTE_MS
+        self._forgotten = format_instant(max(0, forgotten))
+        self.count = 0
+        """Of the keys that the footer remembers."""
+
+    def rows(self, states: pa.Table) -> pa.Table:
+        alive = is_alive(states)
+        if not alive.all():
+            dead = states.filter(pa.array(~alive))
+            recent: Any = pc.greater_equal(dead.column(COMMIT_TIME), self._forgotten)
+            self._dead.append(dead.filter(recent))
+            self.count += self._dead[-1].num_rows
+            states = states.filter(pa.array(alive))
+        return with_defaults(states, self._rule)
+
+    def footer(self) -> dict[str, str]:
+        if not self.count:
+            return {}
+        return {TOMBSTONES_KEY: _encoded(pa.concat_tables(self._dead))}
+
+
+def _encoded(dead: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, dead.schema, options=options) as writer:
+        writer.write_table(dead)
+    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
+
+
+def remembered(footer_text: str, *, path: str) -> pa.Table:
+    """The dead keys that a base file's footer tells. Raises MalformedTable."""
+    try:
+        content = base64.b64decode(footer_text, validate=True)
+        return pa.ipc.open_stream(content).read_all()
+    except (ValueError, pa.ArrowException) as error:
+        raise MalformedTable("a base file's tombstones are damaged", path=path) from error
+
+
+def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False) -> pa.Table:
+    """The rows that a reader sees, without what is hidden: those alive, and with all groups that
+    the table's join asks for.
+    """
+    seen = is_alive(states)
+    if not shows_unmatched:
+        seen &= is_matched(states, rule)
+    rows = states if seen.all() else states.filter(pa.array(seen))
+    return without_state(with_defaults(rows, rule))
+
+
+def is_matched(states: pa.Table, rule: GroupRule) -> Mask:
+    """Which rows have every group that the join asks for, undeleted."""
+    wanted = 0
+    for number, group in enumerate(rule.groups(states.column_names)):
+        wanted |= (group.name in rule.required) << number
+    present = bits(states, SET) & ~bits(states, GONE)
+    matched: Mask = (present & wanted) == wanted
+    return matched
+
+
+def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:
+    """Cells of groups that were never written hold their column's default."""
+    for number, group in enumerate(rule.groups(states.column_names)):
+        for name, value in _defaults(group, states):
+            unset = ~has_bit(bits(states, SET), number)
+            if unset.any():
+                at = states.column_names.index(name)
+                column: Any = pc.if_else(pa.array(unset), value, states.column(name))
+                states = states.set_column(at, states.schema.field(at), column)
+    return states
+
+
+def _defaults(group: ColumnGroup, states: pa.Table) -> Iterator[tuple[str, Any]]:
+    for name, value in group.defaults.items():
+        if name in states.column_names:
+            yield name, default_scalar(value, states.schema.field(name).type)
+
+
+def default_scalar(value: Any, target: pa.DataType) -> Any:
+    """A JSON value as one of a column's type; text where JSON has no such type."""
+    if isinstance(value, str) and not pa.types.is_string(target):
+        return pa.scalar(value).cast(target)
+    return pa.scalar(value, target)

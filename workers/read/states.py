@@ -1,0 +1,97 @@
+"""Rows of files as states: the columns of the table's schema, and those that merging needs beside.
+
+Only tables with column groups have states (`workers.merge.group_state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from workers.column_groups import GroupRule
+from workers.files.base_file import iterate_base_file, read_footer
+from workers.files.meta_columns import META_COLUMNS
+from workers.merge.group_file import TOMBSTONES_KEY, remembered
+from workers.merge.group_state import SET, as_states, hidden_fields, is_hidden, with_absent
+from workers.read.conformed import with_meta
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+
+
+def deciding_columns(rule: GroupRule, schema: TableSchema) -> set[str]:
+    """Columns of the schema that merging looks at whatever a reader asks for."""
+    ages = {name for one in rule.declared for name in one.ordering} | set(rule.ordering)
+    return ages & set(schema.field_names)
+
+
+def physical_columns(
+    rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None
+) -> list[str]:
+    """What to read of a file so that its rows are whole states of these columns."""
+    names = set(schema.field_names) if wanted is None else set(wanted)
+    return sorted({*names, *META_COLUMNS, *(one.name for one in _hidden(rule, schema, wanted))})
+
+
+def base_states(
+    storage: Storage,
+    path: str,
+    rule: GroupRule,
+    schema: TableSchema,
+    wanted: Collection[str] | None,
+) -> Iterator[pa.Table]:
+    """A base file's rows some at a time, then the deleted keys that it remembers.
+
+    Raises NotFound, MalformedTable.
+    """
+    columns = physical_columns(rule, schema, wanted)
+    for part in iterate_base_file(storage, path, columns):
+        yield conformed_states(part, rule, schema, wanted)
+    if text := read_footer(storage, path).get(TOMBSTONES_KEY):
+        yield conformed_states(remembered(text, path=path), rule, schema, wanted)
+
+
+def conformed_states(
+    rows: pa.Table, rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None
+) -> pa.Table:
+    """Stored states under the schema: columns that came later are null."""
+    data = [name for name in rows.column_names if not is_hidden(name)]
+    found = with_meta(rows.select(data), schema, wanted)
+    for field in _hidden(rule, schema, wanted):
+        column: Any = pa.nulls(rows.num_rows, field.type)
+        if field.name in rows.column_names:
+            column = rows.column(field.name).cast(field.type)
+        found = found.append_column(field, column)
+    return found
+
+
+def block_states(
+    rows: pa.Table,
+    said: Collection[str],
+    rule: GroupRule,
+    schema: TableSchema,
+    wanted: Collection[str] | None,
+) -> pa.Table:
+    """A log block's rows; `said` are the columns that its writer gave."""
+    found = conformed_states(rows, rule, schema, wanted)
+    groups = rule.groups(schema.field_names)
+    if SET not in rows.column_names:
+        hidden = [name for name in found.column_names if is_hidden(name)]
+        return as_states(found.drop_columns(hidden), groups, said)
+    return with_absent(found, groups, said)
+
+
+def empty_states(rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None) -> pa.Table:
+    return conformed_states(schema.arrow.empty_table(), rule, schema, wanted)
+
+
+def _hidden(
+    rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None
+) -> list[pa.Field[Any]]:
+    groups = [
+        one
+        for one in rule.groups(schema.field_names)
+        if set(one.ordering) <= set(schema.field_names)
+    ]
+    return hidden_fields(groups, schema.arrow, wanted)
