@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup, DeleteScope
+from workers.column_groups import ColumnGroup, DeleteScope, Granularity
 from workers.merge.versions import ABSENT, DELETED, Mask, kinds
 
 SET = "_ms_set"
@@ -60,7 +60,9 @@ def hidden_fields(
 
 
 def has_column_ages(group: ColumnGroup) -> bool:
-    return group.is_ordered and any(map(group.is_versioned, group.columns))
+    """Whatever columns of `_default` a batch brings: a delete may bring none."""
+    is_any = group.granularity is Granularity.COLUMN or any(map(group.is_versioned, group.columns))
+    return group.is_ordered and is_any
 
 
 def is_hidden(name: str) -> bool:
