@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from workers.column_groups import Aggregate, ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_state import (
+    ERASED,
     GONE,
     ROW_GONE,
     SET,
@@ -29,6 +30,7 @@ from workers.merge.group_state import (
     group_delete,
     has_bit,
     has_column_ages,
+    has_column_turns,
 )
 from workers.merge.top_n import merged_lists
 from workers.merge.versions import ABSENT, DELETE_NOW, DELETED, Keys, Mask, Positions, kinds, single
@@ -66,12 +68,14 @@ def merge_groups(
     """One state per key, in the order of first appearance; keys that nothing is left of are left
     out, those that are deleted are states that say so.
 
-    `versions` may carry `DELETED`, where only DELETE_NOW counts, and columns of `ABSENT`.
+    `versions` may carry `DELETED`, where only DELETE_NOW counts, and columns of `ABSENT`, which the
+    answer has too. What a DELETE_NOW erased before them no state tells: with one among them,
+    `versions` are to hold all that its key had.
     """
     versions = _after_erasing(versions)
     keys = Keys.of(versions)
     if keys.are_unique:
-        return _answer(versions)
+        return versions
     return _Merge(versions, keys, tuple(groups), facts).run()
 
 
@@ -83,7 +87,10 @@ def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
 
 
 def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None = None) -> pa.Table:
-    return merge_groups(versions, rule.groups(versions.column_names), facts)
+    """What these versions make of their keys, nothing standing before them."""
+    merged = merge_groups(versions, rule.groups(versions.column_names), facts)
+    absent = [name for name in merged.column_names if name.startswith(ABSENT)]
+    return merged.drop_columns(absent) if absent else merged
 
 
 def merge_states_into(base: pa.Table, newer: pa.Table, rule: GroupRule) -> pa.Table:
@@ -113,11 +120,6 @@ def _after_erasing(versions: pa.Table) -> pa.Table:
     return rows.take(np.flatnonzero(np.arange(len(keys.codes)) > last[keys.codes]))
 
 
-def _answer(states: pa.Table) -> pa.Table:
-    absent = [name for name in states.column_names if name.startswith(ABSENT)]
-    return states.drop_columns(absent) if absent else states
-
-
 class _Merge:
     def __init__(
         self,
@@ -136,6 +138,7 @@ class _Merge:
         self._facts = facts
         self._set = bits(versions, SET)
         self._gone = bits(versions, GONE)
+        self._erased = bits(versions, ERASED) if ERASED in names else np.zeros_like(self._gone)
         self._names = names
         self._scale = self._scales()
         self._columns: dict[str, Any] = {}
@@ -143,6 +146,8 @@ class _Merge:
     def run(self) -> pa.Table:
         is_set = np.zeros(self._count, np.int64)
         gone = np.zeros(self._count, np.int64)
+        erased = np.zeros(self._count, np.int64)
+        np.bitwise_or.at(erased, self._codes, self._erased)
         latest = np.full(self._count, _NOBODY)
         row_delete = self._row_delete()
         for number, group in self._groups:
@@ -161,6 +166,8 @@ class _Merge:
             latest = np.maximum(latest, told)
         self._columns[SET] = pa.array(is_set)
         self._columns[GONE] = pa.array(gone)
+        if ERASED in self._names:
+            self._columns[ERASED] = pa.array(erased)
         self._take(ROW_GONE, row_delete.at)
         latest = np.maximum(latest, row_delete.at)
         return self._table(latest)
@@ -175,7 +182,7 @@ class _Merge:
     ) -> Positions:
         """Where the latest version stands that a column with an age of its own comes from."""
         latest = np.full(self._count, _NOBODY)
-        delete = self._group_delete(group, number, written)
+        delete = self._group_delete(group, number)
         for column in group.columns:
             if column not in self._names:
                 continue
@@ -188,7 +195,7 @@ class _Merge:
                 self._columns[column] = merged_lists(
                     values.take(pa.array(said)), self._codes[said], self._count, aggregate.top_n
                 )
-            elif group.is_versioned(column) or not group.ordering:
+            elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST
                 found = self._column_winner(group, column, written, is_first=is_first)
                 stands = found.is_above(delete) & found.is_above(row_delete)
@@ -198,6 +205,9 @@ class _Merge:
                 if group.is_ordered:
                     for part in range(len(group.ordering)):
                         self._take(column_version(column, part), own)
+                elif ABSENT + column in self._names:
+                    is_silent = (own < 0) & (delete.at < 0)
+                    self._columns[ABSENT + column] = pa.array(is_silent)
             else:
                 self._take(column, at)
         if has_column_ages(group):
@@ -224,15 +234,14 @@ class _Merge:
         said = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
         return self._greatest(self._ages((ROW_GONE,)), said)
 
-    def _group_delete(self, group: ColumnGroup, number: int, written: Mask) -> _Found:
+    def _group_delete(self, group: ColumnGroup, number: int) -> _Found:
         """The greatest delete of a group whose columns have ages, or come in order of commits."""
         if has_column_ages(group):
             names = [group_delete(group.name, n) for n in range(len(group.ordering))]
             said = self._is_any_valid(names)
             return self._greatest(self._ages(tuple(names)), said)
-        if not group.ordering:
-            said = written & has_bit(self._gone, number)
-            return self._greatest(self._ages(()), said)
+        if has_column_turns(group):
+            return self._greatest(self._ages(()), has_bit(self._erased, number))
         return self._nothing()
 
     def _column_winner(
@@ -342,11 +351,8 @@ class _Merge:
         at = pa.array(np.where(latest >= 0, latest, last))
         columns: dict[str, Any] = {}
         for name in self._versions.column_names:
-            if not name.startswith(ABSENT):
-                told = self._columns.get(name)
-                columns[name] = (
-                    single(self._versions.column(name)).take(at) if told is None else told
-                )
+            told = self._columns.get(name)
+            columns[name] = single(self._versions.column(name)).take(at) if told is None else told
         fields = [self._versions.schema.field(name) for name in columns]
         return pa.table(list(columns.values()), schema=pa.schema(fields))
 

@@ -8,9 +8,12 @@ A *state* is a row with these hidden columns, in a batch, a log block or a base 
 - `_ms_v<i>_<column>`: the age of a column that may differ from its group's.
 - `_ms_d<i>_<group>`: the age of the greatest delete of a group whose columns have ages.
 - `_ms_row_deleted`: up to which age all groups are deleted.
+- `_ms_erased`: one bit per group whose columns have no ages and are said one by one; whether a
+  delete stands below what the state says, so that what older states say of the group is gone.
 
 They are columns of the files, not of the table's schema: other readers pass over them. A column
-that a version does not say is told by a boolean column `ABSENT` + its name.
+without ages that a version does not say is told by a boolean column `ABSENT` + its name, beside a
+log block and in memory only: in a base file, below which nothing stands, null says as much.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup, DeleteScope
+from workers.column_groups import ColumnGroup, DeleteScope, Granularity
 from workers.merge.versions import ABSENT, DELETED, Mask, kinds
 
 SET = "_ms_set"
 GONE = "_ms_deleted"
 ROW_GONE = "_ms_row_deleted"
+ERASED = "_ms_erased"
 BIT_FIELDS = (pa.field(SET, pa.int64()), pa.field(GONE, pa.int64()))
 
 
@@ -45,6 +49,8 @@ def hidden_fields(
     """Those that a state with these `columns` has (None: all of `schema`), in their order."""
     wanted = set(schema.names) if columns is None else set(columns)
     fields: list[pa.Field[Any]] = list(BIT_FIELDS)
+    if any(map(has_column_turns, groups)):
+        fields.append(pa.field(ERASED, pa.int64()))
     if (row_age := _row_delete_column(groups, schema.names)) is not None:
         fields.append(pa.field(ROW_GONE, schema.field(row_age).type))
     for group in groups:
@@ -60,7 +66,17 @@ def hidden_fields(
 
 
 def has_column_ages(group: ColumnGroup) -> bool:
-    return group.is_ordered and any(map(group.is_versioned, group.columns))
+    return group.is_ordered and _is_said_by_column(group)
+
+
+def has_column_turns(group: ColumnGroup) -> bool:
+    """Whether its columns are said one by one, the later commit's last."""
+    return not group.is_ordered and _is_said_by_column(group)
+
+
+def _is_said_by_column(group: ColumnGroup) -> bool:
+    """Whatever columns of `_default` a batch brings: a delete may bring none."""
+    return group.granularity is Granularity.COLUMN or any(map(group.is_versioned, group.columns))
 
 
 def is_hidden(name: str) -> bool:
@@ -103,6 +119,9 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
             rows = _cleared(rows, group.columns, deletes)
     gone = np.where(deletes, is_set, 0)
     added: dict[str, Any] = {SET: pa.array(is_set), GONE: pa.array(gone)}
+    turns = [number for number, group in enumerate(groups) if has_column_turns(group)]
+    if turns:
+        added[ERASED] = pa.array(gone & sum(1 << number for number in turns))
     row_age = _row_delete_column(groups, rows.column_names)
     if row_age is not None:
         added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
@@ -115,10 +134,10 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
 
 def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
     """Columns whose silence no age tells, marked as absent where a writer did not give them."""
-    for group in groups:
-        for column in group.columns:
+    for group in filter(has_column_turns, groups):
+        for column in filter(group.is_versioned, group.columns):
             is_silent = column not in said and column in rows.column_names
-            if is_silent and not group.is_ordered and ABSENT + column not in rows.column_names:
+            if is_silent and ABSENT + column not in rows.column_names:
                 silent = pa.repeat(pa.scalar(True), rows.num_rows)
                 rows = rows.append_column(pa.field(ABSENT + column, pa.bool_()), silent)
     return rows
