@@ -184,8 +184,29 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
             "delete=row compares the ages of all groups: each needs exactly one ordering column",
             groups=row_deleting,
         )
+    if late := [one.name for one in groups if one.on_late is OnLate.OVERWRITE]:
+        _check_unordered(groups, late, row_deleting)
     if row_deleting and any(one.aggregates for one in groups):
         raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
+
+
+def _check_unordered(
+    groups: Sequence[ColumnGroup], late: Sequence[str], row_deleting: Sequence[str]
+) -> None:
+    """Raises InvalidInput for what needs ages where groups follow commits."""
+    if row_deleting:
+        raise InvalidInput(
+            "delete=row compares ages, and with on_late=overwrite a group has none",
+            groups=row_deleting,
+            overwrite=late,
+        )
+    for one in groups:
+        kinds = [aggregate.kind for aggregate in one.aggregates.values()]
+        if one.name in late and Aggregate.FIRST in kinds:
+            raise InvalidInput(
+                "first is of the oldest version, and with on_late=overwrite ages do not count",
+                group=one.name,
+            )
 
 
 def group_rule(
@@ -270,6 +291,9 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
     for one in groups:
         for column, aggregate in one.aggregates.items():
             _check_aggregate(column, aggregate, schema.field(column).type)
+        for column in one.ordering:
+            if pa.types.is_nested(schema.field(column).type):
+                raise InvalidInput("an ordering column has values that compare", column=column)
     if all(one.delete is DeleteScope.GROUP for one in groups):
         return
     if groups[0].columns and not groups[0].ordering:
@@ -278,24 +302,47 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
             "of the table, or put them in a group",
             columns=groups[0].columns,
         )
-    used = {str(schema.field(one.ordering[0]).type) for one in groups if one.ordering}
+    used = {str(schema.field(name).type) for one in groups for name in one.ordering}
+    if any(len(one.ordering) > 1 for one in groups):
+        raise InvalidInput(
+            "delete=row compares one age per group, and the table has several ordering fields",
+            ordering=groups[0].ordering,
+        )
     if len(used) > 1:
         raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
 
 
 def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
-    is_number = (
-        pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
-    )
-    if aggregate.kind is Aggregate.SUM and not is_number:
-        raise InvalidInput("sum is of numbers", column=column, type=found)
-    is_lists = pa.types.is_list(found) and pa.types.is_struct(found.value_type)
-    if aggregate.kind is Aggregate.COLLECT_TOP_N and not is_lists:
-        raise InvalidInput(
-            "collect_topn keeps a list of structs, the first field of which is compared",
-            column=column,
-            type=found,
-        )
+    match aggregate.kind:
+        case Aggregate.SUM if not _has_room(found):
+            raise InvalidInput(
+                "a sum needs room to grow: declare the column as a long, a double, or a decimal of "
+                "precision 38",
+                column=column,
+                type=found,
+            )
+        case Aggregate.MAX | Aggregate.MIN if pa.types.is_nested(found):
+            raise InvalidInput("max and min are of values that compare", column=column, type=found)
+        case Aggregate.COLLECT_TOP_N if not _is_list_of_flat_structs(found):
+            raise InvalidInput(
+                "collect_topn keeps a list of structs of plain fields, the first of which is "
+                "compared first",
+                column=column,
+                type=found,
+            )
+
+
+def _has_room(found: pa.DataType) -> bool:
+    if isinstance(found, pa.Decimal128Type):
+        return found.precision == 38
+    return bool(pa.types.is_int64(found) or pa.types.is_float64(found))
+
+
+def _is_list_of_flat_structs(found: pa.DataType) -> bool:
+    if not isinstance(found, pa.ListType) or not isinstance(found.value_type, pa.StructType):
+        return False
+    fields = list(found.value_type)
+    return bool(fields) and not any(pa.types.is_nested(one.type) for one in fields)
 
 
 @dataclass(frozen=True, slots=True)
