@@ -291,6 +291,8 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
     for one in groups:
         for column, aggregate in one.aggregates.items():
             _check_aggregate(column, aggregate, schema.field(column).type)
+        for column, value in one.defaults.items():
+            default_scalar(value, schema.field(column))
         for column in one.ordering:
             if pa.types.is_nested(schema.field(column).type):
                 raise InvalidInput("an ordering column has values that compare", column=column)
@@ -310,6 +312,21 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
         )
     if len(used) > 1:
         raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
+
+
+def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
+    """A JSON value as one of a column's type; text where JSON has no such type.
+
+    Raises InvalidInput.
+    """
+    try:
+        if isinstance(value, str | float):  # A cast reads text, and refuses to cut a number off.
+            return pa.scalar(value).cast(column.type)
+        return pa.scalar(value, column.type)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInput(
+            "a default is no value of its column", column=column.name, type=column.type, given=value
+        ) from error
 
 
 def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
@@ -379,9 +396,7 @@ def _check_group(group: ColumnGroup) -> None:
         raise InvalidInput("a column group needs an ordering column", group=group.name)
     if not group.columns:
         raise InvalidInput("a column group needs columns", group=group.name)
-    if reserved := [
-        one for one in group.all_columns if one.startswith((RESERVED_PREFIX, "_hoodie_"))
-    ]:
+    if reserved := [one for one in group.all_columns if one.startswith(_NO_DATA)]:
         raise InvalidInput("column names of this beginning are reserved", columns=reserved)
     for what, named in (("aggregates", group.aggregates), ("defaults", group.defaults)):
         if unknown := sorted(set(named) - set(group.columns)):
@@ -410,6 +425,8 @@ def _group(given: Any) -> ColumnGroup:
     }
     if not isinstance(given, dict) or not {"name", "ordering", "columns"} <= set(given):
         raise InvalidInput("a column group has name, ordering and columns", given=given)
+    if not isinstance(given["name"], str):
+        raise InvalidInput("the name of a column group is text", given=given["name"])
     if unknown := sorted(set(given) - known):
         raise InvalidInput(
             "a column group has no such setting", unknown=unknown, known=sorted(known)
@@ -417,7 +434,7 @@ def _group(given: Any) -> ColumnGroup:
     null_mode = _member(NullMode, given.get("null_mode", NullMode.OVERWRITE), "null_mode")
     implied = Granularity.COLUMN if null_mode is NullMode.KEEP else Granularity.GROUP
     return ColumnGroup(
-        name=str(given["name"]),
+        name=given["name"],
         ordering=_names(given["ordering"], "ordering"),
         columns=_names(given["columns"], "columns"),
         on_late=_member(OnLate, given.get("on_late", OnLate.IGNORE), "on_late"),
