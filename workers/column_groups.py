@@ -265,7 +265,7 @@ def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
             raise InvalidInput(
                 "a right join is between two groups; say left or inner", groups=names
             )
-        return given
+        return tuple(name for name in names if name not in given)
     raise InvalidInput(
         "a join is full, left:<group>, right:<group>, inner or inner:<group>,<group>", given=text
     )

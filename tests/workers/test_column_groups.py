@@ -267,7 +267,7 @@ def test_properties_that_contradict_are_refused(properties: dict[str, str], reas
     [
         ("full", ()),
         ("left:a", ("a",)),
-        ("right:a", ("a",)),
+        ("right:a", ("b",)),
         ("inner", ("a", "b")),
         ("inner:b", ("b",)),
         ("inner:[a, b]", ("a", "b")),
