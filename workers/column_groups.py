@@ -184,8 +184,29 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
             "delete=row compares the ages of all groups: each needs exactly one ordering column",
             groups=row_deleting,
         )
+    if late := [one.name for one in groups if one.on_late is OnLate.OVERWRITE]:
+        _check_unordered(groups, late, row_deleting)
     if row_deleting and any(one.aggregates for one in groups):
         raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
+
+
+def _check_unordered(
+    groups: Sequence[ColumnGroup], late: Sequence[str], row_deleting: Sequence[str]
+) -> None:
+    """Raises InvalidInput for what needs ages where groups follow commits."""
+    if row_deleting:
+        raise InvalidInput(
+            "delete=row compares ages, and with on_late=overwrite a group has none",
+            groups=row_deleting,
+            overwrite=late,
+        )
+    for one in groups:
+        kinds = [aggregate.kind for aggregate in one.aggregates.values()]
+        if one.name in late and Aggregate.FIRST in kinds:
+            raise InvalidInput(
+                "first is of the oldest version, and with on_late=overwrite ages do not count",
+                group=one.name,
+            )
 
 
 def group_rule(
@@ -244,7 +265,7 @@ def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
             raise InvalidInput(
                 "a right join is between two groups; say left or inner", groups=names
             )
-        return given
+        return tuple(name for name in names if name not in given)
     raise InvalidInput(
         "a join is full, left:<group>, right:<group>, inner or inner:<group>,<group>", given=text
     )
@@ -270,6 +291,11 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
     for one in groups:
         for column, aggregate in one.aggregates.items():
             _check_aggregate(column, aggregate, schema.field(column).type)
+        for column, value in one.defaults.items():
+            default_scalar(value, schema.field(column))
+        for column in one.ordering:
+            if pa.types.is_nested(schema.field(column).type):
+                raise InvalidInput("an ordering column has values that compare", column=column)
     if all(one.delete is DeleteScope.GROUP for one in groups):
         return
     if groups[0].columns and not groups[0].ordering:
@@ -278,24 +304,62 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
             "of the table, or put them in a group",
             columns=groups[0].columns,
         )
-    used = {str(schema.field(one.ordering[0]).type) for one in groups if one.ordering}
+    used = {str(schema.field(name).type) for one in groups for name in one.ordering}
+    if any(len(one.ordering) > 1 for one in groups):
+        raise InvalidInput(
+            "delete=row compares one age per group, and the table has several ordering fields",
+            ordering=groups[0].ordering,
+        )
     if len(used) > 1:
         raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
 
 
-def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
-    is_number = (
-        pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
-    )
-    if aggregate.kind is Aggregate.SUM and not is_number:
-        raise InvalidInput("sum is of numbers", column=column, type=found)
-    is_lists = pa.types.is_list(found) and pa.types.is_struct(found.value_type)
-    if aggregate.kind is Aggregate.COLLECT_TOP_N and not is_lists:
+def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
+    """A JSON value as one of a column's type; text where JSON has no such type.
+
+    Raises InvalidInput.
+    """
+    try:
+        if isinstance(value, str | float):  # A cast reads text, and refuses to cut a number off.
+            return pa.scalar(value).cast(column.type)
+        return pa.scalar(value, column.type)
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
-            "collect_topn keeps a list of structs, the first field of which is compared",
-            column=column,
-            type=found,
-        )
+            "a default is no value of its column", column=column.name, type=column.type, given=value
+        ) from error
+
+
+def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
+    match aggregate.kind:
+        case Aggregate.SUM if not _has_room(found):
+            raise InvalidInput(
+                "a sum needs room to grow: declare the column as a long, a double, or a decimal of "
+                "precision 38",
+                column=column,
+                type=found,
+            )
+        case Aggregate.MAX | Aggregate.MIN if pa.types.is_nested(found):
+            raise InvalidInput("max and min are of values that compare", column=column, type=found)
+        case Aggregate.COLLECT_TOP_N if not _is_list_of_flat_structs(found):
+            raise InvalidInput(
+                "collect_topn keeps a list of structs of plain fields, the first of which is "
+                "compared first",
+                column=column,
+                type=found,
+            )
+
+
+def _has_room(found: pa.DataType) -> bool:
+    if isinstance(found, pa.Decimal128Type):
+        return found.precision == 38
+    return bool(pa.types.is_int64(found) or pa.types.is_float64(found))
+
+
+def _is_list_of_flat_structs(found: pa.DataType) -> bool:
+    if not isinstance(found, pa.ListType) or not isinstance(found.value_type, pa.StructType):
+        return False
+    fields = list(found.value_type)
+    return bool(fields) and not any(pa.types.is_nested(one.type) for one in fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,9 +396,7 @@ def _check_group(group: ColumnGroup) -> None:
         raise InvalidInput("a column group needs an ordering column", group=group.name)
     if not group.columns:
         raise InvalidInput("a column group needs columns", group=group.name)
-    if reserved := [
-        one for one in group.all_columns if one.startswith((RESERVED_PREFIX, "_hoodie_"))
-    ]:
+    if reserved := [one for one in group.all_columns if one.startswith(_NO_DATA)]:
         raise InvalidInput("column names of this beginning are reserved", columns=reserved)
     for what, named in (("aggregates", group.aggregates), ("defaults", group.defaults)):
         if unknown := sorted(set(named) - set(group.columns)):
@@ -363,6 +425,8 @@ def _group(given: Any) -> ColumnGroup:
     }
     if not isinstance(given, dict) or not {"name", "ordering", "columns"} <= set(given):
         raise InvalidInput("a column group has name, ordering and columns", given=given)
+    if not isinstance(given["name"], str):
+        raise InvalidInput("the name of a column group is text", given=given["name"])
     if unknown := sorted(set(given) - known):
         raise InvalidInput(
             "a column group has no such setting", unknown=unknown, known=sorted(known)
@@ -370,7 +434,7 @@ def _group(given: Any) -> ColumnGroup:
     null_mode = _member(NullMode, given.get("null_mode", NullMode.OVERWRITE), "null_mode")
     implied = Granularity.COLUMN if null_mode is NullMode.KEEP else Granularity.GROUP
     return ColumnGroup(
-        name=str(given["name"]),
+        name=given["name"],
         ordering=_names(given["ordering"], "ordering"),
         columns=_names(given["columns"], "columns"),
         on_late=_member(OnLate, given.get("on_late", OnLate.IGNORE), "on_late"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime, format_instant, parse_instant
-from workers.column_groups import ColumnGroup, GroupRule
+from workers.column_groups import ColumnGroup, GroupRule, default_scalar
 from workers.errors import MalformedTable
 from workers.files.meta_columns import COMMIT_TIME
 from workers.merge.group_merge import is_alive
@@ -110,11 +110,4 @@ def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:
 def _defaults(group: ColumnGroup, states: pa.Table) -> Iterator[tuple[str, Any]]:
     for name, value in group.defaults.items():
         if name in states.column_names:
-            yield name, default_scalar(value, states.schema.field(name).type)
-
-
-def default_scalar(value: Any, target: pa.DataType) -> Any:
-    """A JSON value as one of a column's type; text where JSON has no such type."""
-    if isinstance(value, str) and not pa.types.is_string(target):
-        return pa.scalar(value).cast(target)
-    return pa.scalar(value, target)
+            yield name, default_scalar(value, states.schema.field(name))

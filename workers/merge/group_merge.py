@@ -190,10 +190,10 @@ class _Merge:
             if aggregate is not None and aggregate.kind in _FOLDS:
                 self._columns[column] = self._folded(column, written, aggregate.kind)
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
-                values = single(self._versions.column(column))
-                said = np.flatnonzero(written & np.asarray(values.is_valid()))
+                said = np.flatnonzero(written)
+                values = single(self._versions.column(column)).take(pa.array(said))
                 self._columns[column] = merged_lists(
-                    values.take(pa.array(said)), self._codes[said], self._count, aggregate.top_n
+                    values, self._codes[said], self._count, aggregate.top_n
                 )
             elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST

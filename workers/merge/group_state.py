@@ -25,8 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup, DeleteScope, Granularity
-from workers.merge.versions import ABSENT, DELETED, Mask, kinds
+from workers.column_groups import Aggregate, ColumnGroup, DeleteScope, Granularity
+from workers.merge.top_n import own_list
+from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single
 
 SET = "_ms_set"
 GONE = "_ms_deleted"
@@ -117,6 +118,7 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
             rows = _cleared(rows, group.all_columns, ~mask)
         if deletes.any():
             rows = _cleared(rows, group.columns, deletes)
+        rows = _cut(rows, group)
     gone = np.where(deletes, is_set, 0)
     added: dict[str, Any] = {SET: pa.array(is_set), GONE: pa.array(gone)}
     turns = [number for number, group in enumerate(groups) if has_column_turns(group)]
@@ -197,6 +199,18 @@ def _where(mask: Mask, column: Any) -> Any:
     if mask.all():
         return column
     return pc.if_else(pa.array(mask), column, pa.scalar(None, column.type))
+
+
+def _cut(rows: pa.Table, group: ColumnGroup) -> pa.Table:
+    """Lists of the n greatest as every later merge leaves them, so that none shows what it takes
+    away.
+    """
+    for name, aggregate in group.aggregates.items():
+        if aggregate.kind is Aggregate.COLLECT_TOP_N and name in rows.column_names:
+            lists = own_list(single(rows.column(name)), aggregate.top_n)
+            at = rows.column_names.index(name)
+            rows = rows.set_column(at, rows.schema.field(at), lists)
+    return rows
 
 
 def _cleared(rows: pa.Table, columns: Sequence[str], mask: Mask) -> pa.Table:

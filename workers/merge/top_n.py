@@ -11,13 +11,22 @@ import pyarrow.compute as pc
 from workers.merge.versions import Positions
 
 
+def own_list(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
+    """Every list by itself as `merged_lists` leaves it."""
+    return merged_lists(lists, np.arange(len(lists)), len(lists), most)
+
+
 def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) -> pa.Array[Any]:
     """Per code below `count`, the `most` elements with the greatest first field, each once; null
-    where no list came. Equal first fields are ordered by the other fields, so that no order of
-    arrival shows.
+    where no list came. Null is below everything, and a null element is none. Equal first fields
+    are ordered by the other fields, so that no order of arrival shows.
     """
+    there = np.flatnonzero(np.asarray(lists.is_valid()))
+    lists, codes = lists.take(pa.array(there)), codes[there]
     elements: Any = lists.flatten()
-    owners = codes[np.asarray(pc.list_parent_indices(lists))]
+    told = np.flatnonzero(np.asarray(elements.is_valid()))
+    elements = elements.take(pa.array(told))
+    owners = codes[np.asarray(pc.list_parent_indices(lists))[told]]
     fields = [elements.type.field(n) for n in range(elements.type.num_fields)]
     flat = pa.table(
         [pa.array(owners), *elements.flatten()],

@@ -136,7 +136,7 @@ TABLES = {
     ),
     "sums": GroupTable(
         [group("a", "a1 a2", aggregates={"a1": "sum"}), group("b", "b1", aggregates={"b1": "sum"})],
-        {"b1": pa.int32()},
+        {"b1": pa.decimal128(38, 0)},
         deletes=False,
         is_idempotent=False,
     ),

@@ -1,0 +1,97 @@
+"""Lists of the n greatest: a set, whatever the order and the cuts in which elements came."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.merge.top_n import merged_lists, own_list
+
+ITEMS = pa.list_(pa.struct([pa.field("score", pa.float64()), pa.field("item", pa.string())]))
+Item = tuple[float | None, str | None]
+
+items = st.tuples(st.none() | st.sampled_from([-1.0, 0.5, 2.0]), st.none() | st.sampled_from("xyz"))
+lists_of_items = st.lists(st.none() | st.lists(st.none() | items, max_size=5), max_size=6)
+
+
+def arrow(lists: list[list[Item | None] | None]) -> pa.Array[Any]:
+    told = [
+        None
+        if one is None
+        else [None if item is None else {"score": item[0], "item": item[1]} for item in one]
+        for one in lists
+    ]
+    return pa.array(told, ITEMS)
+
+
+def plain(lists: pa.Array[Any]) -> list[list[Item] | None]:
+    assert lists.type == ITEMS
+    lists.validate(full=True)
+    return [
+        None if one is None else [(item["score"], item["item"]) for item in one]
+        for one in lists.to_pylist()
+    ]
+
+
+def together(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
+    return merged_lists(lists, np.zeros(len(lists), np.int64), 1, most)
+
+
+def greatness(item: Item) -> tuple[Any, ...]:
+    score, name = item
+    return (score is not None, score or 0.0, name is not None, name or "")
+
+
+def best(lists: list[list[Item | None] | None], most: int) -> list[Item] | None:
+    came = [one for one in lists if one is not None]
+    found = {item for one in came for item in one if item is not None}
+    return sorted(found, key=greatness, reverse=True)[:most] if came else None
+
+
+@given(lists=lists_of_items, most=st.integers(1, 4))
+def test_the_greatest_stay_each_once_and_in_order(
+    lists: list[list[Item | None] | None], most: int
+) -> None:
+    assert plain(together(arrow(lists), most)) == [best(lists, most)]
+
+
+@given(lists=lists_of_items, most=st.integers(1, 4), cut=st.integers(0, 6))
+def test_any_association_and_any_repetition_give_the_same_list(
+    lists: list[list[Item | None] | None], most: int, cut: int
+) -> None:
+    parts = [together(arrow(part), most) for part in (lists[:cut], lists[cut:])]
+
+    merged = together(pa.concat_arrays([*parts, *parts]), most)
+
+    assert plain(merged) == [best(lists, most)]
+
+
+def test_every_order_of_equal_scores_gives_the_same_list() -> None:
+    elements: list[Item] = [(1.0, "x"), (1.0, "y"), (1.0, None), (None, "z")]
+
+    found = {
+        str(plain(together(arrow([[one] for one in order]), 3)))
+        for order in itertools.permutations(elements)
+    }
+
+    assert found == {str([[(1.0, "y"), (1.0, "x"), (1.0, None)]])}
+
+
+@given(lists=lists_of_items, most=st.integers(1, 4))
+def test_a_list_by_itself_is_cut_and_sorted(
+    lists: list[list[Item | None] | None], most: int
+) -> None:
+    assert plain(own_list(arrow(lists), most)) == [best([one], most) for one in lists]
+
+
+def test_keys_keep_their_lists_apart() -> None:
+    lists = arrow([[(1.0, "x")], None, [(2.0, "y"), (2.0, "y")], [], [(3.0, "x")]])
+
+    merged = merged_lists(lists, np.array([0, 1, 2, 4, 0]), 5, 2)
+
+    assert plain(merged) == [[(3.0, "x"), (1.0, "x")], None, [(2.0, "y")], None, []]
