@@ -18,15 +18,14 @@ from workers.lakehouse import LakehouseTable, create_table
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("seen_at", pa.int64()),
-        ("views", pa.int64()),
-        ("clicked_at", pa.int64()),
-        ("clicks", pa.int64()),
-    ]
-)
+_TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "seen_at": pa.int64(),
+    "views": pa.int64(),
+    "clicked_at": pa.int64(),
+    "clicks": pa.int64(),
+}
+SCHEMA = pa.schema(_TYPES)
 MARK = pa.field("_hoodie_is_deleted", pa.bool_())
 GROUPS = [
     {"name": "views", "ordering": ["seen_at"], "columns": ["views"]},

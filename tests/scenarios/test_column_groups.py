@@ -291,7 +291,7 @@ def test_a_stream_joins_while_others_write(ads: ScenarioTable) -> None:
     is_mor = ads.table.config.is_merge_on_read
     old = ads.writer("old", mode="non-blocking" if is_mor else "optimistic")
     bought = {"name": "bought", "ordering": ["bought_at"], "columns": ["amount"]}
-    types = {"bought_at": pa.int64(), "amount": pa.float64()}
+    types: dict[str, pa.DataType] = {"bought_at": pa.int64(), "amount": pa.float64()}
 
     ads.lakehouse.add_group(bought, types, options=DIRECT)
 
