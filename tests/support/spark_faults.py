@@ -12,7 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
+from workers.services.rewrite import GroupRewrite, RewriteContext
+from workers.spark.services import write_group
 from workers.spark.write import write_owned
+from workers.storage.base import Storage
+from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.staging import StagedGroup
 from workers.write.status import WriteStatus
@@ -54,16 +58,34 @@ def start_then_wait_for_the_rival(
 ) -> list[WriteStatus]:
     """Every attempt says that it started, and writes once somebody made the file `rival`."""
     say_that_it_started(flags)
-    deadline_s = time.monotonic() + _LINGERS_S
-    while not (Path(flags) / "rival").exists() and time.monotonic() < deadline_s:
-        time.sleep(0.02)
+    _wait_for_the_rival(flags)
     return write_owned(context, groups)
+
+
+def start_then_rewrite_after_the_rival(
+    flags: str, context: RewriteContext, group: GroupRewrite, storage: Storage, task_attempt: int
+) -> WriteStat:
+    """The same for a task of a table service."""
+    say_that_it_started(flags)
+    _wait_for_the_rival(flags)
+    return write_group(context, group, storage, task_attempt)
+
+
+def started(flags: Path) -> list[str]:
+    """`started-<task>-<attempt>` of each that said so."""
+    return sorted(path.name for path in flags.glob("started-*"))
 
 
 def say_that_it_started(flags: str) -> None:
     task = TaskContext.get()
     assert task is not None
     (Path(flags) / f"started-{task.partitionId()}-{task.attemptNumber()}").touch()
+
+
+def _wait_for_the_rival(flags: str) -> None:
+    deadline_s = time.monotonic() + _LINGERS_S
+    while not (Path(flags) / "rival").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
 
 
 def linger(flags: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,13 +7,12 @@ A task that hears of it waits until the job is cancelled (`holding`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from workers.concurrency.conflicts import WriteSet
@@ -21,8 +20,8 @@ from workers.early_detection import EarlyDetection
 from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.doom import read_doom, record_doom, refuse_doomed
 from workers.markers.rivals import RivalSearch
-from workers.ports import Repetition
 from workers.spark.holding import is_rolled_back
+from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
 from workers.table.table import Table
 from workers.write.context import WriteContext
 from workers.write.planned import planned_claims
@@ -31,7 +30,6 @@ DOOMED: Final = "doomed"
 """What a task answers with when nobody cancelled it."""
 _POLL_S = 0.25
 _DIRECT_PERIOD_MS = 1_000
-_DECISION_PERIOD_MAX_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -41,24 +39,19 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
     def __init__(self, table: Table, context: WriteContext, spark: SparkSession, tag: str) -> None:
         self._table = table
         self._context = context
-        self._spark = spark
-        self._tag = tag
+        self._job = JobWatch(spark, tag, table.ports.scheduler)
         self._early = context.markers.early
         self._claims: WriteSet | None = None
         self._search: RivalSearch | None = None
         self._looked_at_s = 0.0
-        self._repetitions: list[Repetition] = []
 
     def __enter__(self) -> DoomWatch:
         interval_s = self._context.options.heartbeat_interval_ms / 1000
-        self._every(min(interval_s / 2, _DECISION_PERIOD_MAX_S), self._end_if_rolled_back)
+        is_fenced = partial(is_rolled_back, self._table.storage, self._context.instant)
+        self._job.ask_every(min(interval_s / 2, FENCE_PERIOD_S), is_fenced)
         if self._early is not None:
-            self._every(_POLL_S, self._end_if_doomed)
+            self._job.ask_every(_POLL_S, self._is_doomed)
         return self
-
-    def _every(self, period_s: float, action: Callable[[], None]) -> None:
-        scheduler = self._table.ports.scheduler
-        self._repetitions.append(scheduler.every(period_s, action, name="sluice-doom-watch"))
 
     def __exit__(
         self,
@@ -66,8 +59,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for repetition in self._repetitions:
-            repetition.stop()
+        self._job.__exit__(kind, error, traceback)
 
     def claim(self, groups: Iterable[tuple[str, int]]) -> None:
         """What the tasks are about to write, as (partition, bucket). Raises EarlyConflict."""
@@ -84,28 +76,15 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         except (OSError, LakehouseError) as error:
             _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
 
-    def _end_if_rolled_back(self) -> None:
-        if is_rolled_back(self._table.storage, self._context.instant):
-            self._end_job()
-
-    def _end_if_doomed(self) -> None:
+    def _is_doomed(self) -> bool:
         instant = self._context.instant
         try:
             if self._is_time(self._early):
                 self._look()
-            doom = read_doom(self._table.storage, instant)
+            return read_doom(self._table.storage, instant) is not None
         except (OSError, LakehouseError) as error:
             _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
-            return
-        if doom is not None:
-            self._end_job()
-
-    def _end_job(self) -> None:
-        """Again and again, for the next job may just have begun."""
-        try:
-            self._spark.interruptTag(self._tag)
-        except (PySparkException, Py4JError) as error:
-            _log.warning("could not interrupt the doomed job: tag=%s error=%s", self._tag, error)
+            return False
 
     def _is_time(self, early: EarlyDetection | None) -> bool:
         if early is None or self._claims is None:

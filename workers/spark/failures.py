@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -54,7 +55,7 @@ def await_losers(table: Table, instant: InstantTime, kept: Collection[str]) -> N
         table.ports.clock.sleep(TASK_KILL_WINDOW_S)
 
 
-def ours_of(error: PySparkException) -> LakehouseError | None:
+def ours_of(error: PySparkException | Py4JError) -> LakehouseError | None:
     """The engine's own exception behind a failed task, of which Spark kept only the text."""
     found = _OUR_ERROR.findall(str(error))
     if not found:

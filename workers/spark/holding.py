@@ -6,8 +6,9 @@ It must not fail, which Spark would answer with a retry, nor end, which would st
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Final
 
 from workers.clock import InstantTime, SystemClock
@@ -23,16 +24,21 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def keeping_slot(context: WriteContext) -> Iterator[None]:
-    """Whatever fails in the block once the instant is rolled back fails because of that: its
-    markers are refused, and what was staged is gone. Raises it when nobody cancelled the task.
+def keeping_slot(is_in_vain: Callable[[], bool]) -> Iterator[None]:
+    """Whatever fails in the block once the work is in vain fails because of that: its markers are
+    refused, and what was staged is gone. Raises it when nobody cancelled the task.
     """
     try:
         yield
     except (LakehouseError, OSError):
-        if is_rolled_back(LocalStorage(context.location), context.instant):
+        if is_in_vain():
             await_cancelling()
         raise
+
+
+def keeping_slot_of(context: WriteContext) -> AbstractContextManager[None]:
+    """For a task of a write, which is in vain once its instant is rolled back."""
+    return keeping_slot(partial(is_rolled_back, LocalStorage(context.location), context.instant))
 
 
 def await_cancelling() -> None:

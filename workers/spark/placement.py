@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
-from workers.spark.holding import keeping_slot
+from workers.spark.holding import keeping_slot_of
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
 from workers.storage.local import LocalStorage
@@ -75,7 +75,7 @@ def _quoted(name: str) -> Column:
 def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On executors."""
     spare_next_task()
-    with keeping_slot(context):
+    with keeping_slot_of(context):
         yield from _laid_out(context, batches)
 
 

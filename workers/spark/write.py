@@ -22,7 +22,7 @@ from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, Lakeh
 from workers.lock_config import PROVIDER, LockProvider
 from workers.spark.doom_watch import DOOMED, DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
-from workers.spark.holding import await_cancelling, is_rolled_back, keeping_slot
+from workers.spark.holding import await_cancelling, is_rolled_back, keeping_slot_of
 from workers.spark.placement import PlacedRows, place_rows
 from workers.spark.session import TASKS_MAX
 from workers.spark.task_process import spare_next_task, task_ids
@@ -257,7 +257,7 @@ def _written(
 
 def _answers(context: WriteContext, write: TaskWrite, share: Sequence[StagedGroup]) -> list[str]:
     try:
-        with keeping_slot(context):
+        with keeping_slot_of(context):
             return [status.to_json() for status in write(context, share)]
     except EarlyConflict:
         await_cancelling()

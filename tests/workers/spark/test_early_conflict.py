@@ -27,7 +27,7 @@ from tests.support.scenario_table import (
     ScenarioWriter,
     schema_of,
 )
-from tests.support.spark_faults import start_then_wait_for_the_rival
+from tests.support.spark_faults import start_then_wait_for_the_rival, started
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.config import write_options
 from workers.early_detection import EarlyStrategy
@@ -145,10 +145,6 @@ def test_a_frame_that_meets_an_older_writer_is_a_conflict_and_wins_once_that_one
     assert isinstance(outcome, Committed), outcome
     assert {row["city"] for row in table.rows()} == {"Bergen"}
     assert table.orphan_files() == table.leftovers() == []
-
-
-def started(flags: Path) -> list[str]:
-    return sorted(path.name for path in flags.glob("started-*"))
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

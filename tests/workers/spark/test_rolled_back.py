@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.fencing import only_decide, roll_back, wait_until
 from tests.support.fixtures import pytest_runtest_makereport, tables, tables_root
 from tests.support.scenario_table import MODES, ScenarioTable, ScenarioTables, schema_of
-from tests.support.spark_faults import linger, start_then_wait_for_the_rival
+from tests.support.spark_faults import linger, start_then_wait_for_the_rival, started
 from workers.concurrency.outcome import CommitOutcome, RolledBack
 from workers.config import write_options
-from workers.recovery.rollback import RollbackRequest, rollback
 from workers.spark.write import carry_out, run_tasks
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
@@ -44,17 +44,6 @@ def table(tables: ScenarioTables) -> ScenarioTable:
     made = tables(schema=KEYS, options={"hoodie.bucket.index.num.buckets": str(PARTS)})
     made.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
     return made
-
-
-def roll_back(table: ScenarioTable, instant: str) -> None:
-    request = RollbackRequest(instant, by="operator", reason="it runs too long", is_forced=True)
-    rollback(table.table, request, write_options({"sluice.writer.name": "operator"}))
-
-
-def only_decide(table: ScenarioTable, instant: str) -> None:
-    """As somebody does who then dies, or who took the table lock over."""
-    decision = RollbackDecision("takeover", "n1", "it runs too long", "operator")
-    assert decisions.decide(table.storage, instant, decision)
 
 
 @pytest.mark.parametrize(
@@ -125,15 +114,3 @@ def assert_nothing_of_it_stays(table: ScenarioTable, outcome: CommitOutcome, fla
     actions = [action for action, _ in table.timeline()]
     assert actions.count("rollback") == 1
     assert all(one.is_completed for one in table.instants())
-
-
-def started(flags: Path) -> list[str]:
-    return sorted(path.name for path in flags.glob("started-*"))
-
-
-def wait_until(is_so: Callable[[], bool], job: Future[CommitOutcome]) -> None:
-    deadline_s = time.monotonic() + 60
-    while not is_so():
-        assert not job.done(), job.result()
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
