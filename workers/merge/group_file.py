@@ -7,9 +7,11 @@ altogether travels in the file's footer, where no other reader takes it for rows
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +19,7 @@ from workers.clock import InstantTime, format_instant, parse_instant
 from workers.column_groups import ColumnGroup, GroupRule, default_scalar
 from workers.errors import MalformedTable
 from workers.files.meta_columns import COMMIT_TIME
+from workers.group_facts import Told, only_told
 from workers.merge.group_merge import is_alive
 from workers.merge.group_state import GONE, SET, bits, has_bit, without_state
 from workers.merge.versions import Mask
@@ -35,6 +38,7 @@ class StatesOfFile:
         self._forgotten = format_instant(max(0, forgotten))
         self.count = 0
         """Of the keys that the footer remembers."""
+        self._tombstones: Counter[str] = Counter()
 
     def rows(self, states: pa.Table) -> pa.Table:
         alive = is_alive(states)
@@ -45,7 +49,19 @@ class StatesOfFile:
             self._dead.append(dead.filter(recent))
             self.count += self._dead[-1].num_rows
             states = states.filter(pa.array(alive))
+            self._count_tombstones(self._dead[-1])
+        self._count_tombstones(states)
         return with_defaults(states, self._rule)
+
+    def _count_tombstones(self, states: pa.Table) -> None:
+        gone = bits(states, GONE)
+        if gone.any():
+            for number, group in enumerate(self._rule.groups(states.column_names)):
+                self._tombstones[group.name] += int(np.count_nonzero(has_bit(gone, number)))
+
+    def told(self) -> Told:
+        """How many deletes of each group the file keeps, of rows that are there or not."""
+        return only_told({name: {"tombstones": n} for name, n in self._tombstones.items()})
 
     def footer(self) -> dict[str, str]:
         if not self.count:

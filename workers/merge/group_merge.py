@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from workers.column_groups import Aggregate, ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
+from workers.group_facts import Told, only_told
 from workers.merge.group_state import (
     ERASED,
     GONE,
@@ -55,8 +56,22 @@ class MergeFacts:
 
     late: dict[str, int] = field(default_factory=dict)
     """Versions that came after a newer one."""
+    late_keys: dict[str, str] = field(default_factory=dict)
+    """The key of the last one that came late."""
     tied: dict[str, int] = field(default_factory=dict)
     """Versions replaced by a later one of the same age."""
+
+    def told(self) -> Told:
+        return only_told(
+            {
+                group: {
+                    "late": self.late.get(group, 0),
+                    "late_key": self.late_keys.get(group),
+                    "tied": self.tied.get(group, 0),
+                }
+                for group in self.late
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +119,14 @@ def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None 
     return merged.drop_columns(absent) if absent else merged
 
 
-def merge_states_into(base: pa.Table, newer: pa.Table, rule: GroupRule) -> pa.Table:
+def merge_states_into(
+    base: pa.Table, newer: pa.Table, rule: GroupRule, facts: MergeFacts | None = None
+) -> pa.Table:
     """`base` (one state per key) with later states merged in; dead keys stay, as states."""
     keys = pa.array([], pa.string()) if newer.num_rows == 0 else single(newer.column(RECORD_KEY))
     touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
     versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
-    merged = merged_states(versions, rule).select(base.column_names)
+    merged = merged_states(versions, rule, facts).select(base.column_names)
     return pa.concat_tables([base.filter(pc.invert(touched)), merged])
 
 
@@ -345,8 +362,11 @@ class _Merge:
             return
         positions = np.flatnonzero(written)
         codes = self._codes[positions]
-        late = int(np.count_nonzero(positions > winner.at[codes]))
-        self._facts.late[group.name] = self._facts.late.get(group.name, 0) + late
+        late = positions[positions > winner.at[codes]]
+        self._facts.late[group.name] = self._facts.late.get(group.name, 0) + len(late)
+        if len(late):
+            key = self._versions.column(RECORD_KEY)[int(late[-1])].as_py()
+            self._facts.late_keys[group.name] = str(key)
         if group.is_ordered:
             ages = self._ages(group.ordering)[positions]
             tied = (ages == winner.age[codes]) & (positions < winner.at[codes])

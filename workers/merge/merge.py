@@ -32,7 +32,12 @@ import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.folding import folded
-from workers.merge.group_merge import fresh_states, merge_states_into, merged_states
+from workers.merge.group_merge import (
+    MergeFacts,
+    fresh_states,
+    merge_states_into,
+    merged_states,
+)
 from workers.merge.rule import MergeRule
 from workers.merge.versions import (
     ABSENT,
@@ -112,17 +117,19 @@ def _one_per_age(versions: pa.Table, rule: MergeRule) -> pa.Table:
     return folded(versions, np.arange(len(codes)), starts, ends, rule)
 
 
-def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
+def merge_into(
+    base: pa.Table, newer: pa.Table, rule: MergeRule, facts: MergeFacts | None = None
+) -> pa.Table:
     """`base` (one row per key) with `newer` (any number of later versions per key) merged in.
 
     Only the keys that `newer` holds are looked at; the rest of `base` is passed on as it is, in its
     order. `newer` has the base's columns, and may have `DELETED` and those of `ABSENT`. Deleted
-    keys are left out.
+    keys are left out. `facts` are counted for column groups only.
     """
     if newer.num_rows == 0:
         return base
     if rule.groups is not None:
-        return merge_states_into(base, newer, rule.groups)
+        return merge_states_into(base, newer, rule.groups, facts)
     if base.num_rows == 0:
         return without_deletes(merge(newer, rule)).select(base.column_names)
     if _is_folded(newer, rule):
@@ -134,7 +141,10 @@ def merge_into(base: pa.Table, newer: pa.Table, rule: MergeRule) -> pa.Table:
 
 
 def merge_into_parts(
-    bases: Iterable[pa.Table], newer: pa.Table, rule: MergeRule
+    bases: Iterable[pa.Table],
+    newer: pa.Table,
+    rule: MergeRule,
+    facts: MergeFacts | None = None,
 ) -> Iterator[pa.Table]:
     """As `merge_into` on all of `bases`, which share no key, holding one of them at a time.
 
@@ -147,10 +157,10 @@ def merge_into_parts(
         here = np.zeros(len(keys.distinct), dtype=np.bool_)
         here[found.drop_null().to_numpy()] = True
         met |= here
-        yield merge_into(base, newer.filter(pa.array(here[keys.codes])), rule)
+        yield merge_into(base, newer.filter(pa.array(here[keys.codes])), rule, facts)
     left = newer.filter(pa.array(~met[keys.codes]))
     markers = [name for name in left.column_names if name == DELETED or name.startswith(ABSENT)]
-    yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule)
+    yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule, facts)
 
 
 def _standing(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:

@@ -14,6 +14,7 @@ from workers.config import TableConfig
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS
 from workers.merge.group_file import finished
+from workers.merge.group_merge import MergeFacts
 from workers.merge.merge import merge_into, merge_into_parts
 from workers.merge.rule import MergeRule
 from workers.read.conformed import with_meta
@@ -82,9 +83,10 @@ def merged_state_parts(
     slice_: FileSlice,
     *,
     columns: Collection[str] | None = None,
+    facts: MergeFacts | None = None,
 ) -> Iterator[pa.Table]:
     """The slice of a table with column groups as states, deleted keys among them, some at a time:
-    what a new base file is made of.
+    what a new base file is made of. `facts` are complete when the last piece was taken.
 
     Raises as `read_slice`.
     """
@@ -96,7 +98,7 @@ def merged_state_parts(
         base = base_states(storage, slice_.base_file, config.groups, schema, wanted)
         parts = chain(parts, base)
     if newer is not None:
-        parts = merge_into_parts(parts, newer, MergeRule.of(config))
+        parts = merge_into_parts(parts, newer, MergeRule.of(config), facts)
     yield from parts
 
 

@@ -22,9 +22,11 @@ from workers.files.compression import Compression
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
+from workers.group_facts import added
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
+from workers.merge.group_merge import MergeFacts
 from workers.merge.rule import MergeRule
 from workers.read.file_slice import (
     merge_slice_batches,
@@ -102,10 +104,10 @@ def rewrite_group(
     DirectMarkers(storage, context.instant).create(Marker(old.partition, name, io_type))
     ensure_partition(storage, old.partition, context.instant)
     count = _LogRows(old)
-    states = _states_of_file(context)
+    states, facts = _states_of_file(context), MergeFacts()
     found = _parts(context, old, storage)
     if states is not None:
-        found = map(states.rows, _state_parts(context, old, storage))
+        found = map(states.rows, _state_parts(context, old, storage, facts))
     parts = (count.seen(with_file_name(part, name)) for part in found)
     written = write_base_parts(
         storage,
@@ -127,6 +129,7 @@ def rewrite_group(
         num_updates=0 if work.is_new_group else count.rows,
         bytes=written.bytes,
         prev_base_file=None if is_first else (old.base_file or "").rpartition("/")[2],
+        groups=added([facts.told(), states.told()]) if states is not None else {},
     )
 
 
@@ -147,10 +150,10 @@ def _states_of_file(context: RewriteContext) -> StatesOfFile | None:
 
 
 def _state_parts(
-    context: RewriteContext, old: PlannedSlice, storage: Storage
+    context: RewriteContext, old: PlannedSlice, storage: Storage, facts: MergeFacts
 ) -> Iterator[pa.Table]:
     standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
-    parts = merged_state_parts(storage, context.config, context.schema, standing)
+    parts = merged_state_parts(storage, context.config, context.schema, standing, facts=facts)
     if context.order is None:
         return parts
     # Sorted as a whole: states are not read twice in one order, as sorting by ranges needs.

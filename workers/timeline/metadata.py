@@ -16,6 +16,7 @@ from workers.clock import InstantTime, parse_instant
 from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
 from workers.files.names import instant_of
+from workers.group_facts import Told, added, encoded
 from workers.storage.base import checked_path
 from workers.timeline.avro_schemas import (
     COMMIT_METADATA,
@@ -60,6 +61,8 @@ class WriteStat:
     bytes: int = 0
     prev_base_file: str | None = None
     is_log: bool = False
+    groups: Told = field(default_factory=dict, compare=False)
+    """Of a table with column groups. Not in the stat as stored: the commit tells the sum."""
 
     @property
     def file_name(self) -> str:
@@ -167,7 +170,8 @@ def commit_metadata(
     for stat in stats:
         by_partition.setdefault(stat.partition_path, []).append(stat)
     gone = {partition: sorted(ids) for partition, ids in sorted((replaced or {}).items())}
-    return CommitMetadata(by_partition, extra, operation_type, compacted, gone)
+    told = encoded(added(stat.groups for stat in stats))
+    return CommitMetadata(by_partition, {**extra, **told}, operation_type, compacted, gone)
 
 
 def read_commit_metadata(content: bytes) -> CommitMetadata:

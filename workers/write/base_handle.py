@@ -12,9 +12,10 @@ from workers.config import SortMode
 from workers.files.base_file import BaseFileSize, read_base_file, write_base_parts
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.files.partition import ensure_partition
+from workers.group_facts import Told, added
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
-from workers.merge.group_merge import is_alive
+from workers.merge.group_merge import MergeFacts, is_alive
 from workers.merge.merge import merge, merge_into
 from workers.merge.versions import without_deletes
 from workers.storage.base import Storage, join
@@ -24,6 +25,7 @@ from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.rows import (
     base_rows,
+    brought,
     conform_states,
     conform_with_meta,
     empty_columns,
@@ -89,18 +91,19 @@ class BaseWrite:
         """Merged group by group; deleted keys are remembered in the new file."""
         fresh = new_rows(context, self.group, task, self.file_name)
         newer = conform_states(fresh, context)
-        merged, known = merge(newer, context.rule), 0
+        merged, known, facts = merge(newer, context.rule), 0, MergeFacts()
         if self.standing is not None:
             base = standing_states(storage, self.standing, context)
             there = base.filter(pa.array(is_alive(base)))
             known = there.num_rows
-            merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
+            into = merge_into(base, newer, context.rule, facts)
+            merged = with_file_name(into, self.file_name)
             updates = int(np.count_nonzero(_is_held(newer, there)))
         else:
             updates = 0
         inserts = newer.num_rows - updates
         ensure_partition(storage, self.group.partition, context.instant)
-        file = _write_states(context, storage, self.path, merged)
+        file, kept = _write_states(context, storage, self.path, merged)
         stat = WriteStat(
             file_id=self.file_id,
             path=self.path,
@@ -112,6 +115,7 @@ class BaseWrite:
             num_deletes=known + inserts - file.rows,
             bytes=file.bytes,
             prev_base_file=_base_name(self.standing),
+            groups=added([brought(context, fresh), facts.told(), kept]),
         )
         return WriteStatus(
             stat, newer.num_rows, max_ordering(context, fresh), empty_columns(context, fresh)
@@ -148,7 +152,11 @@ class BaseDelete:
         kept = with_file_name(base.filter(pa.array(stays)), self.file_name)
         path = join(self.group.partition, self.file_name)
         before = int(np.count_nonzero(is_alive(base))) if is_grouped else base.num_rows
-        file = (_write_states if is_grouped else _write)(context, storage, path, kept)
+        told: Told = {}
+        if is_grouped:
+            file, told = _write_states(context, storage, path, kept)
+        else:
+            file = _write(context, storage, path, kept)
         deleted = before - file.rows
         stat = WriteStat(
             file_id=self.file_id,
@@ -159,6 +167,7 @@ class BaseDelete:
             num_deletes=deleted,
             bytes=file.bytes,
             prev_base_file=_base_name(self.standing),
+            groups=told,
         )
         return WriteStatus(stat, deleted)
 
@@ -176,10 +185,11 @@ def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -
 
 def _write_states(
     context: WriteContext, storage: Storage, path: str, states: pa.Table
-) -> BaseFileSize:
+) -> tuple[BaseFileSize, Told]:
+    """And the tombstones that the file keeps."""
     assert context.rule.groups is not None, context.config.name
     content = StatesOfFile(context.rule.groups, context.instant)
-    return write_base_parts(
+    size = write_base_parts(
         storage,
         path,
         [content.rows(_sorted(states, context))],
@@ -187,6 +197,7 @@ def _write_states(
         more_footer=content.footer,
         **context.compression,
     )
+    return size, content.told()
 
 
 def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:

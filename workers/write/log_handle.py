@@ -23,6 +23,7 @@ from workers.write.context import WriteContext
 from workers.write.deletes import delete_records
 from workers.write.groups import RowGroup
 from workers.write.rows import (
+    brought,
     conform_with_meta,
     empty_columns,
     key_count,
@@ -68,6 +69,7 @@ class LogWrite:
             num_deletes=deletes.num_rows,
             bytes=size,
             is_log=True,
+            groups=brought(context, versions),
         )
         return WriteStatus(
             stat,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.column_groups import ColumnGroup
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
-from workers.merge.group_state import is_hidden, with_absent
+from workers.group_facts import Told, only_told
+from workers.merge.group_state import GONE, SET, bits, has_bit, is_hidden, with_absent
 from workers.merge.merge import settled
-from workers.merge.versions import DELETED, DELETED_FIELD
+from workers.merge.versions import DELETED, DELETED_FIELD, Mask
 from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
@@ -88,15 +93,52 @@ def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
     field = _shown_ordering(context)
     if field is None or field not in rows.column_names:
         return None
-    greatest = pc.max(rows.column(field)).as_py()
-    if greatest is None or isinstance(greatest, str | int | float):
-        return greatest
-    if hasattr(greatest, "isoformat"):
-        is_moment = hasattr(greatest, "hour")
-        return str(
-            greatest.isoformat(timespec="microseconds") if is_moment else greatest.isoformat()
-        )
-    return str(greatest)
+    return _as_text(pc.max(rows.column(field)).as_py())
+
+
+def brought(context: WriteContext, rows: pa.Table) -> Told:
+    """What `rows`, which come from `new_rows`, bring to each column group."""
+    if context.rule.groups is None:
+        return {}
+    groups = context.rule.groups.groups(context.columns)
+    is_set, gone = bits(rows, SET), bits(rows, GONE)
+    return only_told(
+        {
+            group.name: _brought(group, rows, has_bit(is_set, number), has_bit(gone, number))
+            for number, group in enumerate(groups)
+            if any(name in context.columns for name in group.all_columns)
+        }
+    )
+
+
+def _brought(
+    group: ColumnGroup, rows: pa.Table, written: Mask, deleted: Mask
+) -> dict[str, OrderingText | None]:
+    count = int(np.count_nonzero(written))
+    facts: dict[str, OrderingText | None] = {
+        "rows": count,
+        "deletes": int(np.count_nonzero(written & deleted)),
+        "nulls": sum(
+            int(np.count_nonzero(written & ~deleted & rows.column(name).is_null().to_numpy()))
+            for name in group.columns
+            if name in rows.column_names and group.keeps_null(name)
+        ),
+        "skipped": rows.num_rows - count,
+    }
+    if group.ordering and count:
+        ages = rows.column(group.ordering[0]).filter(pa.array(written))
+        ends: Any = pc.min_max(ages).as_py()
+        facts |= {"least": _as_text(ends["min"]), "greatest": _as_text(ends["max"])}
+    return facts
+
+
+def _as_text(value: Any) -> OrderingText | None:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "isoformat"):
+        is_moment = hasattr(value, "hour")
+        return str(value.isoformat(timespec="microseconds") if is_moment else value.isoformat())
+    return str(value)
 
 
 def _shown_ordering(context: WriteContext) -> str | None:
