@@ -2,61 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from workers import create_table
-from workers.concurrency.outcome import Committed
-from workers.group_facts import GROUP_FACTS_KEY, added
-from workers.lakehouse import LakehouseTable
-from workers.timeline.metadata import read_commit_metadata
-
-GROUPS = [
-    {"name": "shop", "ordering": ["shop_ts"], "columns": ["price"]},
-    {"name": "ship", "ordering": ["ship_ts"], "columns": ["road"], "null_mode": "keep"},
-]
-_COLUMNS: list[pa.Field[Any]] = [
-    pa.field("id", pa.string()),
-    pa.field("shop_ts", pa.int64()),
-    pa.field("price", pa.float64()),
-    pa.field("ship_ts", pa.int64()),
-    pa.field("road", pa.string()),
-    pa.field("_hoodie_is_deleted", pa.bool_()),
-]
-NON_BLOCKING = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
-
-
-def make(path: Path, table_type: str) -> LakehouseTable:
-    return create_table(
-        path / "orders",
-        name="orders",
-        schema=pa.schema(_COLUMNS),
-        record_key=["id"],
-        table_type=table_type,
-        options={"hoodie.multistream.groups": json.dumps(GROUPS)},
-    )
-
-
-def write(table: LakehouseTable, *rows: dict[str, Any]) -> dict[str, Any]:
-    """What the commit of these rows tells."""
-    fields = [one for one in _COLUMNS if any(one.name in row for row in rows)]
-    batch = pa.Table.from_pylist(list(rows), schema=pa.schema(fields))
-    logs = table.table.config.is_merge_on_read
-    outcome = table.write(batch, options=NON_BLOCKING if logs else {})
-    assert isinstance(outcome, Committed), outcome
-    return told(table, outcome.instant)
-
-
-def told(table: LakehouseTable, instant: str) -> dict[str, Any]:
-    done = table.table.timeline().find(instant)
-    assert done is not None
-    content = read_commit_metadata(table.table.storage.read(table.table.layout.path(done)))
-    facts: dict[str, Any] = json.loads(content.extra_metadata.get(GROUP_FACTS_KEY, "{}"))
-    return facts
+from tests.support.joined import make, told, write
+from workers.group_facts import added
 
 
 def test_a_write_tells_what_it_brings_to_each_group(tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""Join status from sampled file slices: presence, what is waited for, coverage by time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.support.joined import commit, make
+from workers.errors import InvalidInput
+from workers.read.event_time import NO_TIME, event_times
+from workers.read.join_sample import SampleBounds, sample_join
+
+DAY_MS = 24 * 3600 * 1000
+NOON_MS = 1_777_636_800_000
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+@pytest.mark.parametrize("compacts", [False, True])
+def test_presence_is_exact_when_everything_is_read(
+    tmp_path: Path, table_type: str, compacts: bool
+) -> None:
+    table = make(tmp_path, table_type)
+    commit(table, *({"id": n, "shop_ts": NOON_MS, "price": 1.0} for n in "abcd"))
+    commit(table, *({"id": n, "ship_ts": NOON_MS, "road": "x"} for n in "abx"))
+    commit(table, {"id": "b", "shop_ts": NOON_MS + 1, "_hoodie_is_deleted": True})
+    commit(table, {"id": "x", "ship_ts": NOON_MS + 1, "_hoodie_is_deleted": True})
+    if compacts and table_type == "MERGE_ON_READ":
+        table.compact()
+
+    found = sample_join(table.table)
+
+    assert found.is_exact
+    assert dict(found.presence) == {("shop", "ship"): 1, ("shop",): 2, ("ship",): 1}
+    assert (found.keys, found.hidden) == (4, 0)
+    assert found.tombstones == {"shop": 1, "ship": 1}
+
+
+def test_the_oldest_incomplete_keys_say_whom_they_wait_for(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    commit(table, {"id": "new", "shop_ts": NOON_MS + DAY_MS, "price": 1.0})
+    commit(table, {"id": "old", "ship_ts": NOON_MS, "road": "x"})
+    commit(table, {"id": "all", "ship_ts": 1, "road": "x", "shop_ts": 1, "price": 2.0})
+
+    found = sample_join(table.table)
+
+    assert [(one.key, one.waits_for, one.event_ms) for one in found.oldest] == [
+        ("old", ("shop",), NOON_MS),
+        ("new", ("ship",), NOON_MS + DAY_MS),
+    ]
+
+
+def test_coverage_goes_by_the_day_of_the_event(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    days = [NOON_MS + DAY_MS * n for n in range(30)]
+    commit(table, *({"id": str(ms), "shop_ts": ms, "price": 1.0} for ms in days))
+    commit(table, *({"id": str(ms), "ship_ts": ms + 1, "road": "x"} for ms in days[:10]))
+
+    found = sample_join(table.table).coverage
+
+    assert found is not None
+    assert (found.by, found.width_ms) == ("event", DAY_MS)
+    columns = {one.column: one.rows_set for one in found.columns}
+    assert found.rows == columns["price"] == (1,) * 30
+    assert columns["road"] == (1,) * 10 + (0,) * 20
+    assert {one.column: one.group for one in found.columns} == {"price": "shop", "road": "ship"}
+
+
+def test_ordering_that_is_no_time_gives_coverage_by_commit(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    commit(table, {"id": "a", "shop_ts": 1, "price": 1.0})
+
+    found = sample_join(table.table)
+
+    assert found.coverage is not None
+    assert found.coverage.by == "commit"
+    assert found.oldest[0].event_ms is None
+
+
+def test_the_join_says_how_many_rows_it_hides(tmp_path: Path) -> None:
+    table = make(tmp_path, options={"hoodie.multistream.join": "left:shop"})
+    commit(table, *({"id": n, "ship_ts": 1, "road": "x"} for n in "abc"))
+    commit(table, {"id": "a", "shop_ts": 1, "price": 1.0})
+
+    assert sample_join(table.table).hidden == 2
+
+
+def test_no_more_slices_and_bytes_are_read_than_the_bounds_say(tmp_path: Path) -> None:
+    table = make(tmp_path, options={"hoodie.bucket.index.num.buckets": "8"})
+    commit(table, *({"id": str(n), "shop_ts": 1, "price": 1.0} for n in range(200)))
+
+    some = sample_join(table.table, SampleBounds(slices=3))
+    nothing = sample_join(table.table, SampleBounds(bytes=10))
+
+    assert (some.slices, some.slices_read, some.is_exact) == (8, 3, False)
+    assert 0 < some.keys < 200
+    assert (nothing.slices_read, nothing.keys, nothing.coverage) == (0, 0, None)
+
+
+def test_a_table_without_groups_has_no_join(tmp_path: Path) -> None:
+    from workers import create_table
+
+    table = create_table(
+        tmp_path / "t", name="t", schema=pa.schema([("id", pa.string())]), record_key=["id"]
+    )
+
+    with pytest.raises(InvalidInput):
+        sample_join(table.table)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([NOON_MS // 1000, None, 17]),
+        pa.array([NOON_MS, None, 17]),
+        pa.array([NOON_MS * 1000, None, 17]),
+        pa.array([NOON_MS / 1000, None, 17.0]),
+    ],
+)
+def test_numbers_are_times_by_their_size(values: pa.Array[pa.Int64Scalar]) -> None:
+    assert event_times(values).tolist() == [NOON_MS, NO_TIME, NO_TIME]
+
+
+def test_timestamps_and_their_texts_are_times() -> None:
+    stamps = pa.array([NOON_MS, None], pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", "UTC"))
+    texts = pa.array(["2026-05-01T12:00:00Z", None])
+
+    assert event_times(stamps).tolist() == event_times(texts).tolist() == [NOON_MS, NO_TIME]
+    assert event_times(pa.array(["abc"])).tolist() == [NO_TIME]
+    assert np.all(event_times(pa.array([True])) == NO_TIME)

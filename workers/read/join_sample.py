@@ -1,0 +1,312 @@
+"""How complete the rows of a table with column groups are, found from some of its file slices.
+
+Of each slice only the hidden bits and the ordering columns are read; of the first ones, within a
+smaller bound, the columns' nulls as well. What is read is bounded, whatever the table holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from workers.clock import parse_instant
+from workers.column_groups import ColumnGroup, GroupRule
+from workers.errors import InvalidInput, NotFound
+from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
+from workers.merge.group_file import wanted_bits
+from workers.merge.group_state import GONE, SET, bits, has_bit
+from workers.merge.versions import Mask
+from workers.read.event_time import NO_TIME, Times, event_times
+from workers.read.file_slice import merged_state_parts
+from workers.schema.table_schema import TableSchema
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+
+Bits: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+OLDEST_KEPT = 20
+COLUMNS_MAX = 120
+"""Of the coverage map; further columns of a very wide table are left out."""
+BUCKETS_MAX = 40
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
+_WIDTHS_MS = (
+    *(_MINUTE_MS * n for n in (1, 5, 15, 30)),
+    *(_HOUR_MS * n for n in (1, 3, 6, 12)),
+    *(_DAY_MS * n for n in (1, 2, 7, 30, 90, 365, 3650)),
+)
+_TIMED_PART = 0.9
+"""With times on fewer rows than this the map goes by commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBounds:
+    slices: int = 32
+    bytes: int = 128 << 20
+    """Of the sampled slices' files as they stand on storage."""
+    wide_bytes: int = 16 << 20
+    """Of those among them whose columns are looked at too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One key that lacks a group."""
+
+    key: str
+    partition: str
+    waits_for: tuple[str, ...]
+    event_ms: int | None
+    """The oldest event that the row has."""
+    commit: str
+    """The newest commit that the row has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCoverage:
+    group: str
+    column: str
+    rows_set: tuple[int, ...]
+    """By bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    by: str
+    """event or commit: what time a row stands at."""
+    first_ms: int
+    width_ms: int
+    rows: tuple[int, ...]
+    """By bucket."""
+    columns: tuple[ColumnCoverage, ...]
+    columns_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSample:
+    groups: tuple[str, ...]
+    """The declared ones; `_default` is none of them."""
+    slices: int
+    slices_read: int
+    keys: int
+    """Live ones in what was read."""
+    hidden: int
+    """Of them those that the table's join does not show."""
+    presence: tuple[tuple[tuple[str, ...], int], ...]
+    """(groups that a key has, how many such keys), the most frequent first."""
+    tombstones: dict[str, int]
+    oldest: tuple[Waiting, ...]
+    """Incomplete keys, the oldest event first."""
+    coverage: Coverage | None
+
+    @property
+    def is_exact(self) -> bool:
+        return self.slices == self.slices_read
+
+
+def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
+    """Raises InvalidInput for a table without groups, MalformedTable, StorageFailed."""
+    rule, schema = table.config.groups, current_schema(table)
+    if rule is None or schema is None:
+        raise InvalidInput("only a table with column groups has a join", table=table.config.name)
+    limits = bounds or SampleBounds()
+    view = FileSystemView.load(table)
+    tally = _Tally(rule, schema)
+    left, wide_left, read = limits.bytes, limits.wide_bytes, 0
+    for slice_ in _mixed(view)[: limits.slices]:
+        size = _bytes(table, slice_)
+        if size is None or size > left:
+            continue
+        left -= size
+        is_wide = size <= wide_left
+        wide_left -= size if is_wide else 0
+        columns = tally.columns if is_wide else ()
+        try:
+            parts = list(_states(table, rule, schema, slice_, columns))
+        except NotFound:
+            continue  # Cleaned away since the listing.
+        for states in parts:
+            tally.add(slice_, states, is_wide=is_wide)
+        read += 1
+    return tally.sample(len(view.slices), read)
+
+
+def _states(
+    table: Table,
+    rule: GroupRule,
+    schema: TableSchema,
+    slice_: FileSlice,
+    columns: Sequence[str],
+) -> Sequence[pa.Table]:
+    asked = {*columns, *(name for one in rule.declared for name in one.ordering)}
+    parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=asked)
+    return list(parts)
+
+
+def _mixed(view: FileSystemView) -> list[FileSlice]:
+    """In an order that has nothing to do with their content, another one after each commit."""
+    newest = max((one.completed_at or "" for one in view.timeline.instants), default="")
+
+    def place(slice_: FileSlice) -> bytes:
+        text = f"{newest} {slice_.partition} {slice_.file_id}"
+        return hashlib.sha256(text.encode()).digest()
+
+    return sorted(view.slices, key=place)
+
+
+def _bytes(table: Table, slice_: FileSlice) -> int | None:
+    """None for a slice that a clean took since it was listed."""
+    found = [table.storage.info(path) for path in slice_.files]
+    return None if None in found else sum(one.size for one in found if one is not None)
+
+
+@dataclass(slots=True)
+class _Tally:
+    rule: GroupRule
+    schema: TableSchema
+    groups: tuple[ColumnGroup, ...] = ()
+    columns: tuple[str, ...] = ()
+    left_out: int = 0
+    keys: int = 0
+    hidden: int = 0
+    presence: Counter[int] = field(default_factory=Counter)
+    tombstones: Counter[str] = field(default_factory=Counter)
+    oldest: list[tuple[int, str, Waiting]] = field(default_factory=list)
+    events: list[Times] = field(default_factory=list)
+    commits: list[Times] = field(default_factory=list)
+    is_set: dict[str, list[Mask]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.groups = self.rule.groups(self.schema.field_names)
+        named = [name for one in self.groups[1:] for name in one.columns]
+        here = [name for name in named if name in self.schema.field_names]
+        self.columns = tuple(here[:COLUMNS_MAX])
+        self.left_out = len(here) - len(self.columns)
+
+    @property
+    def _complete(self) -> int:
+        """All bits but that of `_default`, which is the first."""
+        return (1 << len(self.groups)) - 2
+
+    def add(self, slice_: FileSlice, states: pa.Table, *, is_wide: bool) -> None:
+        gone = bits(states, GONE)
+        present = bits(states, SET) & ~gone
+        for number, group in enumerate(self.groups):
+            if found := int(np.count_nonzero(has_bit(gone, number))):
+                self.tombstones[group.name] += found
+        alive = present != 0
+        rows, present = states.filter(pa.array(alive)), present[alive]
+        masks, counts = np.unique(present, return_counts=True)
+        for mask, count in zip(masks.tolist(), counts.tolist(), strict=True):
+            self.presence[mask] += count
+        wanted = wanted_bits(self.rule, self.schema.field_names)
+        self.keys += rows.num_rows
+        self.hidden += int(np.count_nonzero((present & wanted) != wanted))
+        times = self._event_times(rows, present)
+        self._remember_oldest(slice_, rows, present, times)
+        if is_wide:
+            self._remember_columns(rows, present, times)
+
+    def _event_times(self, rows: pa.Table, present: Bits) -> Times:
+        """Per row the oldest event of the groups that it has."""
+        most = np.iinfo(np.int64).max
+        found = np.full(rows.num_rows, most)
+        for number, group in enumerate(self.groups):
+            if group.ordering and group.ordering[0] in rows.column_names and rows.num_rows:
+                times = event_times(rows.column(group.ordering[0]))
+                counts = has_bit(present, number) & (times != NO_TIME)
+                found = np.where(counts, np.minimum(found, times), found)
+        return np.where(found == most, NO_TIME, found)
+
+    def _remember_oldest(
+        self,
+        slice_: FileSlice,
+        rows: pa.Table,
+        present: Bits,
+        times: Times,
+    ) -> None:
+        lacking = np.flatnonzero((present & self._complete) != self._complete)
+        # A row without a time is as old as its newest commit, behind those that have one.
+        ages = np.where(times[lacking] == NO_TIME, np.iinfo(np.int64).max, times[lacking])
+        for at in lacking[np.argsort(ages, kind="stable")][:OLDEST_KEPT]:
+            key = str(rows.column(RECORD_KEY)[int(at)].as_py())
+            commit = str(rows.column(COMMIT_TIME)[int(at)].as_py() or "")
+            time = None if times[at] == NO_TIME else int(times[at])
+            waits = [
+                one.name
+                for number, one in enumerate(self.groups[1:], start=1)
+                if not (int(present[at]) >> number) & 1
+            ]
+            one = Waiting(key, slice_.partition, tuple(waits), time, commit)
+            rank = (1 << 62) if time is None else time
+            self.oldest.append((rank, commit + key, one))
+        self.oldest = heapq.nsmallest(OLDEST_KEPT, self.oldest, key=lambda entry: entry[:2])
+
+    def _remember_columns(self, rows: pa.Table, present: Bits, times: Times) -> None:
+        self.events.append(times)
+        commits = [
+            parse_instant(text) if text else int(NO_TIME)
+            for text in rows.column(COMMIT_TIME).to_pylist()
+        ]
+        self.commits.append(np.array(commits, np.int64))
+        for number, group in enumerate(self.groups):
+            there = has_bit(present, number)
+            for column in group.columns:
+                if column in self.columns:
+                    valid = np.asarray(rows.column(column).is_valid().to_numpy())
+                    self.is_set.setdefault(column, []).append(valid & there)
+
+    def sample(self, slices: int, slices_read: int) -> JoinSample:
+        by_names: Counter[tuple[str, ...]] = Counter()
+        for mask, count in self.presence.items():
+            numbered = enumerate(self.groups[1:], start=1)
+            by_names[tuple(one.name for number, one in numbered if (mask >> number) & 1)] += count
+        return JoinSample(
+            groups=tuple(one.name for one in self.groups[1:]),
+            slices=slices,
+            slices_read=slices_read,
+            keys=self.keys,
+            hidden=self.hidden,
+            presence=tuple(by_names.most_common()),
+            tombstones=dict(self.tombstones),
+            oldest=tuple(one for *_, one in self.oldest),
+            coverage=self._coverage(),
+        )
+
+    def _coverage(self) -> Coverage | None:
+        events = np.concatenate(self.events) if self.events else np.empty(0, np.int64)
+        if not len(events):
+            return None
+        is_timed = events != NO_TIME
+        by = "event" if np.count_nonzero(is_timed) >= _TIMED_PART * len(events) else "commit"
+        times = events if by == "event" else np.concatenate(self.commits)
+        known = times[times != NO_TIME]
+        if not len(known):
+            return None
+        # Rare events of long ago share the first bucket instead of flattening all others.
+        first, last = int(np.quantile(known, 0.01)), int(known.max())
+        width = next(
+            (one for one in _WIDTHS_MS if (last - first) // one + 2 <= BUCKETS_MAX), _WIDTHS_MS[-1]
+        )
+        first -= first % width
+        count = min((last - first) // width + 1, BUCKETS_MAX)
+        at = np.clip((times - first) // width, 0, count - 1)[times != NO_TIME]
+        owner = {name: one.name for one in self.groups for name in one.columns}
+        columns = [
+            ColumnCoverage(owner[name], name, _counted(at, np.concatenate(parts), times, count))
+            for name, parts in self.is_set.items()
+        ]
+        rows = tuple(np.bincount(at, minlength=count).tolist())
+        return Coverage(by, first, width, rows, tuple(columns), self.left_out)
+
+
+def _counted(at: Times, is_set: Mask, times: Times, count: int) -> tuple[int, ...]:
+    return tuple(np.bincount(at[is_set[times != NO_TIME]], minlength=count).tolist())
