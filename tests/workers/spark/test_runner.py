@@ -26,8 +26,10 @@ from workers.recovery.rollback import RollbackRequest, rollback
 from workers.spark.connect_server import ConnectServer
 from workers.spark.process import ENDING_FILE, is_driver, kill_driver, launch, read_pid
 from workers.spark.sources.ad_requests import (
+    CLOCKS,
+    COLUMN_GROUPS,
+    IS_DELETED,
     KEY,
-    ORDERING,
     PARTITION,
     STREAMS,
     TABLE_SCHEMA,
@@ -120,10 +122,9 @@ def node(tmp_path: Path, server: ConnectServer) -> Node:
         schema=TABLE_SCHEMA,
         record_key=[KEY],
         partition_by=[PARTITION],
-        ordering=[ORDERING],
         table_type="MERGE_ON_READ",
         options={
-            "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+            "hoodie.multistream.groups": COLUMN_GROUPS,
             "hoodie.bucket.index.num.buckets": "2",
         },
     )
@@ -136,14 +137,24 @@ def node(tmp_path: Path, server: ConnectServer) -> Node:
 
 
 def joined() -> list[dict[str, Any]]:
-    """What the three streams say together."""
+    """What the three streams say together, each by the newest of its own clock."""
     rows: dict[str, dict[str, Any]] = {}
-    empty: dict[str, Any] = dict.fromkeys(TABLE_SCHEMA.names)
-    for stream in STREAMS:
+    alive: set[str] = set()
+    for stream, clock in CLOCKS.items():
+        newest: dict[str, dict[str, Any]] = {}
         for number in range(ROUNDS):
             for row in REQUESTS.events(stream, number).to_pylist():
-                rows.setdefault(row[KEY], dict(empty)).update(row)
-    return [rows[key] for key in sorted(rows)]
+                if row[KEY] not in newest or row[clock] >= newest[row[KEY]][clock]:
+                    newest[row[KEY]] = row
+        for key, row in newest.items():
+            wide = rows.setdefault(key, dict.fromkeys(TABLE_SCHEMA.names) | {KEY: key})
+            wide[PARTITION] = row[PARTITION]
+            if row.pop(IS_DELETED, False):
+                wide[clock] = row[clock]
+            else:
+                wide |= row
+                alive.add(key)
+    return [rows[key] for key in sorted(alive)]
 
 
 def by_key(table: pa.Table) -> list[dict[str, Any]]:

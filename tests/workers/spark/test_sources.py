@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
 from workers.spark.sources.ad_requests import (
+    CLOCKS,
+    IS_DELETED,
     KEY,
-    ORDERING,
     OWN_FIELDS,
     PARTITION,
     REGIONS,
@@ -45,13 +46,14 @@ def test_round_is_the_same_whoever_makes_it_again(stream: Stream) -> None:
     )
 
 
-def test_streams_agree_on_time_and_region_of_a_request() -> None:
-    seen: dict[str, tuple[Any, Any]] = {}
+def test_streams_agree_on_the_region_of_a_request_and_have_clocks_of_their_own() -> None:
+    seen: dict[str, Any] = {}
     for stream in STREAMS:
         for row in delivered(RUN, stream):
-            shared = (row[ORDERING], row[PARTITION])
-            assert seen.setdefault(row[KEY], shared) == shared
-    assert {region for _, region in seen.values()} == set(REGIONS)
+            assert seen.setdefault(row[KEY], row[PARTITION]) == row[PARTITION]
+            assert row[CLOCKS[stream]] is not None
+            assert not set(row) & {clock for one, clock in CLOCKS.items() if one != stream}
+    assert set(seen.values()) == set(REGIONS)
 
 
 def test_every_impression_arrives_and_only_some_requests_go_on() -> None:
@@ -69,8 +71,8 @@ def test_every_impression_arrives_and_only_some_requests_go_on() -> None:
 
 def test_events_are_late_out_of_order_and_sometimes_repeated() -> None:
     rows = delivered(RUN, "impression")
-    times = [row[ORDERING] for row in rows]
-    counts = Counter(row[KEY] for row in rows)
+    times = [row["requested_at"] for row in rows]
+    counts = Counter((row[KEY], row["requested_at"]) for row in rows)
 
     assert times != sorted(times)
     assert max(counts.values()) == 2
@@ -79,9 +81,28 @@ def test_events_are_late_out_of_order_and_sometimes_repeated() -> None:
 
 
 def test_repeated_event_carries_the_same_values() -> None:
-    seen: dict[str, dict[str, Any]] = {}
+    seen: dict[tuple[str, Any], dict[str, Any]] = {}
     for row in delivered(RUN, "click"):
-        assert seen.setdefault(row[KEY], row) == row
+        assert seen.setdefault((row[KEY], row["clicked_at"]), row) == row
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_corrections_are_later_by_the_streams_clock_and_some_come_first(stream: Stream) -> None:
+    times: dict[str, list[Any]] = {}
+    for row in delivered(RUN, stream):
+        times.setdefault(row[KEY], []).append(row[CLOCKS[stream]])
+    corrected = [found for found in times.values() if len(set(found)) == 2]
+
+    assert corrected
+    assert all(len(set(found)) <= 2 for found in times.values())
+    assert any(found[0] > found[-1] for found in corrected) or stream == "conversion"
+
+
+def test_some_conversions_are_taken_back() -> None:
+    marks = Counter(row[IS_DELETED] for row in delivered(RUN, "conversion"))
+
+    assert marks[True] > 0
+    assert marks[False] > marks[True]
 
 
 def test_stream_holds_its_own_columns_and_no_others() -> None:
@@ -89,7 +110,8 @@ def test_stream_holds_its_own_columns_and_no_others() -> None:
     assert not own[0] & own[1]
     assert not own[1] & own[2]
     for stream, columns in zip(STREAMS, own, strict=True):
-        assert set(RUN.events(stream, 3).column_names) == {KEY, ORDERING, PARTITION} | columns
+        mark = {IS_DELETED} if stream == "conversion" else set()
+        assert set(RUN.events(stream, 3).column_names) == {KEY, PARTITION} | columns | mark
 
 
 def test_round_outside_the_run_is_refused() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.errors import InvalidInput
-from workers.spark.sources.ad_requests import KEY, ORDERING, OWN_FIELDS, PARTITION
+from workers.spark.sources.ad_requests import KEY, OWN_FIELDS, PARTITION
 from workers.spark.sources.source import Asked, Surroundings, WrittenOnce
 from workers.table.schema_history import current_schema, read_instant
 from workers.timeline.metadata import WRITER_KEY
@@ -83,9 +83,14 @@ class DemoBackfill(WrittenOnce):
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         chance = np.random.default_rng(self.seed)
-        prices = pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4))
-        fields = [field for field in OWN_FIELDS["impression"] if field.name == "price"]
-        return spark.createDataFrame(_rows(BACKFILL_REGION, "b", fields, [prices])).coalesce(1)
+        moments = _FIRST_MOMENT_US + np.arange(_ROWS) * 1_000_000
+        told: list[pa.Array[Any]] = [
+            pa.array(moments, pa.int64()).cast(_UTC),
+            *(pa.array([f"backfill-{self.seed}"] * _ROWS) for _ in range(3)),
+            pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4)),
+        ]
+        rows = _rows(BACKFILL_REGION, "b", OWN_FIELDS["impression"], told)
+        return spark.createDataFrame(rows).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
         self.rendezvous.meet(instant)
@@ -129,7 +134,6 @@ def _rows(
     numbers = np.arange(_ROWS)
     shared = {
         KEY: pa.array([f"{letter}-{number:06d}" for number in numbers.tolist()]),
-        ORDERING: pa.array(_FIRST_MOMENT_US + numbers * 1_000_000, pa.int64()).cast(_UTC),
         PARTITION: pa.array([region] * _ROWS),
     }
     own = {field.name: column for field, column in zip(fields, columns, strict=True)}

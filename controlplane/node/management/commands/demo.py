@@ -167,10 +167,16 @@ def table_location() -> str:
 
 
 def opened_table() -> LakehouseTable:
-    from workers.spark.sources.ad_requests import KEY, ORDERING, PARTITION, TABLE_SCHEMA
+    from workers.spark.sources.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
 
     try:
-        return open_table(table_location())
+        found = open_table(table_location())
+        if found.table.config.groups is None:
+            raise CommandError(
+                "the demo's table was made before its streams had clocks of their own; "
+                "`manage.py demo --reset` deletes it, and the next start makes a new one"
+            )
+        return found
     except TableNotFound:
         return create_table(
             table_location(),
@@ -178,11 +184,10 @@ def opened_table() -> LakehouseTable:
             schema=TABLE_SCHEMA,
             record_key=[KEY],
             partition_by=[PARTITION],
-            ordering=[ORDERING],
             table_type="MERGE_ON_READ",
             options={
                 "hoodie.bucket.index.num.buckets": str(BUCKETS),
-                "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+                "hoodie.multistream.groups": COLUMN_GROUPS,
             },
         )
 
