@@ -71,7 +71,8 @@ class StorageWaiting:
             _log.warning("still listed as waiting: path=%s error=%s", self._path, error)
 
     def _sweep(self, now_ms: int) -> None:
-        for path, waiter in _read_all(self._storage):
+        """What is younger than our own wait is not even read: of a crowd all others wait still."""
+        for path, waiter in _read_all(self._storage, before_ms=now_ms - self._wait_ms):
             if waiter is None or now_ms > waiter.until_ms:
                 self._storage.delete(path)
 
@@ -82,9 +83,11 @@ def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
     return sorted(found, key=lambda one: one.since_ms)
 
 
-def _read_all(storage: Storage) -> list[tuple[str, Waiter | None]]:
+def _read_all(storage: Storage, *, before_ms: int | None = None) -> list[tuple[str, Waiter | None]]:
     found = []
     for file in storage.list_files(DIRECTORY):
+        if before_ms is not None and file.modified_ms > before_ms:
+            continue
         try:
             found.append((file.path, _decode(storage.read(file.path))))
         except NotFound:

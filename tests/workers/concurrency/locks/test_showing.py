@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.workers.concurrency.locks.conftest import Client
@@ -61,7 +63,9 @@ def test_lock_inside_another_process_cannot_be_seen(table: Table) -> None:
 
 
 def test_damaged_waiter_is_nobody_and_goes_with_the_next_who_waits_long(table: Table) -> None:
-    table.storage.put(f"{DIRECTORY}/torn.json", b"{")
+    torn = f"{DIRECTORY}/torn.json"
+    table.storage.put(torn, b"{")
+    os.utime(f"{table.storage.location}/{torn}", (0, 0))
     assert read_waiters(table.storage, now_ms()) == []
 
     with Client(table, {}).held(), pytest.raises(Exception, match="stayed with somebody else"):
