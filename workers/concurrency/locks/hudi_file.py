@@ -16,13 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.lease import (
-    ANNOUNCED_AFTER_S,
-    LeaseLock,
-    RecordLease,
-    Waiting,
-)
+from workers.concurrency.locks.lease import ANNOUNCED_AFTER_S, LeaseLock, Waiting
 from workers.concurrency.locks.record import DRIFT_MS
+from workers.concurrency.locks.record_lease import RecordLease
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
 from workers.ports import Ports
 from workers.storage.lock_file import FoundFile, LockFile

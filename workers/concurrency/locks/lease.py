@@ -12,22 +12,16 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from threading import Event
 from typing import Protocol
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.line import LINE
-from workers.concurrency.locks.record import LockState, RecordStore, Standing, owner_text
-from workers.errors import (
-    LeaseLost,
-    LockTimeout,
-    StorageFailed,
-    WriteOutcomeUnknown,
-)
+from workers.concurrency.locks.line import LINE, Place
+from workers.concurrency.locks.record import LockState, RecordStore, holding_of, owner_text
+from workers.concurrency.locks.record_lease import RecordLease
+from workers.errors import LockTimeout, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
 ANNOUNCED_AFTER_S = 1.0
@@ -36,6 +30,8 @@ _POLL_MIN_S = 0.005
 _POLL_MAX_S = 0.1
 _POLL_SHARE = 0.1
 """Of the time waited as the first in line: the more are at it, the longer that is."""
+_GIVE_WAY_S = 0.05
+"""Other processes that wait ask about every tenth of a second, each."""
 _IN_LINE_MIN_S = 0.5
 _IN_LINE_MAX_S = 2.0
 _log = logging.getLogger(__name__)
@@ -123,40 +119,70 @@ class LeaseLock:
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
         """See TableLock."""
         try:
-            with LINE.joined(self._store.place) as is_first:
-                lease = self._acquire(completing, is_first)
+            with LINE.joined(self._store.place) as place:
+                lease = self._acquire(completing, place)
                 renewal = self._ports.scheduler.every(
                     self._renew_s, lease.renew, name="sluice-lease"
                 )
+                is_through = False
                 try:
                     yield lease
+                    is_through = True
                 finally:
                     renewal.stop()
-                    lease.release()
+                    if not (is_through and self._left_to_next(lease, place)):
+                        lease.release()
         finally:
             self._store.close()
 
-    def _acquire(self, completing: InstantTime | None, is_first: Event) -> RecordLease:
+    def _left_to_next(self, lease: RecordLease, place: Place) -> bool:
+        """Only by who is through with what he decides: nobody has to be fenced then."""
+        if not lease.is_standing:
+            return False
+        is_left = LINE.leave_to_next(self._store.place, place, holding_of(lease.owner))
+        if is_left:
+            lease.leave()
+        return is_left
+
+    def _acquire(self, completing: InstantTime | None, place: Place) -> RecordLease:
         attempt = _Attempt(self._ports.ids.token(), completing, self._ports.clock.monotonic_s())
         try:
-            return self._wait(attempt, is_first)
+            return self._wait(attempt, place)
+        except BaseException:
+            self._give_back(place)
+            raise
         finally:
             if attempt.is_announced and self._waiting is not None:
                 self._waiting.ended()
 
-    def _wait(self, attempt: _Attempt, is_first: Event) -> RecordLease:
+    def _give_back(self, place: Place) -> None:
+        """What was left to one who did not take it."""
+        if not place.left_by:
+            return
+        try:
+            standing = self._store.read()
+            if standing is not None and holding_of(standing.state.owner) == place.left_by:
+                self._store.replace(standing.state.ended(), standing.tag)
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("lease not given back, it will run out: error=%s", error)
+
+    def _wait(self, attempt: _Attempt, place: Place) -> RecordLease:
         clock = self._ports.clock
         in_line_s, first_at_s = _IN_LINE_MIN_S, attempt.began_s
         while True:
-            if not is_first.is_set():
+            if not place.is_set():
                 until_s = self._wait_ms / 1000
                 if not attempt.is_announced:
                     until_s = min(until_s, ANNOUNCED_AFTER_S)
                 left_s = attempt.began_s + until_s - clock.monotonic_s()
-                clock.wait(is_first, min(self._jittered(in_line_s), max(left_s, 0)))
+                with LINE.waiting(place):
+                    clock.wait(place, min(self._jittered(in_line_s), max(left_s, 0)))
                 in_line_s = min(in_line_s * 1.5, _IN_LINE_MAX_S)
+                if place.gives_way and not place.left_by:
+                    clock.sleep(self._jittered(_GIVE_WAY_S))
+                place.gives_way = False
                 first_at_s = clock.monotonic_s()
-            lease, holder = self._try_once(attempt)
+            lease, holder = self._try_once(attempt, place.left_by)
             if lease is not None:
                 return lease
             waited_s = clock.monotonic_s() - attempt.began_s
@@ -172,7 +198,7 @@ class LeaseLock:
                 attempt.is_announced = True
                 if self._waiting is not None:
                     self._waiting.began(attempt.completing, holder, int(waited_s * 1000))
-            if is_first.is_set():
+            if place.is_set():
                 pause_s = _POLL_SHARE * (clock.monotonic_s() - first_at_s)
                 clock.sleep(self._jittered(min(max(pause_s, _POLL_MIN_S), _POLL_MAX_S)))
 
@@ -181,7 +207,10 @@ class LeaseLock:
         share = zlib.crc32(self._ports.ids.token().encode()) / 2**32
         return seconds * (0.5 + share)
 
-    def _try_once(self, attempt: _Attempt) -> tuple[RecordLease | None, str]:
+    def _try_once(self, attempt: _Attempt, left_by: str) -> tuple[RecordLease | None, str]:
+        """The lease, or who holds it. `left_by` is a holding that was left to us: its holder is
+        through, so nobody waits for him and nobody fences him.
+        """
         now_ms = self._ports.clock.now_ms()
         standing = self._store.read()
         if standing is None:
@@ -193,9 +222,10 @@ class LeaseLock:
         if attempt.wrote(held) and not held.is_free(now_ms):
             # An answer said that it was refused, or none came, and yet it is there (bug F3).
             return self._lease(held, attempt), ""
-        if not held.is_free(now_ms):
+        is_over = held.is_expired or holding_of(held.owner) == left_by
+        if not is_over and not held.is_free(now_ms):
             return None, held.owner
-        if not held.is_expired and held.completing is not None and not attempt.wrote(held):
+        if not is_over and held.completing is not None and not attempt.wrote(held):
             # Before we take the lock: were we to die in between, the next one would not know of
             # him.
             self._on_takeover(held.completing)
@@ -258,124 +288,3 @@ class _Attempt:
 
     def wrote(self, state: LockState) -> bool:
         return f".{self.token}." in state.owner
-
-
-class RecordLease:
-    """See Lease. Thread-safe: it is renewed beside its holder."""
-
-    def __init__(
-        self,
-        store: RecordStore,
-        ports: Ports,
-        state: LockState,
-        *,
-        lease_ms: int,
-        provider: str,
-        waited_ms: int,
-    ) -> None:
-        self._store = store
-        self._ports = ports
-        self._state = state
-        self._lease_ms = lease_ms
-        self._provider = provider
-        self._waited_ms = waited_ms
-        self._is_lost = False
-        # One's own liveness is judged by a clock that cannot be set.
-        self._ends_s = ports.clock.monotonic_s() + self._left_s()
-        self._changing = threading.RLock()
-
-    @property
-    def provider(self) -> str:
-        return self._provider
-
-    @property
-    def epoch(self) -> int:
-        return self._state.epoch
-
-    @property
-    def owner(self) -> str:
-        return self._state.owner
-
-    @property
-    def acquired_at_ms(self) -> int:
-        acquired = self._state.acquired_at_ms
-        assert acquired is not None, self._state
-        return acquired
-
-    @property
-    def waited_ms(self) -> int:
-        return self._waited_ms
-
-    def completes(self, what: str) -> None:
-        """See Lease."""
-        with self._changing:
-            wanted = self._state.about(what)
-            self._replace(wanted)
-            self._is_lost = self._is_lost or self._state.owner != wanted.owner
-            self.confirm()
-
-    def confirm(self) -> None:
-        """See Lease."""
-        with self._changing:
-            if not self._has_run_out():
-                standing = self._store.read()
-                self._is_lost = self._is_lost or not self._is_mine(standing)
-            # Once more: reading may have taken its time.
-            if self._has_run_out():
-                self._is_lost = True
-                raise LeaseLost("the table lock ran out while it was held", owner=self.owner)
-
-    def renew(self) -> None:
-        with self._changing:
-            if self._has_run_out():
-                self._is_lost = True
-                return
-            now_ms = self._ports.clock.now_ms()
-            try:
-                self._replace(self._state.until(now_ms + self._lease_ms))
-            except (StorageFailed, WriteOutcomeUnknown) as error:
-                _log.warning("lease not renewed, trying again: error=%s", error)
-
-    def release(self) -> None:
-        """Mark the lease as ended, unless it passed to somebody else already."""
-        with self._changing:
-            if self._is_lost:
-                return
-            try:
-                self._replace(self._state.ended())
-            except (StorageFailed, WriteOutcomeUnknown) as error:
-                # What was done under it is done; the lease ends by itself.
-                _log.warning("lease not given back, it will run out: error=%s", error)
-            self._is_lost = True
-
-    def _replace(self, state: LockState) -> None:
-        """Change the record if it is ours still; of an unclear answer the record itself tells."""
-        standing = self._store.read()
-        if standing is None or not self._is_mine(standing):
-            self._is_lost = True
-            return
-        if not self._store.replace(state, standing.tag):
-            after = self._store.read()
-            if after is None or after.state != state:
-                self._is_lost = not self._is_mine(after)
-                return
-        self._state = state
-        self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
-
-    def _is_mine(self, standing: Standing | None) -> bool:
-        """By epoch and token: of what is being completed an unanswered change may have told."""
-        if standing is None:
-            return False
-        return _holding(standing.state.owner) == _holding(self._state.owner)
-
-    def _left_s(self) -> float:
-        return (self._state.valid_until_ms - self._ports.clock.now_ms()) / 1000
-
-    def _has_run_out(self) -> bool:
-        clock = self._ports.clock
-        is_over = clock.now_ms() >= self._state.valid_until_ms
-        return self._is_lost or is_over or clock.monotonic_s() >= self._ends_s
-
-
-def _holding(owner: str) -> str:
-    return owner.rpartition("/")[0] or owner

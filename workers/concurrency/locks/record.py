@@ -128,6 +128,11 @@ def owner_text(
     return f"{_PREFIX}/{epoch}/{acquired_at_ms}.{token}.{named}/{completing or '-'}"
 
 
+def holding_of(owner: str) -> str:
+    """The owner text without what is being completed, which changes under one holding."""
+    return owner.rpartition("/")[0] or owner
+
+
 def decode_lock(content: bytes, place: str = "") -> LockState:
     """Raises MalformedTable naming `place`."""
     try:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.support.clocks import ManualClock
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
-from workers.concurrency.locks.line import LINE, Line
-from workers.concurrency.locks.record import Standing
+from workers.concurrency.locks.line import LINE, TURNS_MAX, Line
+from workers.concurrency.locks.record import LockState, Standing
 from workers.concurrency.locks.storage_record import StorageRecord
+from workers.errors import LeaseLost, StorageFailed
 from workers.ports import Ports, RandomIds, ThreadScheduler
 from workers.storage.local import LocalStorage
 
@@ -92,3 +95,138 @@ def test_who_stands_behind_another_does_not_ask_the_store(storage: LocalStorage)
 def test_a_place_that_nobody_leaves_keeps_nobody_from_the_lock(storage: LocalStorage) -> None:
     with LINE.joined(StorageRecord(storage).place), lock_on(StorageRecord(storage)).held() as lease:
         assert lease.epoch == 1
+
+
+class Changes(StorageRecord):
+    """Keeps what was written, and refuses the writes of the thread named `REFUSED` once."""
+
+    def __init__(self, storage: LocalStorage) -> None:
+        super().__init__(storage)
+        self.states: list[LockState] = []
+
+    def replace(self, state: LockState, tag: str) -> bool:
+        if threading.current_thread().name == REFUSED and not state.is_expired:
+            raise StorageFailed("refused", path=self.place)
+        self.states.append(state)
+        return super().replace(state, tag)
+
+    @property
+    def given_back(self) -> int:
+        return sum(one.is_expired for one in self.states)
+
+
+REFUSED = "refused"
+
+
+def in_line(count: int) -> None:
+    """Returns when so many stand in line, whoever holds the lock included."""
+    until_s = time.monotonic() + 30
+    while sum(place._waits for places in LINE._places.values() for place in places) < count:
+        assert time.monotonic() < until_s, "they do not come"
+        time.sleep(0.005)
+
+
+def hold(record: StorageRecord, epochs: list[int], fenced: list[str]) -> None:
+    ports = Ports(Patient(), RandomIds(), ThreadScheduler())
+    lock = LeaseLock(record, ports, on_takeover=fenced.append)
+    with suppress(StorageFailed), lock.held(completing="20261122") as lease:
+        lease.confirm()
+        epochs.append(lease.epoch)
+
+
+def line_up(
+    record: StorageRecord, names: list[str], epochs: list[int], fenced: list[str]
+) -> list[threading.Thread]:
+    """One after the other, behind somebody who holds the lock."""
+    threads = []
+    for number, name in enumerate(names):
+        thread = threading.Thread(target=hold, args=(record, epochs, fenced), name=name)
+        thread.start()
+        in_line(number + 1)
+        threads.append(thread)
+    return threads
+
+
+def test_the_lock_is_left_to_the_next_in_line_with_one_write_and_nobody_fenced(
+    storage: LocalStorage,
+) -> None:
+    record = Changes(storage)
+    epochs: list[int] = []
+    fenced: list[str] = []
+
+    with lock_on(record).held(completing="20261121") as lease:
+        threads = line_up(record, ["a", "b", "c"], epochs, fenced)
+    for thread in threads:
+        thread.join(30)
+
+    assert epochs == [2, 3, 4]
+    assert len(record.states) == 4  # Three took it, the last one gave it back.
+    assert record.given_back == 1
+    assert fenced == []
+    with pytest.raises(LeaseLost):
+        lease.confirm()
+
+
+def test_a_process_gives_the_lock_back_after_its_turns(storage: LocalStorage) -> None:
+    record = Changes(storage)
+    epochs: list[int] = []
+    fenced: list[str] = []
+
+    with lock_on(record).held():
+        threads = line_up(record, [str(one) for one in range(TURNS_MAX)], epochs, fenced)
+    for thread in threads:
+        thread.join(30)
+
+    assert epochs == list(range(2, TURNS_MAX + 2))
+    assert record.given_back == 2
+    assert fenced == []
+
+
+def test_who_ends_with_an_error_gives_the_lock_back_and_leaves_it_to_nobody(
+    storage: LocalStorage,
+) -> None:
+    record = Changes(storage)
+    epochs: list[int] = []
+    threads: list[threading.Thread] = []
+
+    def fail() -> None:
+        with lock_on(record).held():
+            threads.extend(line_up(record, ["a"], epochs, []))
+            raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        fail()
+    for thread in threads:
+        thread.join(30)
+
+    assert epochs == [2]
+    assert record.given_back == 2
+
+
+def test_what_is_left_to_one_who_cannot_take_it_is_given_back(storage: LocalStorage) -> None:
+    record = Changes(storage)
+    epochs: list[int] = []
+
+    with lock_on(record).held():
+        threads = line_up(record, [REFUSED, "b"], epochs, [])
+    for thread in threads:
+        thread.join(30)
+
+    assert epochs == [2]
+    assert [one.is_expired for one in record.states] == [True, False, True]
+
+
+def test_a_holding_that_ran_out_is_given_back_if_it_is_ours_still_and_left_to_nobody(
+    storage: LocalStorage,
+) -> None:
+    record, clock = Changes(storage), ManualClock()
+    epochs: list[int] = []
+
+    with lock_on(record, clock).held():
+        threads = line_up(record, ["a"], epochs, [])
+        clock.advance(60_000)
+    for thread in threads:
+        thread.join(30)
+
+    assert epochs == [2]
+    assert record.given_back == 2

@@ -1,0 +1,140 @@
+"""One holding of the table lock: renewed while its holder lives, confirmed before he publishes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from workers.concurrency.locks.record import LockState, RecordStore, Standing, holding_of
+from workers.errors import LeaseLost, StorageFailed, WriteOutcomeUnknown
+from workers.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+
+class RecordLease:
+    """See Lease. Thread-safe: it is renewed beside its holder."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        ports: Ports,
+        state: LockState,
+        *,
+        lease_ms: int,
+        provider: str,
+        waited_ms: int,
+    ) -> None:
+        self._store = store
+        self._ports = ports
+        self._state = state
+        self._lease_ms = lease_ms
+        self._provider = provider
+        self._waited_ms = waited_ms
+        self._is_lost = False
+        # One's own liveness is judged by a clock that cannot be set.
+        self._ends_s = ports.clock.monotonic_s() + self._left_s()
+        self._changing = threading.RLock()
+
+    @property
+    def provider(self) -> str:
+        return self._provider
+
+    @property
+    def epoch(self) -> int:
+        return self._state.epoch
+
+    @property
+    def owner(self) -> str:
+        return self._state.owner
+
+    @property
+    def acquired_at_ms(self) -> int:
+        acquired = self._state.acquired_at_ms
+        assert acquired is not None, self._state
+        return acquired
+
+    @property
+    def waited_ms(self) -> int:
+        return self._waited_ms
+
+    @property
+    def is_standing(self) -> bool:
+        """As far as this process knows."""
+        with self._changing:
+            return not self._has_run_out()
+
+    def leave(self) -> None:
+        """It is over, and the record as it stands is for the next holder to change."""
+        with self._changing:
+            self._is_lost = True
+
+    def completes(self, what: str) -> None:
+        """See Lease."""
+        with self._changing:
+            wanted = self._state.about(what)
+            self._replace(wanted)
+            self._is_lost = self._is_lost or self._state.owner != wanted.owner
+            self.confirm()
+
+    def confirm(self) -> None:
+        """See Lease."""
+        with self._changing:
+            if not self._has_run_out():
+                standing = self._store.read()
+                self._is_lost = self._is_lost or not self._is_mine(standing)
+            # Once more: reading may have taken its time.
+            if self._has_run_out():
+                self._is_lost = True
+                raise LeaseLost("the table lock ran out while it was held", owner=self.owner)
+
+    def renew(self) -> None:
+        with self._changing:
+            if self._has_run_out():
+                self._is_lost = True
+                return
+            now_ms = self._ports.clock.now_ms()
+            try:
+                self._replace(self._state.until(now_ms + self._lease_ms))
+            except (StorageFailed, WriteOutcomeUnknown) as error:
+                _log.warning("lease not renewed, trying again: error=%s", error)
+
+    def release(self) -> None:
+        """Mark the lease as ended, unless it passed to somebody else already."""
+        with self._changing:
+            if self._is_lost:
+                return
+            try:
+                self._replace(self._state.ended())
+            except (StorageFailed, WriteOutcomeUnknown) as error:
+                # What was done under it is done; the lease ends by itself.
+                _log.warning("lease not given back, it will run out: error=%s", error)
+            self._is_lost = True
+
+    def _replace(self, state: LockState) -> None:
+        """Change the record if it is ours still; of an unclear answer the record itself tells."""
+        standing = self._store.read()
+        if standing is None or not self._is_mine(standing):
+            self._is_lost = True
+            return
+        if not self._store.replace(state, standing.tag):
+            after = self._store.read()
+            if after is None or after.state != state:
+                self._is_lost = not self._is_mine(after)
+                return
+        self._state = state
+        self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
+
+    def _is_mine(self, standing: Standing | None) -> bool:
+        """By epoch and token: of what is being completed an unanswered change may have told."""
+        if standing is None:
+            return False
+        return holding_of(standing.state.owner) == holding_of(self._state.owner)
+
+    def _left_s(self) -> float:
+        return (self._state.valid_until_ms - self._ports.clock.now_ms()) / 1000
+
+    def _has_run_out(self) -> bool:
+        clock = self._ports.clock
+        is_over = clock.now_ms() >= self._state.valid_until_ms
+        return self._is_lost or is_over or clock.monotonic_s() >= self._ends_s
