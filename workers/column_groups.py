@@ -321,12 +321,14 @@ def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
     """
     try:
         if isinstance(value, str | float):  # A cast reads text, and refuses to cut a number off.
-            return pa.scalar(value).cast(column.type)
-        return pa.scalar(value, column.type)
+            found: pa.Scalar[Any] = pa.scalar(value).cast(column.type)
+        else:
+            found = pa.scalar(value, column.type)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
             "a default is no value of its column", column=column.name, type=column.type, given=value
         ) from error
+    return found
 
 
 def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
@@ -351,7 +353,7 @@ def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType
 
 def _has_room(found: pa.DataType) -> bool:
     if isinstance(found, pa.Decimal128Type):
-        return found.precision == 38
+        return bool(found.precision == 38)
     return bool(pa.types.is_int64(found) or pa.types.is_float64(found))
 
 

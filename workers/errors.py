@@ -60,6 +60,10 @@ class TableExists(InvalidInput):
     code = "table_exists"
 
 
+class TableChanged(LakehouseError):
+    """The table is not what it was when it was opened."""
+
+
 class TableNotFound(LakehouseError):
     """There is no table at this location."""
 

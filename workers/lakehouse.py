@@ -6,13 +6,16 @@ DataFrame; Spark is loaded only when a DataFrame or a session comes in.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from workers.clock import InstantTime
+from workers.column_groups import parse_groups
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import TableType, write_options
 from workers.errors import InvalidInput
@@ -40,6 +43,7 @@ from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
 from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
+from workers.write.add_group import add_group
 from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
 from workers.write.matching import delete_matching
@@ -146,6 +150,24 @@ class LakehouseTable:
         """
         return alter_schema(self.table, write_options(options or {}), changes)
 
+    def add_group(
+        self,
+        group: Mapping[str, Any],
+        types: Mapping[str, pa.DataType],
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitOutcome | None:
+        """Declare one more column group, as in `hoodie.multistream.groups`, with the types of its
+        columns, which are new to the table. Other writers go on; those that opened the table before
+        hear TableChanged at their next write. None when the group is there already.
+
+        Raises InvalidInput before anything is written, LockTimeout.
+        """
+        (parsed,) = parse_groups(json.dumps([dict(group)]))
+        outcome = add_group(self.table, write_options(options or {}), parsed, types)
+        self.table = tables.open_(self.table.storage, self.table.ports)
+        return outcome
+
     def read(
         self,
         spark: SparkSession | None = None,
@@ -155,20 +177,23 @@ class LakehouseTable:
         until: Moment | None = None,
         query: str = "snapshot",
         columns: Sequence[str] | None = None,
+        shows_unmatched: bool = False,
     ) -> Any:
         """An Arrow table, or with a session a Spark DataFrame (docs/reading.md).
 
         `query` is snapshot, read_optimized (both take `as_of`), incremental or cdc (both take
         `since`, exclusive, and `until`, inclusive). Times are completion times: 17 digits, ISO 8601
-        with a zone, or a datetime with one. Raises InvalidInput, SnapshotExpired when the table
+        with a zone, or a datetime with one. `shows_unmatched` also gives the rows that the join of
+        a table with column groups hides. Raises InvalidInput, SnapshotExpired when the table
         does not go back that far, UnsupportedTable.
         """
         asked = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
+        table = _unmatched(self.table) if shows_unmatched else self.table
         if spark is None:
-            return read_rows(self.table, asked)
+            return read_rows(table, asked)
         from workers.spark.read import read_dataframe
 
-        return read_dataframe(self.table, spark, asked)
+        return read_dataframe(table, spark, asked)
 
     def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
         """The active timeline; with `archived` the history before it. Raises UnsupportedTable."""
@@ -274,6 +299,14 @@ class LakehouseTable:
             instant, by=by, reason=reason, expected_plan_hash=expected_plan_hash
         )
         return rollback(self.table, request, write_options({}))
+
+
+def _unmatched(table: Table) -> Table:
+    groups = table.config.groups
+    if groups is None:
+        raise InvalidInput("only a table with column groups hides rows", table=table.config.name)
+    shown = replace(table.config, groups=replace(groups, required=()))
+    return replace(table, config=shown)
 
 
 def create_table(

@@ -6,13 +6,13 @@ Storage is the fifth port and belongs to each table; these three belong to the p
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from workers.clock import Clock, SystemClock
+from workers.repetitions import started
 
 
 class Ids(Protocol):
@@ -38,30 +38,12 @@ class Scheduler(Protocol):
 
 
 class ThreadScheduler:
-    """One daemon thread per repetition. An action that raises stops its own repetition and is
-    reported.
+    """A daemon thread for each repetition that becomes due, and none for one that is stopped before
+    that. An action that raises stops its own repetition and is reported.
     """
 
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
-        return _ThreadRepetition(interval_s, action, name)
-
-
-class _ThreadRepetition:
-    def __init__(self, interval_s: float, action: Callable[[], None], name: str) -> None:
-        self._interval_s = interval_s
-        self._action = action
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
-            self._action()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        return started(interval_s, action, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ def programs() -> Path | None:
     found = shutil.which("initdb")
     if found is not None:
         return Path(found).parent
-    return next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
+    # Its clients alone make the folder too.
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
+    return installed[0].parent if installed else None
 
 
 @contextmanager

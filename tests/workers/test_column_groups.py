@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -53,8 +54,10 @@ def declared(*groups: dict[str, Any]) -> tuple[ColumnGroup, ...]:
     return parse_groups(json.dumps(groups))
 
 
-def rule(*groups: dict[str, Any], ordering: tuple[str, ...] = (), **options: str) -> GroupRule:
-    properties = {GROUPS_KEY: json.dumps(groups), **options}
+def rule(
+    *groups: dict[str, Any], ordering: tuple[str, ...] = (), more: Mapping[str, str] | None = None
+) -> GroupRule:
+    properties = {GROUPS_KEY: json.dumps(groups), **(more or {})}
     found = group_rule(properties, apart=("id",), ordering=ordering)
     assert found is not None
     return found
@@ -240,7 +243,7 @@ def test_properties_say_either_form_and_nothing_without_groups() -> None:
     assert group_rule({JOIN_KEY: "full"}, apart=("id",), ordering=()) is None
     assert short is not None
     assert short.declared == (ColumnGroup("ts_a", ("ts_a",), ("a1", "a2")),)
-    assert rule(A, **{PORTABLE_KEY: "true", RETENTION_KEY: "12h"}) == GroupRule(
+    assert rule(A, more={PORTABLE_KEY: "true", RETENTION_KEY: "12h"}) == GroupRule(
         declared(A), frozenset({"id"}), tombstone_minutes=720, is_portable=True
     )
 
@@ -274,7 +277,7 @@ def test_properties_that_contradict_are_refused(properties: dict[str, str], reas
     ],
 )
 def test_a_join_asks_for_groups(join: str, required: tuple[str, ...]) -> None:
-    assert rule(A, B, **{JOIN_KEY: join}).required == required
+    assert rule(A, B, more={JOIN_KEY: join}).required == required
 
 
 @pytest.mark.parametrize(
@@ -290,12 +293,12 @@ def test_a_join_asks_for_groups(join: str, required: tuple[str, ...]) -> None:
 )
 def test_a_join_that_cannot_be_is_refused(join: str, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        rule(A, B, **{JOIN_KEY: join})
+        rule(A, B, more={JOIN_KEY: join})
 
 
 def test_a_right_join_is_between_two_groups() -> None:
     with pytest.raises(InvalidInput, match="between two groups"):
-        rule(A, **{JOIN_KEY: "right:a"})
+        rule(A, more={JOIN_KEY: "right:a"})
 
 
 def test_columns_in_no_group_are_the_default_group() -> None:

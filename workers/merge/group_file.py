@@ -7,7 +7,7 @@ altogether travels in the file's footer, where no other reader takes it for rows
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +40,8 @@ class StatesOfFile:
         alive = is_alive(states)
         if not alive.all():
             dead = states.filter(pa.array(~alive))
-            recent: Any = pc.greater_equal(dead.column(COMMIT_TIME), self._forgotten)
+            forgotten: Any = pa.scalar(self._forgotten)
+            recent: Any = pc.greater_equal(dead.column(COMMIT_TIME), forgotten)
             self._dead.append(dead.filter(recent))
             self.count += self._dead[-1].num_rows
             states = states.filter(pa.array(alive))
@@ -82,12 +83,16 @@ def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False
 
 def is_matched(states: pa.Table, rule: GroupRule) -> Mask:
     """Which rows have every group that the join asks for, undeleted."""
-    wanted = 0
-    for number, group in enumerate(rule.groups(states.column_names)):
-        wanted |= (group.name in rule.required) << number
+    wanted = wanted_bits(rule, states.column_names)
     present = bits(states, SET) & ~bits(states, GONE)
     matched: Mask = (present & wanted) == wanted
     return matched
+
+
+def wanted_bits(rule: GroupRule, columns: Collection[str]) -> int:
+    """The bits of the groups that the join asks for."""
+    groups = enumerate(rule.groups(columns))
+    return sum(1 << number for number, one in groups if one.name in rule.required)
 
 
 def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:

@@ -33,7 +33,17 @@ from workers.merge.group_state import (
     has_column_turns,
 )
 from workers.merge.top_n import merged_lists
-from workers.merge.versions import ABSENT, DELETE_NOW, DELETED, Keys, Mask, Positions, kinds, single
+from workers.merge.versions import (
+    ABSENT,
+    DELETE_NOW,
+    DELETED,
+    Keys,
+    Mask,
+    Positions,
+    kinds,
+    single,
+    taken,
+)
 
 Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 _NOBODY = -1
@@ -59,7 +69,8 @@ class _Found:
     def is_above(self, other: _Found) -> Mask:
         """Greater than the other's; where one state holds both, it has been decided before."""
         greater = (self.age > other.age) | ((self.age == other.age) & (self.at >= other.at))
-        return (self.at >= 0) & ((other.at < 0) | greater)
+        above: Mask = (self.at >= 0) & ((other.at < 0) | greater)
+        return above
 
 
 def merge_groups(
@@ -191,7 +202,7 @@ class _Merge:
                 self._columns[column] = self._folded(column, written, aggregate.kind)
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 said = np.flatnonzero(written)
-                values = single(self._versions.column(column)).take(pa.array(said))
+                values = single(self._versions.column(column)).take(taken(said))
                 self._columns[column] = merged_lists(
                     values, self._codes[said], self._count, aggregate.top_n
                 )
@@ -223,10 +234,9 @@ class _Merge:
             return
         column = single(self._versions.column(name))
         if (at >= 0).all():
-            self._columns[name] = column.take(pa.array(at))
+            self._columns[name] = column.take(taken(at))
             return
-        positions: pa.Array[Any] = pa.array(np.maximum(at, 0), mask=at < 0)
-        self._columns[name] = column.take(positions)
+        self._columns[name] = column.take(taken(np.maximum(at, 0), at < 0))
 
     def _row_delete(self) -> _Found:
         if ROW_GONE not in self._names:
@@ -273,13 +283,12 @@ class _Merge:
     def _folded(self, column: str, written: Mask, kind: Aggregate) -> pa.Array[Any]:
         values = single(self._versions.column(column))
         said = np.flatnonzero(written)
-        rows = pa.table({"key": self._codes[said], "value": values.take(pa.array(said))})
-        found = rows.group_by("key", use_threads=False).aggregate([("value", _FOLDS[kind])])
+        rows = pa.table({"key": taken(self._codes[said]), "value": values.take(taken(said))})
+        fold: Any = _FOLDS[kind]
+        found = rows.group_by("key", use_threads=False).aggregate([("value", fold)])
         at = np.full(self._count, _NOBODY)
         at[found.column("key").to_numpy()] = np.arange(found.num_rows)
-        folded = single(found.column(f"value_{_FOLDS[kind]}")).take(
-            pa.array(np.maximum(at, 0), mask=at < 0)
-        )
+        folded = single(found.column(f"value_{fold}")).take(taken(np.maximum(at, 0), at < 0))
         return folded.cast(values.type)
 
     def _ages(self, names: Sequence[str]) -> Ages:
@@ -348,7 +357,7 @@ class _Merge:
         """Everything else, the key and the meta columns, from the latest version that counts."""
         last = np.zeros(self._count, np.int64)
         last[self._codes] = np.arange(len(self._codes))
-        at = pa.array(np.where(latest >= 0, latest, last))
+        at = taken(np.where(latest >= 0, latest, last))
         columns: dict[str, Any] = {}
         for name in self._versions.column_names:
             told = self._columns.get(name)

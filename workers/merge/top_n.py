@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.versions import Positions
+from workers.merge.versions import Positions, taken
 
 
 def own_list(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
@@ -22,17 +22,18 @@ def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) 
     are ordered by the other fields, so that no order of arrival shows.
     """
     there = np.flatnonzero(np.asarray(lists.is_valid()))
-    lists, codes = lists.take(pa.array(there)), codes[there]
-    elements: Any = lists.flatten()
+    given: Any = lists.take(taken(there))
+    codes = codes[there]
+    elements: Any = given.flatten()
     told = np.flatnonzero(np.asarray(elements.is_valid()))
-    elements = elements.take(pa.array(told))
-    owners = codes[np.asarray(pc.list_parent_indices(lists))[told]]
+    elements = elements.take(taken(told))
+    owners = codes[np.asarray(pc.list_parent_indices(given))[told]]
     fields = [elements.type.field(n) for n in range(elements.type.num_fields)]
     flat = pa.table(
         [pa.array(owners), *elements.flatten()],
         names=["owner", *(str(n) for n in range(len(fields)))],
     )
-    keys = [("owner", "ascending"), *((str(n), "descending") for n in range(len(fields)))]
+    keys: Any = [("owner", "ascending"), *((str(n), "descending") for n in range(len(fields)))]
     order = pc.sort_indices(flat, sort_keys=keys)
     flat, elements = flat.take(order), elements.take(order)
     is_new = _differs(flat)
@@ -42,12 +43,13 @@ def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) 
     place = np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
     kept = place < most
     sizes = np.bincount(owners[kept], minlength=count)
-    offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
+    offsets: Any = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
     came = np.zeros(count, dtype=np.bool_)
     came[codes] = True
-    return pa.ListArray.from_arrays(
-        offsets, elements.filter(pa.array(kept)), type=lists.type, mask=pa.array(~came)
-    )
+    missing: Any = pa.array(~came)
+    values: Any = elements.filter(pa.array(kept))
+    found: Any = pa.ListArray.from_arrays(offsets, values, type=lists.type, mask=missing)
+    return cast("pa.Array[Any]", found)
 
 
 def _differs(sorted_rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

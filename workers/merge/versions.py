@@ -7,7 +7,7 @@ boolean column `ABSENT` + its name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -62,3 +62,9 @@ def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     single = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     assert isinstance(single, pa.Array), "more text than one Arrow array holds"
     return single
+
+
+def taken(at: Positions, missing: Mask | None = None) -> pa.Array[Any]:
+    """Positions as Arrow takes them; null where one is missing."""
+    found: Any = pa.array(at, mask=missing)
+    return cast("pa.Array[Any]", found)

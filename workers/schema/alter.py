@@ -70,7 +70,7 @@ def altered(
     if not changes:
         raise InvalidInput("an alter needs at least one change")
     for change in changes:
-        if change.name in pinned:
+        if change.name in pinned and not isinstance(change, AddColumn):
             raise InvalidInput(
                 "key, partition and ordering columns stay as they are", column=change.name
             )

@@ -221,6 +221,7 @@ def claimed(
     InstantRolledBack when it was fenced, LockTimeout, LeaseLost. A fenced plan is gone then; one
     that deletes is pending anew under another instant.
     """
+    table.check_groups_unchanged()
     try:
         claim = _claim(table, options, requested_at, action, service)
     except InstantRolledBack as fenced:

@@ -17,7 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
+from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME
+from workers.merge.group_file import wanted_bits
+from workers.merge.group_state import BIT_FIELDS, GONE, SET
 from workers.read.changes import changes_schema, plan_changes
 from workers.read.file_slice import slice_schema
 from workers.read.incremental import plan_incremental
@@ -59,16 +62,36 @@ def _snapshot(
     context = ReadContext(table.storage.location, table.config, plan.schema)
     plain, own = split_native(table.storage, wanted, plan.base_only)
     beside, whole = split_beside(table.storage, wanted, plan.merged)
+    if _hides_rows(table.config):
+        beside, whole = [], list(plan.merged)
     frames = []
     if plain:
         paths = [one.base_file for one in plain if one.base_file]
-        frames.append(native_scan(spark, context.location, wanted, paths))
+        frames.append(_plain(spark, context, wanted, paths))
     if beside:
         frames.append(merged_beside(spark, context, wanted, beside))
     if own or whole:
         work = SliceWork(context, (*own, *whole), names)
         frames.append(python_scan(spark, work, wanted))
     return _united(spark, frames, wanted)
+
+
+def _plain(
+    spark: SparkSession, context: ReadContext, wanted: pa.Schema, paths: list[str]
+) -> DataFrame:
+    """Base files as they are, without the rows that the table's join hides."""
+    if not _hides_rows(context.config):
+        return native_scan(spark, context.location, wanted, paths)
+    assert context.config.groups is not None, context.config.name
+    names = wanted.names
+    hidden = pa.schema([*wanted, *BIT_FIELDS])
+    bits = wanted_bits(context.config.groups, context.schema.field_names)
+    rows = native_scan(spark, context.location, hidden, paths)
+    return rows.where(f"({SET} & ~{GONE} & {bits}) = {bits}").select(*names)
+
+
+def _hides_rows(config: TableConfig) -> bool:
+    return config.groups is not None and bool(config.groups.required)
 
 
 def _incremental(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:

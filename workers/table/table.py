@@ -29,7 +29,7 @@ from workers.config import (
     config_from_properties,
     table_options,
 )
-from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
+from workers.errors import InvalidInput, TableChanged, TableExists, TableNotFound, UnsupportedTable
 from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
@@ -72,6 +72,19 @@ class Table:
     def check_writable(self) -> None:
         if self.write_refusal:
             raise UnsupportedTable(self.write_refusal, table=self.storage.location)
+
+    def check_groups_unchanged(self) -> None:
+        """Raises TableChanged when a column group was declared since this was opened: whoever does
+        not know it would take its columns for those of no group.
+        """
+        if self.config.groups is None:
+            return
+        now = config_from_properties(load_properties(self.storage)).groups
+        if now != self.config.groups:
+            raise TableChanged(
+                "column groups were declared since the table was opened; open it again",
+                table=self.storage.location,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import clean_before_write
-from workers.schema.alter import AddColumn, SchemaChange, altered, renamed
+from workers.schema.alter import AddColumn, DropColumn, SchemaChange, altered, renamed
 from workers.schema.portable import check_portable
 from workers.schema.strategies import check_strategy
 from workers.schema.table_schema import TableSchema
@@ -98,10 +98,27 @@ def _altered_now(
     if asked := added & set(known.dropped):
         held = _held_names(table, timeline)
         known = known.without_dropped(asked - held)
+    _check_grouped(table, changes)
     found = altered(known, changes, pinned=table.config.pinned_columns)
     if table.config.is_portable:
         check_portable(found)
     return found
+
+
+def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
+    """Raises InvalidInput for a change that a table with column groups cannot follow."""
+    if (groups := table.config.groups) is None:
+        return
+    if names := renamed(changes):
+        raise InvalidInput(
+            "a table with column groups is not rewritten for a rename: the ages of its cells would "
+            "be lost; add a column instead",
+            columns=sorted(names),
+        )
+    grouped = {name for one in groups.declared for name in one.all_columns}
+    dropped = {change.name for change in changes if isinstance(change, DropColumn)}
+    if held := sorted(grouped & dropped):
+        raise InvalidInput("a column of a group stays: its stream writes it", columns=held)
 
 
 def _held_names(table: Table, timeline: Timeline) -> set[str]:

@@ -80,6 +80,7 @@ class WriteClient:
         request = request or WriteRequest()
         table = self._table
         table.check_writable()
+        table.check_groups_unchanged()
         check_request(table, self._options, request)
         check_strategy(self._options.schema_strategy)
         # Refused here, before the first effect; done again on what the transaction then starts

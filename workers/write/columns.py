@@ -124,7 +124,7 @@ def _check_written_groups(rule: GroupRule, batch: pa.Schema, *, is_deleting: boo
             one.kind is Aggregate.LAST_NON_NULL for one in group.aggregates.values()
         ):
             raise InvalidInput(
-                "versions of a group with aggregates cannot be taken back one by one; delete by key",
+                "versions of a group with aggregates cannot be taken back alone; delete by key",
                 group=group.name,
             )
 

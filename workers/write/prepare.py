@@ -120,7 +120,7 @@ def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buck
 
 def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
     groups, field = context.rule.groups, context.config.ordering_field
-    ages = () if field is None else (field,)
+    ages: tuple[str, ...] = () if field is None else (field,)
     if groups is not None:
         ages = tuple(name for one in groups.declared for name in one.ordering) + groups.ordering
     for name in ages:

@@ -8,7 +8,7 @@ are those of `hoodie.multistream.groups` as read from JSON, `_default` first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -127,7 +127,8 @@ def _folded(how: str, values: Sequence[Any]) -> Any:
         distinct = {tuple(item.items()) for listed in given for item in listed}
         best = sorted(distinct, key=_greatness, reverse=True)
         return [dict(item) for item in best[:most]]
-    return {"sum": sum, "max": max, "min": min}[how](given)
+    folds: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "max": max, "min": min}
+    return folds[how](given)
 
 
 def _greatness(item: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:

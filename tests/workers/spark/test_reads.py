@@ -271,7 +271,8 @@ def test_dropped_column_does_not_come_back_as_its_namesake_nor_widened_ones_chan
     table.alter(AddColumn("tags", pa.list_(pa.string())), options=OPTIONS)
     table.write(rows(range(3), ts=30, n=7), options=OPTIONS)
 
-    for asked in ({}, {"as_of": times[-1]}, {"query": "cdc", "since": times[-2]}):
+    asks: list[dict[str, Any]] = [{}, {"as_of": times[-1]}, {"query": "cdc", "since": times[-2]}]
+    for asked in asks:
         assert counted(table.read(spark, **asked).toArrow()) == counted(table.read(**asked)), asked
     tagged = table.read(spark).where("tags is not null")
     assert sorted(row.id for row in tagged.collect()) == ["k000", "k001", "k002"]

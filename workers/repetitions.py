@@ -1,0 +1,131 @@
+"""Actions that repeat until they are stopped: one thread of the process waits for the first time of
+all of them, and whatever becomes due goes on in a thread of its own.
+
+A lock is held for a tenth of a second and a write lasts for some, so most are stopped long before
+they are due. Starting and ending a thread for each costs more than what it is for: both wait for
+the other threads of the process. An action may hang with its storage and keeps no other waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final
+
+from workers.clock import SystemClock
+
+_AGAIN_S: Final = 1.0
+"""After the system refused a thread."""
+_SLEEP_MAX_S: Final = 3_600.0
+_STOPPED_MAX: Final = 1_000
+"""Of those that wait: when there are more of them, the stopped ones are dropped."""
+_CLOCK: Final = SystemClock()
+_log = logging.getLogger(__name__)
+
+
+class ThreadRepetition:
+    """See `workers.ports.Repetition`."""
+
+    def __init__(self, interval_s: float, action: Callable[[], None], name: str) -> None:
+        self._interval_s = interval_s
+        self._action: Callable[[], None] | None = action
+        self._name = name
+        self._stopped = threading.Event()
+        self._changing = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def begin(self) -> None:
+        """The first time has come. Raises RuntimeError when the system has no thread for it."""
+        with self._changing:
+            if self._stopped.is_set() or self._action is None:
+                return
+            thread = threading.Thread(
+                target=self._run, args=(self._action,), name=self._name, daemon=True
+            )
+            thread.start()
+            self._thread = thread
+
+    def _run(self, action: Callable[[], None]) -> None:
+        while not self._stopped.is_set():
+            action()
+            self._stopped.wait(self._interval_s)
+
+    def stop(self) -> None:
+        with self._changing:
+            self._stopped.set()
+            self._action = None  # It may wait in line for a while yet, and holds a lot.
+            thread = self._thread
+        if thread is not None and threading.current_thread() is not thread:
+            thread.join()
+
+
+class _Line:
+    """Repetitions that have not begun, by when they do. Thread-safe."""
+
+    _waiting: list[tuple[float, int, ThreadRepetition]]
+    _changed: threading.Condition
+    _thread: threading.Thread | None
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._wakes_at_s = 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked process: threads do not come along, and a lock may have been held just
+        then.
+        """
+        self._waiting = []
+        self._changed = threading.Condition(threading.Lock())
+        self._thread = None
+
+    def add(self, at_s: float, repetition: ThreadRepetition) -> None:
+        with self._changed:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="sluice-due", daemon=True)
+                thread.start()
+                self._thread = thread
+            if len(self._waiting) > _STOPPED_MAX:
+                self._waiting = sorted(one for one in self._waiting if not one[2].is_stopped)
+            heappush(self._waiting, (at_s, next(self._numbers), repetition))
+            if at_s < self._wakes_at_s:
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            due = self._next()
+            try:
+                due.begin()
+            except RuntimeError as error:
+                _log.warning("no thread for what is due, trying again: error=%s", error)
+                self.add(_CLOCK.monotonic_s() + _AGAIN_S, due)
+
+    def _next(self) -> ThreadRepetition:
+        """Waits for it, without waking up for those that were stopped."""
+        with self._changed:
+            while True:
+                while self._waiting and self._waiting[0][2].is_stopped:
+                    heappop(self._waiting)
+                now_s = _CLOCK.monotonic_s()
+                if self._waiting and self._waiting[0][0] <= now_s:
+                    return heappop(self._waiting)[2]
+                self._wakes_at_s = self._waiting[0][0] if self._waiting else now_s + _SLEEP_MAX_S
+                self._changed.wait(min(self._wakes_at_s - now_s, _SLEEP_MAX_S))
+
+
+_LINE: Final = _Line()
+os.register_at_fork(after_in_child=_LINE.forget)
+
+
+def started(interval_s: float, action: Callable[[], None], name: str) -> ThreadRepetition:
+    repetition = ThreadRepetition(interval_s, action, name)
+    _LINE.add(_CLOCK.monotonic_s() + interval_s, repetition)
+    return repetition

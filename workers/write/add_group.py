@@ -1,0 +1,93 @@
+"""Declare one more column group on a table that others may be writing: a new stream joins.
+
+No cell is touched: the group's columns are new to the table, so no file holds them yet. The group
+is declared before its columns join the schema; writers that opened the table earlier do not know
+the group, and are sent back when they begin (`check_groups_unchanged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from workers.column_groups import (
+    GROUPS_KEY,
+    ColumnGroup,
+    GroupRule,
+    check_group_columns,
+    check_groups,
+    groups_json,
+    parse_groups,
+)
+from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.transaction import table_lock
+from workers.config import WriteOptions, config_from_properties
+from workers.errors import InvalidInput
+from workers.files.properties import load_properties, store_properties
+from workers.schema.alter import AddColumn
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.table import open_ as open_table
+from workers.write.alter import alter_schema
+
+
+def add_group(
+    table: Table, options: WriteOptions, group: ColumnGroup, types: Mapping[str, pa.DataType]
+) -> CommitOutcome | None:
+    """`types` are those of the group's columns, its ordering among them. Doing it again finishes
+    what a crash left half done; None when nothing is left to do.
+
+    Raises InvalidInput before anything is written, LockTimeout.
+    """
+    table.check_writable()
+    if set(types) != set(group.all_columns):
+        raise InvalidInput(
+            "a new group comes with the types of exactly its columns",
+            group=group.name,
+            missing=sorted(set(group.all_columns) - set(types)),
+            unknown=sorted(set(types) - set(group.all_columns)),
+        )
+    with table_lock(table, options).held() as lease:
+        properties = load_properties(table.storage)
+        declared = _with(table, properties, group, types)
+        if declared is not None:
+            lease.confirm()
+            store_properties(table.storage, {**properties, GROUPS_KEY: groups_json(declared)})
+    opened = open_table(table.storage, table.ports)
+    known = _field_names(opened)
+    changes = [AddColumn(name, types[name]) for name in group.all_columns if name not in known]
+    return alter_schema(opened, options, changes) if changes else None
+
+
+def _with(
+    table: Table,
+    properties: Mapping[str, str],
+    group: ColumnGroup,
+    types: Mapping[str, pa.DataType],
+) -> tuple[ColumnGroup, ...] | None:
+    """The groups with the new one; None when it is declared already. Raises InvalidInput."""
+    rule = config_from_properties(properties).groups
+    if rule is None:
+        raise InvalidInput(
+            "the table was created without column groups; its rows have one age each",
+            table=table.config.name,
+            needs=GROUPS_KEY,
+        )
+    if group in rule.declared:
+        return None
+    declared = (*rule.declared, group)
+    check_groups(declared)
+    schema = current_schema(table)
+    fields = [] if schema is None else list(schema.arrow)
+    if held := sorted(set(group.all_columns) & {one.name for one in fields}):
+        raise InvalidInput("columns of a new group are new to the table", columns=held)
+    grown = GroupRule(declared, rule.apart, rule.ordering)
+    check_group_columns(grown, pa.schema([*fields, *(pa.field(n, t) for n, t in types.items())]))
+    parse_groups(groups_json(declared))
+    return declared
+
+
+def _field_names(table: Table) -> set[str]:
+    schema = current_schema(table)
+    return set() if schema is None else set(schema.field_names)
