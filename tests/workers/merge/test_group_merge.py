@@ -5,12 +5,20 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pytest
 
-from tests.workers.merge.group_cases import KINDS, TABLES, Batch, Case, Chance, GroupTable
+from tests.workers.merge.group_cases import (
+    KINDS,
+    TABLES,
+    Batch,
+    Case,
+    Chance,
+    GroupTable,
+    Kind,
+)
 from tests.workers.merge.group_oracle import DELETED, Version, merged
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_file import finished
@@ -169,12 +177,23 @@ def test_a_few_keys_at_a_time_are_what_the_oracle_says(table: GroupTable) -> Non
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_order_batching_and_compaction_of_few_versions(name: str) -> None:
-    """All histories of four versions, each of some kinds, in each order, cut into batches in each
-    way and folded in each way; every one is a key.
+    """Three versions of any kinds, and four of different kinds."""
+    check_everything(name, list(itertools.product(KINDS[name], repeat=3)))
+    check_everything(name, list(itertools.permutations((KINDS[name] * 2)[:4])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_every_order_batching_and_compaction_of_four_versions_of_any_kinds(name: str) -> None:
+    check_everything(name, list(itertools.product(KINDS[name], repeat=4)))
+
+
+def check_everything(name: str, choices: Sequence[tuple[Kind, ...]]) -> None:
+    """All histories of versions of these kinds, by age, each in every order, cut into batches in
+    every way and folded in every way; each is a key.
     """
-    table, count = TABLES[name], 4
+    table, count = TABLES[name], len(choices[0])
     orders = list(itertools.permutations(range(count)))
-    choices = list(itertools.product(KINDS[name], repeat=count))
     histories = [
         [choice[at].version(table, f"{n}.{m}", at + 1) for at in order]
         for n, choice in enumerate(choices)
