@@ -200,12 +200,14 @@ class _Merge:
             aggregate = group.aggregates.get(column)
             if aggregate is not None and aggregate.kind in _FOLDS:
                 self._columns[column] = self._folded(column, written, aggregate.kind)
+                latest = np.maximum(latest, self._last_said(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 said = np.flatnonzero(written)
                 values = single(self._versions.column(column)).take(taken(said))
                 self._columns[column] = merged_lists(
                     values, self._codes[said], self._count, aggregate.top_n
                 )
+                latest = np.maximum(latest, self._last_said(column, written))
             elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST
                 found = self._column_winner(group, column, written, is_first=is_first)
@@ -291,6 +293,11 @@ class _Merge:
         folded = single(found.column(f"value_{fold}")).take(taken(np.maximum(at, 0), at < 0))
         return folded.cast(values.type)
 
+    def _last_said(self, column: str, written: Mask) -> Positions:
+        """Where the last version stands that an aggregate counts."""
+        said = written & np.asarray(single(self._versions.column(column)).is_valid())
+        return self._greatest(self._ages(()), said).at
+
     def _ages(self, names: Sequence[str]) -> Ages:
         """Per version a number that compares as these columns do, left to right, null lowest.
 
@@ -343,15 +350,16 @@ class _Merge:
     def _count_facts(self, group: ColumnGroup, written: Mask, winner: _Found) -> None:
         if self._facts is None:
             return
-        positions = np.flatnonzero(written)
-        codes = self._codes[positions]
-        late = int(np.count_nonzero(positions > winner.at[codes]))
-        self._facts.late[group.name] = self._facts.late.get(group.name, 0) + late
+        late = tied = 0
         if group.is_ordered:
+            positions = np.flatnonzero(written)
+            codes = self._codes[positions]
             ages = self._ages(group.ordering)[positions]
-            tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
-            found = int(np.count_nonzero(tied))
-            self._facts.tied[group.name] = self._facts.tied.get(group.name, 0) + found
+            late = _below_earlier(codes, ages)
+            is_tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
+            tied = int(np.count_nonzero(is_tied))
+        self._facts.late[group.name] = self._facts.late.get(group.name, 0) + late
+        self._facts.tied[group.name] = self._facts.tied.get(group.name, 0) + tied
 
     def _table(self, latest: Positions) -> pa.Table:
         """Everything else, the key and the meta columns, from the latest version that counts."""
@@ -367,6 +375,14 @@ class _Merge:
 
 
 _FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}
+
+
+def _below_earlier(codes: Positions, ages: Ages) -> int:
+    """How many ages are below one that stands before it under the same code."""
+    order = np.argsort(codes, kind="stable")
+    _, ranks = np.unique(ages[order], return_inverse=True)
+    heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the one before.
+    return int(np.count_nonzero(heights < np.maximum.accumulate(heights)))
 
 
 def _age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
