@@ -53,7 +53,8 @@ GONE: list[Version] = [
 def split(rule: GroupRule, *parts: pa.Table) -> tuple[list[str], StatesOfFile]:
     file = StatesOfFile(rule, NOW)
     rows = [file.rows(part) for part in parts]
-    return pa.concat_tables(rows).column(RECORD_KEY).to_pylist(), file
+    keys: list[Any] = pa.concat_tables(rows).column(RECORD_KEY).to_pylist()
+    return keys, file
 
 
 def test_deleted_keys_go_to_the_footer_and_come_back_as_they_were() -> None:
