@@ -217,12 +217,14 @@ class _Merge:
             aggregate = group.aggregates.get(column)
             if aggregate is not None and aggregate.kind in _FOLDS:
                 self._columns[column] = self._folded(column, written, aggregate.kind)
+                latest = np.maximum(latest, self._last_said(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 said = np.flatnonzero(written)
                 values = single(self._versions.column(column)).take(taken(said))
                 self._columns[column] = merged_lists(
                     values, self._codes[said], self._count, aggregate.top_n
                 )
+                latest = np.maximum(latest, self._last_said(column, written))
             elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST
                 found = self._column_winner(group, column, written, is_first=is_first)
@@ -308,6 +310,11 @@ class _Merge:
         folded = single(found.column(f"value_{fold}")).take(taken(np.maximum(at, 0), at < 0))
         return folded.cast(values.type)
 
+    def _last_said(self, column: str, written: Mask) -> Positions:
+        """Where the last version stands that an aggregate counts."""
+        said = written & np.asarray(single(self._versions.column(column)).is_valid())
+        return self._greatest(self._ages(()), said).at
+
     def _ages(self, names: Sequence[str]) -> Ages:
         """Per version a number that compares as these columns do, left to right, null lowest.
 
@@ -360,18 +367,19 @@ class _Merge:
     def _count_facts(self, group: ColumnGroup, written: Mask, winner: _Found) -> None:
         if self._facts is None:
             return
+        if not group.is_ordered:
+            return
         positions = np.flatnonzero(written)
         codes = self._codes[positions]
-        late = positions[positions > winner.at[codes]]
-        self._facts.late[group.name] = self._facts.late.get(group.name, 0) + len(late)
+        ages = self._ages(group.ordering)[positions]
+        late = positions[_below_earlier(codes, ages)]
+        tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
+        facts, name = self._facts, group.name
+        facts.late[name] = facts.late.get(name, 0) + len(late)
+        facts.tied[name] = facts.tied.get(name, 0) + int(np.count_nonzero(tied))
         if len(late):
             key = self._versions.column(RECORD_KEY)[int(late[-1])].as_py()
-            self._facts.late_keys[group.name] = str(key)
-        if group.is_ordered:
-            ages = self._ages(group.ordering)[positions]
-            tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
-            found = int(np.count_nonzero(tied))
-            self._facts.tied[group.name] = self._facts.tied.get(group.name, 0) + found
+            facts.late_keys[name] = str(key)
 
     def _table(self, latest: Positions) -> pa.Table:
         """Everything else, the key and the meta columns, from the latest version that counts."""
@@ -387,6 +395,14 @@ class _Merge:
 
 
 _FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}
+
+
+def _below_earlier(codes: Positions, ages: Ages) -> Positions:
+    """Where the ages stand that are below one before them under the same code."""
+    order = np.argsort(codes, kind="stable")
+    _, ranks = np.unique(ages[order], return_inverse=True)
+    heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the one before.
+    return np.sort(order[heights < np.maximum.accumulate(heights)])
 
 
 def _age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:

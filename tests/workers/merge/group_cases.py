@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.group_oracle import DELETE, DELETE_NOW, DELETED, Group, Version
-from workers.column_groups import GroupRule, parse_groups
+from workers.column_groups import ColumnGroup, GroupRule, parse_groups
 from workers.files.meta_columns import RECORD_KEY
 
 ITEMS = pa.list_(pa.struct([pa.field("score", pa.int64()), pa.field("item", pa.string())]))
@@ -58,6 +58,18 @@ class GroupTable:
         object.__setattr__(self, "schema", schema_of(**{RECORD_KEY: pa.string()}, **types))
         object.__setattr__(self, "rule", rule)
         object.__setattr__(self, "groups", [default, *self.declared])
+
+    @property
+    def column_groups(self) -> tuple[ColumnGroup, ...]:
+        return self.rule.groups(self.schema.names)
+
+    def age(self, ordering: Sequence[str], number: int) -> Version:
+        """With two columns 7 is (1, 2), 5 is (1, null) and 3 is (null, 3); 0 is no age."""
+        parts = [number] if len(ordering) == 1 else list(divmod(number, 5))
+        return {
+            name: _AGES[self.schema.field(name).type](part) if part else None
+            for name, part in zip(ordering, parts, strict=True)
+        }
 
 
 def _columns(group: Group) -> list[str]:
@@ -144,6 +156,104 @@ TABLES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """Versions that bring the same columns; their cells tell their age."""
+
+    columns: str
+    nulls: str = ""
+    is_delete: bool = False
+
+    def version(self, table: GroupTable, key: str, number: int) -> Version:
+        brought = self.columns.split()
+        row: Version = {RECORD_KEY: key, DELETED: DELETE} if self.is_delete else {RECORD_KEY: key}
+        for one in table.groups:
+            if one["ordering"] and one["ordering"][0] in brought:
+                row |= table.age(one["ordering"], number)
+            for name in one["columns"]:
+                if name in brought:
+                    is_null = name in self.nulls.split()
+                    row[name] = None if is_null else _cell_of(table, name, number)
+        return row
+
+
+def _cell_of(table: GroupTable, name: str, number: int) -> Any:
+    kind = table.schema.field(name).type
+    if kind == ITEMS:
+        return [{"score": number % 3, "item": str(number)}]
+    return str(number) if pa.types.is_string(kind) else (5 * number) % 7
+
+
+KINDS = {
+    "whole groups": (
+        Kind("ts_a a1 a2"),
+        Kind("ts_a a1 a2 ts_b b1 b2", nulls="a1 b2"),
+        Kind("ts_b b1 b2"),
+        Kind("ts_a", is_delete=True),
+    ),
+    "loose columns by commit": (
+        Kind("c1"),
+        Kind("c2 ts_a a1", nulls="c2"),
+        Kind("c2"),
+        Kind("c1 ts_a", is_delete=True),
+    ),
+    "loose columns by age": (
+        Kind("ts c1"),
+        Kind("ts c2"),
+        Kind("ts c1 ts_a a1", nulls="c1"),
+        Kind("ts", is_delete=True),
+    ),
+    "composite ages": (
+        Kind("day_a no_a a1 a2", nulls="a2"),
+        Kind("no_b name_b b1"),
+        Kind("no_b name_b b2"),
+        Kind("no_b name_b", is_delete=True),
+    ),
+    "columns with ages": (
+        Kind("ts_b b1 b2"),
+        Kind("ts_b b1 b2", nulls="b1"),
+        Kind("ts_a a1 ts_b b1"),
+        Kind("ts_b", is_delete=True),
+    ),
+    "last that is not null": (
+        Kind("ts_a a1 a2"),
+        Kind("ts_a a1 a2", nulls="a2"),
+        Kind("ts_b b1"),
+        Kind("ts_a", is_delete=True),
+    ),
+    "row deletes": (
+        Kind("ts_a a1"),
+        Kind("ts_b b1"),
+        Kind("ts c1 ts_b b2"),
+        Kind("ts_a", is_delete=True),
+    ),
+    "row deletes of strings": (
+        Kind("ts_a a1"),
+        Kind("ts_b b1 b2", nulls="b1"),
+        Kind("ts_a", is_delete=True),
+        Kind("ts_b", is_delete=True),
+    ),
+    "later commit wins": (
+        Kind("ts_b b1"),
+        Kind("ts_b b2 ts_d d1 d2", nulls="d1"),
+        Kind("ts_a a1 a2 ts_d d1"),
+        Kind("ts_b ts_d", is_delete=True),
+    ),
+    "aggregates": (
+        Kind("ts_a a1 a2 a3 a4 a5"),
+        Kind("ts_a a1 a2 a3 a4 a5", nulls="a1 a3 a4"),
+        Kind("ts_b b1"),
+        Kind("ts_b b1 b2", nulls="b1"),
+    ),
+    "sums": (
+        Kind("ts_a a1 a2"),
+        Kind("ts_a a1 a2 ts_b b1", nulls="a1"),
+        Kind("ts_b b1"),
+    ),
+}
+"""Of each of `TABLES`, those that exhaustive tests make all histories of."""
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     said: tuple[str, ...]
     """Columns of groups that the batch brings."""
@@ -213,21 +323,13 @@ class Chance:
             if ordering and ordering[0] in said:
                 is_there = len(self._table.groups) == 2 or pick.random() < 0.85
                 drawn = pick.choice((3, 5, 7)) if self._has_ties else next(ages)
-                row |= self._age(ordering, drawn if is_there else 0)
+                row |= self._table.age(ordering, drawn if is_there else 0)
             for name in one["columns"]:
                 if name in said:
                     row[name] = self._cell(name)
         if is_deleting:
             row[DELETED] = DELETE if pick.random() < 0.5 else 0
         return row
-
-    def _age(self, ordering: Sequence[str], number: int) -> Version:
-        """With two columns 7 is (1, 2), 5 is (1, null) and 3 is (null, 3)."""
-        parts = [number] if len(ordering) == 1 else list(divmod(number, 5))
-        return {
-            name: _AGES[self._table.schema.field(name).type](part) if part else None
-            for name, part in zip(ordering, parts, strict=True)
-        }
 
     def _cell(self, name: str) -> Any:
         pick = self._random
