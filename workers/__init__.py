@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from workers.lakehouse import LakehouseTable, create_table, open_table
     from workers.merge.mergers import register_merger
     from workers.schema.strategies import register_schema_strategy
+    from workers.sql import run_sql
 
 __all__ = [
     "LakehouseTable",
@@ -20,6 +21,7 @@ __all__ = [
     "open_table",
     "register_merger",
     "register_schema_strategy",
+    "run_sql",
 ]
 
 
@@ -32,6 +34,10 @@ def __getattr__(name: str) -> Any:
         from workers.schema import strategies
 
         return strategies.register_schema_strategy
+    if name == "run_sql":
+        from workers import sql
+
+        return sql.run_sql
     if name in __all__:
         from workers import lakehouse
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -200,6 +200,13 @@ class TableConfig:
     def takes_narrow_rows(self) -> bool:
         """A batch may bring some columns only, and leaves the others as they are."""
         return self.is_partial_update or self.groups is not None
+
+    @property
+    def showing_unmatched(self) -> TableConfig:
+        """The same, of which a read hides no row for its join."""
+        if self.groups is None:
+            return self
+        return replace(self, groups=replace(self.groups, required=()))
 
     @property
     def folds_rows(self) -> bool:

@@ -302,11 +302,9 @@ class LakehouseTable:
 
 
 def _unmatched(table: Table) -> Table:
-    groups = table.config.groups
-    if groups is None:
+    if table.config.groups is None:
         raise InvalidInput("only a table with column groups hides rows", table=table.config.name)
-    shown = replace(table.config, groups=replace(groups, required=()))
-    return replace(table, config=shown)
+    return replace(table, config=table.config.showing_unmatched)
 
 
 def create_table(

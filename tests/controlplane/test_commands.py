@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.models import InstantRecord
 from tests.controlplane.lake import Lake
-from workers.lakehouse import LakehouseTable
+from workers.lakehouse import LakehouseTable, open_table
 
 
 def run(*words: str) -> str:
@@ -180,3 +180,37 @@ def test_every_action_explains_itself(action: str, capsys: pytest.CaptureFixture
 
     assert ended.value.code == 0
     assert "usage" in capsys.readouterr().out
+
+
+def test_statement_changes_what_it_names_and_a_delete_is_shown_first(
+    lake: Lake, root: Path
+) -> None:
+    lake.commit(OSLO, BERGEN)
+
+    said = run("sql", "UPDATE trips SET city = upper(city) WHERE id = '1'")
+    shown = run("sql", "DELETE FROM trips AS t WHERE t.city = 'OSLO'")
+
+    assert "Committed" in said
+    assert "1 rows of" in shown
+    assert cities(lake) == ["Bergen", "OSLO"]
+    assert "deleted 1 rows" in run("sql", "DELETE FROM trips WHERE city = 'OSLO'", "--yes")
+    assert cities(lake) == ["Bergen"]
+
+
+def test_statement_makes_a_table_and_registers_it(lake: Lake, root: Path) -> None:
+    lake.commit(OSLO)
+
+    made = run(
+        "sql",
+        "CREATE TABLE towns (id STRING PRIMARY KEY, city STRING)",
+        "--table",
+        f"towns={root}/towns",
+    )
+    run("sql", "INSERT INTO towns SELECT id, city FROM trips")
+
+    assert "registered as towns" in made
+    assert open_table(root / "towns").read().to_pylist() == [{"id": "1", "city": "Oslo"}]
+    with pytest.raises(CommandError, match="no such table: nowhere"):
+        run("sql", "INSERT INTO towns SELECT id, city FROM nowhere")
+    with pytest.raises(CommandError, match="outside the configured table roots"):
+        run("sql", "CREATE TABLE x (id INT PRIMARY KEY) LOCATION '/elsewhere/x'")

@@ -54,6 +54,13 @@ def read_dataframe(table: Table, spark: SparkSession, asked: ReadRequest) -> Dat
             assert_never(asked.query)
 
 
+def snapshot_dataframe(
+    table: Table, spark: SparkSession, plan: SnapshotPlan, columns: tuple[str, ...] | None
+) -> DataFrame:
+    """The rows of a snapshot that was planned before. Raises as `read_dataframe`."""
+    return _snapshot(table, spark, plan, ReadRequest(columns=columns))
+
+
 def _snapshot(
     table: Table, spark: SparkSession, plan: SnapshotPlan, asked: ReadRequest
 ) -> DataFrame:

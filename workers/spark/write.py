@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import write_options
+from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, LakehouseError
 from workers.lock_config import PROVIDER, LockProvider
 from workers.spark.doom_watch import DOOMED, DoomWatch, is_doomed
@@ -75,15 +75,34 @@ def write_dataframe(
         attempts_max=attempts_max,
     ).of_attempt(attempt)
     typed = write_options(options or {})
-    if typed.lock.provider is LockProvider.IN_PROCESS:
+    schema, spark = to_arrow(df.schema), df.sparkSession
+    return write_found(table, spark, schema, request, typed, lambda _: df, before_commit)
+
+
+def write_found(
+    table: Table,
+    spark: SparkSession,
+    schema: pa.Schema,
+    request: WriteRequest,
+    options: WriteOptions,
+    find: Callable[[WriteContext], DataFrame],
+    before_commit: Callable[[InstantTime], None] | None = None,
+) -> CommitOutcome:
+    """Write the frame that `find` makes of the snapshot which the write starts from, under
+    `schema`. Raises as `write_dataframe`, and as `find` with everything rolled back.
+    """
+    if options.lock.provider is LockProvider.IN_PROCESS:
         raise InvalidInput(
             "tasks of Spark are processes of their own, and an in-process lock keeps out threads "
             "only",
             write=f"{PROVIDER}={LockProvider.STORAGE}",
         )
-    transaction = WriteClient(table, typed).begin(to_arrow(df.schema), request)
-    run = partial(write_rows, df, transaction.context)
-    return carry_out(table, transaction, df.sparkSession, run, before_commit)
+    transaction = WriteClient(table, options).begin(schema, request)
+
+    def run(tag: str, watch: DoomWatch) -> Written:
+        return write_rows(find(transaction.context), transaction.context, tag, watch)
+
+    return carry_out(table, transaction, spark, run, before_commit)
 
 
 def carry_out(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from workers.column_groups import Aggregate, Granularity, GroupRule
@@ -40,7 +42,7 @@ def writer_schema(
         raise InvalidInput("the operation needs rows", operation=request.operation)
     _require(batch, config.required_columns)
     if config.groups is not None:
-        _check_written_groups(config.groups, batch, is_deleting=IS_DELETED in batch.names)
+        check_written_groups(config.groups, batch.names)
     if marks_deletes(request, batch):
         batch = _without_delete_mark(table, request, batch, known)
     if unknown := [name for name in options.sort_columns if name not in batch.names]:
@@ -98,10 +100,10 @@ def _without_delete_mark(
     return batch.remove(batch.get_field_index(IS_DELETED))
 
 
-def _check_written_groups(rule: GroupRule, batch: pa.Schema, *, is_deleting: bool) -> None:
+def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
     """Raises InvalidInput for a batch that brings a group in part, or deletes what cannot go."""
-    names = set(batch.names)
-    for group in rule.groups([name for name in batch.names if name != IS_DELETED]):
+    names, is_deleting = set(brought_names), IS_DELETED in brought_names
+    for group in rule.groups([name for name in brought_names if name != IS_DELETED]):
         brought = [name for name in group.all_columns if name in names]
         if not brought:
             continue

@@ -4,7 +4,7 @@ writer's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict
 from workers.table.table import Table
 from workers.write.client import WriteClient
+from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
@@ -32,22 +33,42 @@ def write_arrow(
     """
     rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    typed = write_options(options)
+    schema = batch.schema if batch is not None else None
+    return write_found(table, schema, request, write_options(options), lambda _: batch)
+
+
+def write_found(
+    table: Table,
+    schema: pa.Schema | None,
+    request: WriteRequest,
+    options: WriteOptions,
+    find: Callable[[WriteContext], pa.Table | None],
+) -> CommitOutcome:
+    """Write what `find` makes of the snapshot that the write starts from, under `schema`; each
+    attempt looks anew.
+
+    Raises as `write_arrow`, and as `find` with everything rolled back.
+    """
     return with_retries(
-        table, typed, lambda number: _attempt(table, batch, request.of_attempt(number), typed)
+        table,
+        options,
+        lambda number: _attempt(table, schema, request.of_attempt(number), options, find),
     )
 
 
 def _attempt(
-    table: Table, batch: pa.Table | None, request: WriteRequest, options: WriteOptions
+    table: Table,
+    schema: pa.Schema | None,
+    request: WriteRequest,
+    options: WriteOptions,
+    find: Callable[[WriteContext], pa.Table | None],
 ) -> CommitOutcome:
-    schema = batch.schema if batch is not None else None
     transaction = WriteClient(table, options).begin(schema, request)
     try:
         statuses: list[WriteStatus] = []
         letters: list[DeadLetterFile] = []
-        if batch is not None:
-            context, task = transaction.context, TaskIds()
+        context, task = transaction.context, TaskIds()
+        if (batch := find(context)) is not None:
             sifted = sift(context, batch, is_numbered=True)
             statuses = write_file_groups(context, sifted.prepared, task, table.storage)
             letters = sifted.put_letters(context, task, table.storage)

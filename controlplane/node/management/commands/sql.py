@@ -1,0 +1,130 @@
+"""`manage.py sql`: one statement against registered tables, or tables at given locations.
+
+A DELETE takes rows away, so it is shown first and carried out with `--yes` or `--plan-hash`, as by
+`manage.py table delete`. The other statements add versions and run at once, as `manage.py write`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.storage import engine_table
+from controlplane.mirror.sync import sync_table
+from controlplane.node.management.commands.table import registered
+from controlplane.node.management.commands.write import marker_options
+from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.services import Asked, plan_and_run
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from workers.concurrency.outcome import Committed
+from workers.errors import LakehouseError
+from workers.lakehouse import LakehouseTable, open_table
+from workers.sql import run_sql
+from workers.sql.relations import tables_named
+from workers.sql.statements import Create, Delete, condition_text, statement_of
+
+
+class Command(BaseCommand):
+    help = "Carry out CREATE TABLE, INSERT INTO, UPDATE, MERGE INTO or DELETE FROM."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("statement", help="in Spark's spelling; tables go by their slugs")
+        parser.add_argument(
+            "--table",
+            action="append",
+            default=[],
+            metavar="NAME=LOCATION",
+            help="a table that is not registered, or another name for one; a new table's place",
+        )
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="a write option, such as hoodie.write.concurrency.mode=...",
+        )
+        parser.add_argument("--stream", help="the stream whose columns are written")
+        add_confirmation(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._act(options)
+        except (ControlPlaneError, LakehouseError) as error:
+            raise CommandError(str(error)) from error
+
+    def _act(self, options: Mapping[str, Any]) -> None:
+        statement = statement_of(options["statement"])
+        places = dict(_pair("--table", text) for text in options["table"])
+        places = {name: checked_location(place) for name, place in places.items()}
+        if isinstance(statement, Create):
+            self._create(statement, options["statement"], places)
+            return
+        rows = {name: _row(name, places) for name in tables_named(statement)}
+        if isinstance(statement, Delete):
+            self._delete(statement, rows, options)
+            return
+        outcome = run_sql(
+            options["statement"],
+            tables={name: _opened(name, row, places) for name, row in rows.items()},
+            stream=options["stream"],
+            options=marker_options() | dict(_pair("--set", text) for text in options["set"]),
+        )
+        self.stdout.write(str(outcome))
+        if not isinstance(outcome, Committed):
+            raise CommandError("the statement was not committed")
+        if (row := rows[statement.target.name]) is not None:
+            sync_table(row)
+
+    def _create(self, statement: Create, text: str, places: Mapping[str, str]) -> None:
+        if statement.location:
+            checked_location(statement.location)
+        made = run_sql(text, tables=places)
+        assert isinstance(made, LakehouseTable), made
+        name = made.table.config.name
+        self.stdout.write(f"created table {name} at {made.location}")
+        slug = name.lower().replace("_", "-")
+        if not Table.objects.filter(location=made.location).exists():
+            register_table(location=made.location, slug=slug, name=name, by=None)
+            self.stdout.write(f"registered as {slug}")
+
+    def _delete(
+        self, statement: Delete, rows: Mapping[str, Table | None], options: Mapping[str, Any]
+    ) -> None:
+        row = rows[statement.target.name]
+        if row is None:
+            raise CommandError("rows are deleted of registered tables: `manage.py table register`")
+        if statement.where is None:
+            raise CommandError("a DELETE without WHERE empties the table; delete its partitions")
+        asked = Asked(
+            service="delete",
+            parameters={"predicate": condition_text(statement.where)},
+            reason=options["reason"],
+            is_confirmed=options["yes"],
+            plan_hash=options["plan_hash"],
+            is_dry=False,
+        )
+        plan_and_run(row, asked, self.stdout.write)
+
+
+def _row(name: str, places: Mapping[str, str]) -> Table | None:
+    """The registered table; None where a place was given that nobody registered."""
+    if name in places:
+        return Table.objects.filter(location=places[name]).first()
+    return registered(name)
+
+
+def _opened(name: str, row: Table | None, places: Mapping[str, str]) -> LakehouseTable:
+    return LakehouseTable(engine_table(row)) if row is not None else open_table(places[name])
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise CommandError(f"{option} takes NAME=VALUE, not {text!r}")
+    return key, value

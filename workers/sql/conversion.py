@@ -1,0 +1,156 @@
+"""What a query answers, as rows of the table: named, of its types, and checked. Picklable.
+
+Values are only put into types that hold them: text is no number, and a fraction is no whole number
+unless the statement says so with CAST or ROUND.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.config import TableConfig
+from workers.errors import InvalidInput
+from workers.schema.bad_rows import refuse_rows
+from workers.write.deletes import check_ages
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    schema: pa.Schema
+    """Columns of the table, in the order in which the query answers them."""
+    ages: tuple[tuple[str, ...], ...] = ()
+    """Ordering columns of the groups that a matched row keeps its age in."""
+    outspoken: tuple[str, ...] = ()
+    """Set columns in which a null would say nothing."""
+    marks_matched: bool = False
+    """One column more comes last: whether the row stood in the table."""
+    by_age: TableConfig | None = field(default=None, repr=False)
+    """Of a delete that leaves newer rows alone."""
+
+    def check(self, given: pa.Schema) -> None:
+        """Raises InvalidInput for another number of columns, or one of a type that does not fit."""
+        expected = len(self.schema) + self.marks_matched
+        if len(given) != expected:
+            raise InvalidInput(
+                "the query does not give as many columns as are named",
+                columns=self.schema.names,
+                given=len(given),
+            )
+        for wanted, found in zip(self.schema, given, strict=False):
+            if not is_assignable(found.type, wanted.type):
+                raise InvalidInput(
+                    "the column does not take a value of this type; say CAST",
+                    column=wanted.name,
+                    type=wanted.type,
+                    given=found.type,
+                )
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Raises InvalidInput for a value that its column cannot hold, BadRows naming rows."""
+        self.check(rows.schema)
+        matched: Any = rows.column(len(self.schema)) if self.marks_matched else None
+        columns = [_cast(rows.column(at), wanted) for at, wanted in enumerate(self.schema)]
+        found = pa.table(columns, schema=self.schema)
+        self._check_matched(found, matched)
+        if self.by_age is not None:
+            check_ages(self.by_age, found)
+        return found
+
+    def _check_matched(self, rows: pa.Table, matched: Any) -> None:
+        is_old: Any = pa.repeat(pa.scalar(True), rows.num_rows)
+        if matched is not None:
+            is_old = pc.fill_null(matched, False).combine_chunks()
+        for names in self.ages:
+            missing = [rows.column(name).is_null().combine_chunks() for name in names]
+            refuse_rows(
+                pc.and_(is_old, functools.reduce(pc.and_, missing)),
+                "the row has no version of the group, so a change of it has no age; set it too",
+                ", ".join(names),
+            )
+        for name in self.outspoken:
+            refuse_rows(
+                pc.and_(is_old, rows.column(name).is_null().combine_chunks()),
+                "a null says nothing in this column, so it cannot be set to null",
+                name,
+            )
+
+
+def is_assignable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    types = pa.types
+    if given == wanted or types.is_null(given):
+        return True
+    if types.is_nested(wanted):
+        return _is_nested_assignable(given, wanted)
+    if _is_number(wanted):
+        return _is_number(given) and (_is_whole(given) or _is_wide_enough(given, wanted))
+    if types.is_timestamp(wanted):
+        return types.is_date(given) or (
+            types.is_timestamp(given) and bool(given.tz) == bool(wanted.tz)
+        )
+    return any(
+        all(map(kind, (given, wanted)))
+        for kind in (_is_text, _is_bytes, types.is_boolean, types.is_date)
+    )
+
+
+def _is_nested_assignable(given: Any, wanted: Any) -> bool:
+    types = pa.types
+    if types.is_map(wanted):
+        return types.is_map(given) and all(
+            (
+                is_assignable(given.key_type, wanted.key_type),
+                is_assignable(given.item_type, wanted.item_type),
+            )
+        )
+    if types.is_list(wanted):
+        is_list = types.is_list(given) or types.is_large_list(given)
+        return is_list and is_assignable(given.value_type, wanted.value_type)
+    if not types.is_struct(given) or [one.name for one in given] != [one.name for one in wanted]:
+        return False
+    return all(is_assignable(a.type, b.type) for a, b in zip(given, wanted, strict=True))
+
+
+def _is_number(found: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_integer(found) or types.is_floating(found) or types.is_decimal(found)
+
+
+def _is_whole(found: Any) -> bool:
+    """Decimals without a fraction are what sums of whole numbers come as."""
+    return pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0)
+
+
+def _is_wide_enough(given: Any, wanted: Any) -> bool:
+    """Of numbers with a fraction; whether a value fits, the cast tells."""
+    if pa.types.is_floating(given):
+        return pa.types.is_floating(wanted)
+    return pa.types.is_floating(wanted) or (
+        pa.types.is_decimal(wanted) and wanted.scale >= given.scale
+    )
+
+
+def _is_text(found: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
+
+
+def _is_bytes(found: pa.DataType) -> bool:
+    return pa.types.is_binary(found) or pa.types.is_large_binary(found)
+
+
+def _cast(column: pa.ChunkedArray[Any], wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+    if column.type == wanted.type:
+        return column
+    if pa.types.is_null(column.type):
+        return pa.chunked_array([pa.nulls(len(column), wanted.type)])
+    try:
+        return column.cast(wanted.type)
+    except pa.ArrowException as error:
+        raise InvalidInput(
+            "a value does not fit its column", column=wanted.name, type=wanted.type, why=error
+        ) from error

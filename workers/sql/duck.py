@@ -1,0 +1,106 @@
+"""Queries computed by DuckDB in this process, over Arrow. It sees the tables that it is given and
+neither files nor the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from workers.concurrency.outcome import CommitOutcome
+from workers.config import WriteOptions
+from workers.errors import InvalidInput, LakehouseError
+from workers.files.meta_columns import META_COLUMNS
+from workers.lakehouse import LakehouseTable
+from workers.read.file_slice import read_slice
+from workers.sql.conversion import Conversion
+from workers.sql.engine import Snapshot
+from workers.table.table import Table
+from workers.write.context import WriteContext
+from workers.write.local import write_found
+from workers.write.request import WriteRequest
+
+_Computed = TypeVar("_Computed")
+_CONFIG: Final = {"enable_external_access": "false", "python_enable_replacements": "false"}
+
+
+class DuckEngine:
+    dialect: Final = "duckdb"
+
+    def __init__(self) -> None:
+        self._database = duckdb.connect(":memory:", config=dict(_CONFIG))
+        self._database.execute("SET TimeZone = 'UTC'")
+        self._database.execute("SET lock_configuration = true")
+        self._failed: LakehouseError | None = None
+
+    def bind_empty(self, name: str, schema: pa.Schema) -> None:
+        self._database.register(name, schema.empty_table())
+
+    def bind_table(self, name: str, table: LakehouseTable, columns: tuple[str, ...] | None) -> None:
+        self._database.register(name, table.read(columns=columns))
+
+    def bind_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        """Slice by slice where the query reads it once."""
+        self._failed = None
+        schema = snapshot.arrow_schema
+        reader = pa.RecordBatchReader.from_batches(schema, self._batches(snapshot))
+        self._database.register(name, reader if snapshot.is_read_once else reader.read_all())
+
+    def _batches(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        table = snapshot.table
+        columns = snapshot.arrow_schema.names
+        for one in snapshot.slices:
+            try:
+                rows = read_slice(
+                    table.storage, table.config, snapshot.schema, one, columns=columns
+                )
+            except LakehouseError as error:
+                self._failed = error  # DuckDB hands on nothing but its text.
+                raise
+            meta = [name for name in META_COLUMNS if name in rows.column_names]
+            yield from rows.drop_columns(meta).select(columns).to_batches()
+
+    def define(self, name: str, query: str) -> None:
+        self._run(
+            lambda: self._database.execute(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {query}')
+        )
+
+    def schema_of(self, query: str) -> pa.Schema:
+        return self.rows(query).schema
+
+    def first(self, query: str) -> dict[str, Any] | None:
+        return next(iter(self.rows(query).to_pylist()), None)
+
+    def rows(self, query: str) -> pa.Table:
+        """Raises InvalidInput for what DuckDB refuses, and what the reading of a table raises."""
+        found: pa.Table = self._run(lambda: self._database.sql(query).to_arrow_table())
+        return found
+
+    def write(
+        self,
+        table: Table,
+        schema: pa.Schema,
+        request: WriteRequest,
+        options: WriteOptions,
+        query_of: Callable[[WriteContext], tuple[str, Conversion]],
+    ) -> CommitOutcome:
+        def found(context: WriteContext) -> pa.Table:
+            query, conversion = query_of(context)
+            return conversion.of(self.rows(query))
+
+        return write_found(table, schema, request, options, found)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _run(self, compute: Callable[[], _Computed]) -> _Computed:
+        try:
+            return compute()
+        except duckdb.Error as error:
+            if self._failed is not None:
+                raise self._failed from error
+            first, *_ = str(error).splitlines()
+            raise InvalidInput("the statement cannot be computed", why=first) from error

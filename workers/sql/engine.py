@@ -1,0 +1,76 @@
+"""What computes the expressions of a statement, and what it is given to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from workers.concurrency.outcome import CommitOutcome
+from workers.config import WriteOptions
+from workers.lakehouse import LakehouseTable
+from workers.schema.table_schema import TableSchema
+from workers.sql.conversion import Conversion
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.write.context import WriteContext
+from workers.write.request import WriteRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The target as the write found it when it began."""
+
+    table: Table
+    schema: TableSchema
+    slices: tuple[FileSlice, ...]
+    columns: tuple[str, ...] | None
+    """Those that are read; None for all."""
+    is_read_once: bool
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        names = self.schema.field_names if self.columns is None else self.columns
+        return pa.schema([self.schema.arrow.field(name) for name in names])
+
+
+class Engine(Protocol):
+    """All of its methods raise InvalidInput for what it cannot compute."""
+
+    @property
+    def dialect(self) -> str:
+        """As sqlglot calls it."""
+        ...
+
+    def bind_empty(self, name: str, schema: pa.Schema) -> None:
+        """A relation without rows, for looking at types."""
+        ...
+
+    def bind_table(self, name: str, table: LakehouseTable, columns: tuple[str, ...] | None) -> None:
+        """The table's rows as of now."""
+        ...
+
+    def bind_snapshot(self, name: str, snapshot: Snapshot) -> None: ...
+
+    def define(self, name: str, query: str) -> None:
+        """A relation that holds what the query answers, computed once."""
+        ...
+
+    def schema_of(self, query: str) -> pa.Schema: ...
+
+    def first(self, query: str) -> dict[str, Any] | None: ...
+
+    def write(
+        self,
+        table: Table,
+        schema: pa.Schema,
+        request: WriteRequest,
+        options: WriteOptions,
+        query_of: Callable[[WriteContext], tuple[str, Conversion]],
+    ) -> CommitOutcome:
+        """Begin, ask for the query and what its answer becomes, write that and commit."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,79 @@
+"""The tables that a statement names: which they are, what it reads of them, and their names in the
+engine that computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from workers.errors import InvalidInput
+from workers.lakehouse import LakehouseTable, open_table
+from workers.sql.statements import Change, parts_of, table_name
+
+Tables: TypeAlias = Mapping[str, LakehouseTable | str | Path]
+
+
+def opened(name: str, tables: Tables) -> LakehouseTable:
+    """Raises InvalidInput for a name that nobody gave, and as `open_table`."""
+    if name not in tables:
+        raise InvalidInput("no table of this name was given", table=name, known=sorted(tables))
+    found = tables[name]
+    return found if isinstance(found, LakehouseTable) else open_table(found)
+
+
+def tables_read(query: exp.Expr) -> frozenset[str]:
+    """Names of the tables that a query reads, without those that it defines by WITH."""
+    return frozenset(table_name(one) for one in _tables(query))
+
+
+def tables_named(change: Change) -> frozenset[str]:
+    """Those that the statement reads, and the one that it changes."""
+    return frozenset({change.target.name}).union(*map(tables_read, parts_of(change)))
+
+
+def times_read(query: exp.Expr, name: str) -> int:
+    return sum(table_name(one) == name for one in _tables(query))
+
+
+def columns_read(
+    queries: Iterable[exp.Expr], name: str, known: Collection[str]
+) -> tuple[str, ...] | None:
+    """Of the table's `known` columns those that the queries may look at; None for all."""
+    asked: set[str] = set()
+    for query in queries:
+        if not times_read(query, name):
+            continue
+        if query.find(exp.Star) is not None:
+            return None
+        asked |= {one.name.lower() for one in query.find_all(exp.Column)}
+    return tuple(column for column in known if column.lower() in asked)
+
+
+def bound(query: exp.Expr, relations: Mapping[str, str], dialect: str) -> str:
+    """The query's text for an engine in which tables go by their `relations`."""
+    query = query.copy()
+    for table in _tables(query):
+        name = table_name(table)
+        if name not in relations:
+            raise InvalidInput(
+                "no table of this name was given", table=name, known=sorted(relations)
+            )
+        if not table.alias:
+            own = exp.to_identifier(name.rpartition(".")[2], quoted=True)
+            table.set("alias", exp.TableAlias(this=own))
+        table.set("this", exp.to_identifier(relations[name], quoted=True))
+        table.set("db", None)
+        table.set("catalog", None)
+    for column in query.find_all(exp.Column):
+        column.set("db", None)
+        column.set("catalog", None)
+    return query.sql(dialect=dialect)
+
+
+def _tables(query: exp.Expr) -> list[exp.Table]:
+    defined = {one.alias for one in query.find_all(exp.CTE)}
+    return [one for one in query.find_all(exp.Table) if table_name(one) not in defined]

@@ -1,0 +1,233 @@
+"""One statement carried out: read, checked, computed over the snapshot that its write starts from,
+written as one commit.
+
+The write begins first and the rows are looked for then, in the snapshot that it began with. So what
+another writer changes in the file groups that are written is a conflict in single-writer and
+optimistic mode, from that snapshot on. Non-blocking writers do not look: there the ages of the
+groups decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from workers.concurrency.outcome import CommitOutcome
+from workers.config import WriteOptions, write_options
+from workers.errors import InvalidInput
+from workers.lakehouse import LakehouseTable
+from workers.read.pruning import Condition, SlicePruner
+from workers.schema.table_schema import TableSchema
+from workers.services.inline import write_with_services
+from workers.sql.conversion import Conversion
+from workers.sql.create import create
+from workers.sql.duck import DuckEngine
+from workers.sql.engine import Engine, Snapshot
+from workers.sql.plans import SOURCE, Plan, Planner
+from workers.sql.relations import (
+    Tables,
+    bound,
+    columns_read,
+    opened,
+    tables_named,
+    tables_read,
+    times_read,
+)
+from workers.sql.statements import Change, Create, Insert, Merge, condition_text, statement_of
+from workers.table.schema_history import current_schema
+from workers.write.context import WriteContext
+from workers.write.predicate import predicate_of
+from workers.write.request import WriteRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_sql(
+    statement: str,
+    *,
+    tables: Tables | None = None,
+    spark: SparkSession | None = None,
+    stream: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> CommitOutcome | LakehouseTable:
+    """Carry out one statement: CREATE TABLE, INSERT INTO, UPDATE, MERGE INTO or DELETE FROM.
+
+    `tables` gives the names that it uses: opened tables or their locations. With a session Spark
+    computes and writes, else this process does. `stream` and `options` are those of `table.write`.
+    The answer is the new table, or how the write ended.
+
+    Raises InvalidInput before anything is written for what is not supported or does not fit, with
+    everything rolled back for a value that does not; otherwise as `table.write`.
+    """
+    change = statement_of(statement)
+    if isinstance(change, Create):
+        return create(change, tables or {})
+    table = opened(change.target.name, tables or {})
+
+    def write(own: Mapping[str, str]) -> CommitOutcome:
+        with _engine(spark, table) as engine:
+            mark = f"_sluice_{table.table.ports.ids.token()[:12]}"
+            run = _Run(change, table, tables or {}, engine, write_options(own), stream, mark)
+            return run.carry_out()
+
+    return write_with_services(table.table, options or {}, write)
+
+
+@contextmanager
+def _engine(spark: SparkSession | None, table: LakehouseTable) -> Iterator[Engine]:
+    engine: Engine
+    if spark is None:
+        engine = DuckEngine()
+    else:
+        from workers.spark.statements import SparkEngine
+
+        engine = SparkEngine(spark)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    change: Change
+    table: LakehouseTable
+    tables: Tables
+    engine: Engine
+    options: WriteOptions
+    stream: str | None
+    mark: str
+    """Tells names apart from those of other statements of a session."""
+
+    def carry_out(self) -> CommitOutcome:
+        known = current_schema(self.table.table)
+        if known is None:
+            raise InvalidInput("the table has no schema yet; create it with one", table=self.name)
+        plan = self._checked(known)
+        request = WriteRequest(
+            plan.operation,  # type: ignore[arg-type]  # One of two that there are.
+            self.stream,
+            is_ordered=plan.is_ordered,
+        )
+        schema = plan.conversion(self.table.table.config, known.arrow).schema
+        return self.engine.write(
+            self.table.table, schema, request, self.options, lambda one: self._query(plan, one)
+        )
+
+    @property
+    def name(self) -> str:
+        return self.change.target.name
+
+    def _checked(self, known: TableSchema) -> Plan:
+        """The plan, tried on empty tables: names and types are wrong now, or never."""
+        for name in self._read:
+            self.engine.bind_empty(self._relations[name], self._schema(name, known))
+        columns: Sequence[str] = ()
+        if isinstance(self.change, Merge):
+            self.engine.define(self._relations[SOURCE], self._text(self.change.source))
+            columns = self.engine.schema_of(self._text(exp.select("*").from_(SOURCE))).names
+        config = self.table.table.config
+        plan = Planner(config, known.arrow, self.options).plan(self.change, columns)
+        plan.conversion(config, known.arrow).check(self.engine.schema_of(self._text(plan.query)))
+        if plan.source_key:
+            self.engine.schema_of(self._text(_doubles(plan)))
+        return plan
+
+    def _query(self, plan: Plan, context: WriteContext) -> tuple[str, Conversion]:
+        """What is to be computed, over the relations as they are now."""
+        for name in self._read:
+            if name == self.name:
+                self.engine.bind_snapshot(self._relations[name], self._snapshot(plan, context))
+            else:
+                columns = self._columns(plan, name, self._opened(name).schema())
+                self.engine.bind_table(self._relations[name], self._opened(name), columns)
+        if plan.source is not None:
+            self.engine.define(self._relations[SOURCE], self._text(plan.source))
+            self._refuse_doubles(plan)
+        conversion = plan.conversion(context.config, context.schema.arrow)
+        return self._text(plan.query), conversion
+
+    def _snapshot(self, plan: Plan, context: WriteContext) -> Snapshot:
+        config = context.config.showing_unmatched
+        arrow = context.schema.arrow
+        pruner = SlicePruner(config, arrow, _conditions(plan, arrow))
+        return Snapshot(
+            replace(self.table.table, config=config),
+            context.schema,
+            tuple(one for one in context.slices.values() if pruner.may_hold(one)),
+            self._columns(plan, self.name, arrow),
+            sum(times_read(one, self.name) for one in plan.queries) == 1,
+        )
+
+    def _refuse_doubles(self, plan: Plan) -> None:
+        if (double := self.engine.first(self._text(_doubles(plan)))) is not None:
+            raise InvalidInput(
+                "the source has several rows for one row of the target",
+                key=tuple(double.values()),
+                table=self.name,
+            )
+
+    def _columns(self, plan: Plan, name: str, schema: pa.Schema | None) -> tuple[str, ...] | None:
+        assert schema is not None, name
+        found = columns_read(plan.queries, name, schema.names)
+        return found or (tuple(schema.names[:1]) if found is not None else None)
+
+    def _schema(self, name: str, known: TableSchema) -> pa.Schema:
+        if name == self.name:
+            return known.arrow
+        schema = self._opened(name).schema()
+        if schema is None:
+            raise InvalidInput("the table has no schema yet, so no rows", table=name)
+        return schema
+
+    def _opened(self, name: str) -> LakehouseTable:
+        return self.table if name == self.name else opened(name, self.tables)
+
+    @property
+    def _read(self) -> list[str]:
+        """Names of the tables that the statement reads."""
+        if isinstance(self.change, Insert):
+            return sorted(tables_read(self.change.rows))
+        return sorted(tables_named(self.change))
+
+    @property
+    def _relations(self) -> dict[str, str]:
+        """By what names the engine knows the tables."""
+        return {name: f"{self.mark}_{at}" for at, name in enumerate([SOURCE, *self._read])}
+
+    def _text(self, query: exp.Expr) -> str:
+        return bound(query, self._relations, self.engine.dialect)
+
+
+def _doubles(plan: Plan) -> exp.Query:
+    """Keys that several rows of the source have."""
+    keys = [one.copy() for one in plan.source_key]
+    are_there = [exp.Not(this=exp.Is(this=one.copy(), expression=exp.null())) for one in keys]
+    return (
+        exp.select(*keys)
+        .from_(exp.alias_(exp.to_table(SOURCE), plan.source_alias, table=True))
+        .where(*are_there)
+        .group_by(*(one.copy() for one in keys))
+        .having(
+            exp.GT(this=exp.Count(this=exp.Literal.number(1)), expression=exp.Literal.number(1))
+        )
+        .limit(1)
+    )
+
+
+def _conditions(plan: Plan, schema: pa.Schema) -> tuple[Condition, ...]:
+    """What tells where matching rows may be; nothing where a table's own predicates have no words
+    for the condition.
+    """
+    if plan.where is None or plan.where.find(exp.Query) is not None:
+        return ()
+    try:
+        return predicate_of(condition_text(plan.where), schema).conditions
+    except InvalidInput:
+        return ()
