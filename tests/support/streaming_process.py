@@ -1,0 +1,40 @@
+"""A driver program of its own: a Structured Streaming query on a classic session that writes one
+stream's columns with `foreachBatch`, until all that is there was delivered.
+
+    python -m tests.support.streaming_process <source> <checkpoint> <table>
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+
+from workers.lakehouse import open_table
+
+NON_BLOCKING = {
+    "hoodie.write.markers.type": "direct",
+    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+}
+
+
+def main(source: str, checkpoint: str, location: str) -> None:
+    def write(batch: DataFrame, number: int) -> None:
+        del number  # Merging is idempotent, so nobody has to remember what was delivered.
+        open_table(location).write(batch, stream="views", options=NON_BLOCKING)
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    frames = spark.readStream.schema("id string, seen_at long, views long").parquet(source)
+    query = (
+        frames.writeStream.foreachBatch(write)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,100 @@
+"""A Structured Streaming query writes one stream's columns beside others; a batch that is delivered
+again after a crash changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.streaming_process import NON_BLOCKING
+from workers.lakehouse import LakehouseTable, create_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+_TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "seen_at": pa.int64(),
+    "views": pa.int64(),
+    "clicked_at": pa.int64(),
+    "clicks": pa.int64(),
+}
+SCHEMA = pa.schema(_TYPES)
+GROUPS = json.dumps(
+    [
+        {"name": "views", "ordering": ["seen_at"], "columns": ["views"]},
+        {"name": "clicks", "ordering": ["clicked_at"], "columns": ["clicks"]},
+    ]
+)
+PROJECT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakehouseTable:
+    return create_table(
+        tmp_path / "table",
+        name="joined",
+        schema=SCHEMA,
+        record_key=["id"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.bucket.index.num.buckets": "2", "hoodie.multistream.groups": GROUPS},
+    )
+
+
+def deliver(folder: Path, name: str, *rows: tuple[str, int, int]) -> None:
+    folder.mkdir(exist_ok=True)
+    columns = list(zip(*rows, strict=True))
+    batch = pa.table({"id": columns[0], "seen_at": columns[1], "views": columns[2]})
+    pq.write_table(batch, folder / name)
+
+
+def run_query(source: Path, checkpoint: Path, location: str) -> None:
+    """All that is there, then the end."""
+    environment = {key: text for key, text in os.environ.items() if key != "SPARK_REMOTE"}
+    environment["PYSPARK_PYTHON"] = sys.executable
+    words = [str(source), str(checkpoint), location]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.support.streaming_process", *words],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+
+
+def rows_of(table: LakehouseTable) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.read().sort_by("id").to_pylist()
+    return rows
+
+
+def test_a_streaming_query_writes_its_columns_and_a_replay_changes_nothing(
+    tmp_path: Path, table: LakehouseTable
+) -> None:
+    clicks = pa.table({"id": ["a", "b"], "clicked_at": [7, 7], "clicks": [1, 2]})
+    table.write(clicks, stream="clicks", options=NON_BLOCKING)
+    source, first = tmp_path / "source", tmp_path / "checkpoint"
+    deliver(source, "one.parquet", ("a", 5, 50), ("c", 5, 5))
+    run_query(source, first, table.location)
+    deliver(source, "two.parquet", ("a", 3, 30), ("b", 9, 90))
+    run_query(source, first, table.location)
+    expected = [
+        {"id": "a", "seen_at": 5, "views": 50, "clicked_at": 7, "clicks": 1},
+        {"id": "b", "seen_at": 9, "views": 90, "clicked_at": 7, "clicks": 2},
+        {"id": "c", "seen_at": 5, "views": 5, "clicked_at": None, "clicks": None},
+    ]
+    assert rows_of(table) == expected
+
+    run_query(source, tmp_path / "lost-checkpoint", table.location)
+
+    assert rows_of(table) == expected
