@@ -24,6 +24,14 @@ from workers.column_groups import (
 from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.lock_config import LockSettings, lock_settings
+from workers.payloads import (
+    MERGE_MODE_KEY,
+    PARTIAL_IGNORE_DEFAULTS,
+    PARTIAL_KEY,
+    PAYLOAD_KEYS,
+    merges_whole_rows,
+    with_payload,
+)
 from workers.writer_modes import (
     MODE_KEY,
     POLICY_KEY,
@@ -87,16 +95,16 @@ class DuplicatePolicy(StrEnum):
     FAIL = "fail"
 
 
-PARTIAL_IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
-
 TABLE_OPTIONS: dict[str, str] = {
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
     # Follows the ordering field: event time with one, commit time without.
-    "hoodie.record.merge.mode": "",
-    "hoodie.table.partial.update.mode": "",
+    MERGE_MODE_KEY: "",
+    PARTIAL_KEY: "",
+    # Names of Hudi for the two above; see `payloads.py`.
+    **dict.fromkeys(PAYLOAD_KEYS, ""),
     # The name under which a Python merger was registered; for merge mode CUSTOM.
     "sluice.record.merger": "",
     # Which stream writes which columns, and by what each is ordered; see `column_groups.py`.
@@ -342,7 +350,7 @@ def _early_detection(values: Mapping[str, str], mode: ConcurrencyMode) -> EarlyD
 
 def table_options(given: Mapping[str, str]) -> dict[str, str]:
     """Defaults filled in. Raises InvalidInput."""
-    values = _known(given, TABLE_OPTIONS, what="table option")
+    values = with_payload(_known(given, TABLE_OPTIONS, what="table option"))
     if values["hoodie.index.type"].upper() not in ("BUCKET", "SIMPLE_BUCKET"):
         raise InvalidInput("only the simple bucket index is supported", given=given)
     integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
@@ -372,7 +380,10 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         properties.get("hoodie.table.ordering.fields")
         or properties.get("hoodie.table.precombine.field")
     )
-    mode = properties.get("hoodie.record.merge.mode") or (
+    payload = properties.get("hoodie.compaction.payload.class", "")
+    if not properties.get(MERGE_MODE_KEY) and not merges_whole_rows(payload):
+        raise UnsupportedTable("payload class is not supported", payload=payload)
+    mode = properties.get(MERGE_MODE_KEY) or (
         MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
     )
     if mode not in set(MergeMode):

@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from workers.clock import InstantTime, SystemClock
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.config import write_options
 from workers.lakehouse import open_table
 from workers.markers.process import await_health, server_url, start_server, stop
+from workers.markers.store import read_markers
 from workers.ports import system_ports
-from workers.write.client import Transaction, WriteClient
+from workers.recovery.plan import files_of
+from workers.write.client import WriteClient
 from workers.write.groups import row_groups
 from workers.write.handles import write_row_groups
 from workers.write.prepare import prepare
@@ -27,29 +32,83 @@ OVERLAP: Final = 5
 PERIOD_MS: Final = 1_000
 _EARLY = "hoodie.write.concurrency.early.conflict"
 _HEALTH_WAIT_S = 20.0
+_WRITES_WAIT_S = 120.0
+_POLL_S = 0.01
 
 
-def early_conflict(spark: SparkSession, table: str, rows: str) -> dict[str, Any]:
-    """The older writer has registered 5 file groups when the frame begins; then it commits.
+def early_conflict(spark: SparkSession, table: str, rows: str, when: str) -> dict[str, Any]:
+    """The older writer registers 5 file groups, `before` the frame begins or `during` its work,
+    once its tasks have registered file groups of their own; then it commits.
 
-    Answers with the file groups of the frame, and the files that it wrote in vain.
+    Answers with the file groups of the frame, the files that it wrote in vain, and how many of
+    them stood already when the older one began to register.
     """
     with _marker_server(Path(table).parent) as environment:
         os.environ.update(environment)
-        older, statuses = _older(table, rows)
+        older = _Older(table, rows)
         groups = len(open_table(table).file_groups())
-        outcome = open_table(table).write(spark.read.parquet(rows), options=_options("younger"))
+        frame = spark.read.parquet(rows)
+        write = partial(open_table(table).write, frame, options=_options("younger"))
+        if when == "before":
+            older.register()
+            stood, outcome = 0, write()
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                writing = pool.submit(write)
+                stood = _files_once_it_writes(table, older.instant)
+                older.register()
+                outcome = writing.result()
         assert isinstance(outcome, Conflicted), outcome
         assert outcome.conflict.detected == "early", outcome
-        assert isinstance(older.commit(statuses), Committed)
+        older.commits()
         conflict = outcome.conflict
         return {
             "groups": groups,
             "overlap": len(conflict.file_groups),
             "files": conflict.wasted_files,
+            "files_before": stood,
             "bytes": conflict.wasted_bytes,
             "lasted_ms": conflict.lasted_ms,
         }
+
+
+class _Older:
+    """A writer that has begun, and read what it will write."""
+
+    def __init__(self, table: str, rows: str) -> None:
+        self._storage = open_table(table).table.storage
+        batch = pq.read_table(rows)
+        client = WriteClient(open_table(table).table, write_options(_options("older")))
+        self._transaction = client.begin(batch.schema)
+        prepared = prepare(self._transaction.context, batch)
+        self._groups = list(row_groups(prepared))[:OVERLAP]
+        self._statuses: list[WriteStatus] = []
+
+    @property
+    def instant(self) -> InstantTime:
+        return self._transaction.instant
+
+    def register(self) -> None:
+        """And write the files of 5 file groups."""
+        context = self._transaction.context
+        self._statuses = write_row_groups(context, self._groups, TaskIds(), self._storage)
+
+    def commits(self) -> None:
+        outcome = self._transaction.commit(self._statuses)
+        assert isinstance(outcome, Committed), outcome
+
+
+def _files_once_it_writes(table: str, older: InstantTime) -> int:
+    """Waits until the tasks of the other pending write have markers; its data files by then."""
+    opened, clock = open_table(table).table, SystemClock()
+    deadline_s = clock.monotonic_s() + _WRITES_WAIT_S
+    while clock.monotonic_s() < deadline_s:
+        for pending in opened.timeline().pending():
+            instant = pending.requested_at
+            if instant != older and read_markers(opened.storage, instant):
+                return len(files_of(opened, instant))
+        clock.sleep(_POLL_S)
+    raise TimeoutError(f"no task of the frame registered a file group in {_WRITES_WAIT_S:g} s")
 
 
 def _options(writer: str) -> dict[str, str]:
@@ -60,16 +119,6 @@ def _options(writer: str) -> dict[str, str]:
         "hoodie.write.concurrency.async.conflict.detector.period_ms": str(PERIOD_MS),
         f"{_EARLY}.detection.enable": "true",
     }
-
-
-def _older(table: str, rows: str) -> tuple[Transaction, list[WriteStatus]]:
-    """A writer with the files of 5 file groups, not committed yet."""
-    opened = open_table(table).table
-    batch = pq.read_table(rows)
-    transaction = WriteClient(opened, write_options(_options("older"))).begin(batch.schema)
-    context = transaction.context
-    some = list(row_groups(prepare(context, batch)))[:OVERLAP]
-    return transaction, write_row_groups(context, some, TaskIds(), opened.storage)
 
 
 @contextmanager

@@ -64,8 +64,8 @@ class Sluice:
     def content(self, table: str) -> list[int]:
         return content_of(open_table(table).read(self._spark))
 
-    def early_conflict(self, table: str, rows: str) -> dict[str, Any]:
-        return early_conflict(self._spark, table, rows)
+    def early_conflict(self, table: str, rows: str, when: str) -> dict[str, Any]:
+        return early_conflict(self._spark, table, rows, when)
 
 
 def upsert_one_arrow(table: str, row: list[Any]) -> None:

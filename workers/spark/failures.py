@@ -11,6 +11,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from workers import errors
 from workers.clock import Clock, InstantTime
@@ -25,21 +26,40 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    """What runs in the block bears the tag, by which `stop_tasks` finds it."""
-    spark.addTag(tag)
+    """What runs in the block, in this thread, bears the tag, by which `interrupt` finds it."""
+    # Without Spark Connect a session knows only its own thread's tags by name: others, such as
+    # the one that watches the job, would interrupt nothing. The context's are known to all.
+    add, remove = (
+        (spark.addTag, spark.removeTag)
+        if _is_connect(spark)
+        else (spark.sparkContext.addJobTag, spark.sparkContext.removeJobTag)
+    )
+    add(tag)
     try:
         yield
     finally:
         with suppress(PySparkException):
-            spark.removeTag(tag)
+            remove(tag)
+
+
+def interrupt(spark: SparkSession, tag: str) -> None:
+    """End what runs under the tag now, whichever thread began it; it takes a moment to die."""
+    try:
+        if _is_connect(spark):
+            spark.interruptTag(tag)
+        else:
+            spark.sparkContext.cancelJobsWithTag(tag)
+    except (PySparkException, Py4JError) as error:
+        _log.warning("could not interrupt the job: tag=%s error=%s", tag, error)
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return isinstance(spark, ConnectSession)
 
 
 def stop_tasks(spark: SparkSession, tag: str, clock: Clock) -> None:
     """End what the failed job still runs, so that the rollback's listing sees everything."""
-    try:
-        spark.interruptTag(tag)
-    except PySparkException as error:
-        _log.warning("could not interrupt the failed job: tag=%s error=%s", tag, error)
+    interrupt(spark, tag)
     clock.sleep(TASK_KILL_WINDOW_S)
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from workers.ports import Repetition, Scheduler
+from workers.spark.failures import interrupt
 
 FENCE_PERIOD_S: Final = 1.0
 """Between two looks whether the job's instant was rolled back by others, at most."""
-_log = logging.getLogger(__name__)
 
 
 class JobWatch(AbstractContextManager["JobWatch"]):
@@ -32,8 +29,9 @@ class JobWatch(AbstractContextManager["JobWatch"]):
         """`is_in_vain` raises nothing."""
 
         def look() -> None:
+            # Again and again, for the next job may just have begun.
             if is_in_vain():
-                self._end_job()
+                interrupt(self._spark, self._tag)
 
         self._repetitions.append(self._scheduler.every(period_s, look, name="sluice-job-watch"))
 
@@ -45,10 +43,3 @@ class JobWatch(AbstractContextManager["JobWatch"]):
     ) -> None:
         for repetition in self._repetitions:
             repetition.stop()
-
-    def _end_job(self) -> None:
-        """Again and again, for the next job may just have begun."""
-        try:
-            self._spark.interruptTag(self._tag)
-        except (PySparkException, Py4JError) as error:
-            _log.warning("could not interrupt the job in vain: tag=%s error=%s", self._tag, error)

@@ -21,7 +21,6 @@ from workers.column_groups import (
     groups_json,
 )
 from workers.config import (
-    PARTIAL_IGNORE_DEFAULTS,
     MergeMode,
     TableConfig,
     TableType,
@@ -34,6 +33,7 @@ from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
 from workers.merge.mergers import merger_named
+from workers.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
 from workers.ports import Ports
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
@@ -164,10 +164,25 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
         if boolean(values, "sluice.portable"):
             check_portable(definition.schema)
     if values["hoodie.table.partial.update.mode"] == PARTIAL_IGNORE_DEFAULTS:
-        if definition.table_type is not TableType.MERGE_ON_READ:
-            raise InvalidInput("partial updates need a MERGE_ON_READ table")
-        if not definition.ordering:
-            raise InvalidInput("partial updates need an ordering field")
+        _check_partial_updates(definition, values)
+
+
+def _check_partial_updates(definition: TableDefinition, values: Mapping[str, str]) -> None:
+    """By commit time a value that is later stands, however it was merged. By event time a base file
+    keeps one age per row, so a copy-on-write table would forget those of the columns at once.
+    """
+    if values[MERGE_MODE_KEY] == MergeMode.COMMIT_TIME_ORDERING:
+        return
+    if definition.table_type is not TableType.MERGE_ON_READ:
+        raise InvalidInput(
+            "partial updates by event time need a MERGE_ON_READ table; by commit time "
+            f"({MERGE_MODE_KEY}={MergeMode.COMMIT_TIME_ORDERING}) every table takes them"
+        )
+    if not definition.ordering:
+        raise InvalidInput(
+            "partial updates by event time need an ordering field; without one say "
+            f"{MERGE_MODE_KEY}={MergeMode.COMMIT_TIME_ORDERING}"
+        )
 
 
 def _check_groups(

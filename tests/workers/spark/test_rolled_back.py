@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +31,7 @@ __all__ = ["pytest_runtest_makereport", "tables", "tables_root"]
 
 pytestmark = pytest.mark.spark
 
+ROOT = Path(__file__).resolve().parents[3]
 PARTS, SLOTS = 24, 4
 INTERVAL_MS = 1_000
 OPTIONS = {
@@ -96,6 +101,23 @@ def test_tasks_that_never_look_are_cancelled_as_well(
         outcome = job.result()
 
     assert_nothing_of_it_stays(table, outcome, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_session_without_spark_connect_cancels_its_write_as_well(tmp_path: Path) -> None:
+    """Its watch is another thread than the one that began the job."""
+    words = [sys.executable, "-m", "tests.support.classic_write", str(tmp_path)]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    environment.pop("SPARK_REMOTE", None)
+
+    ran = subprocess.run(
+        words, env=environment, cwd=ROOT, timeout=150, stdout=subprocess.PIPE, text=True, check=True
+    )
+
+    said = json.loads(ran.stdout.splitlines()[-1])
+    assert said["outcome"] == "RolledBack"
+    assert len(said["started"]) == 2, "a task that waited was started"
+    assert all(name.endswith("-0") for name in said["started"]), "a task was tried again"
 
 
 def assert_nothing_of_it_stays(table: ScenarioTable, outcome: CommitOutcome, flags: Path) -> None:
