@@ -32,6 +32,7 @@ from workers.payloads import (
     merges_whole_rows,
     with_payload,
 )
+from workers.top_n import TOP_N_KEY
 from workers.writer_modes import (
     MODE_KEY,
     POLICY_KEY,
@@ -113,6 +114,7 @@ TABLE_OPTIONS: dict[str, str] = {
     JOIN_KEY: "full",
     PORTABLE_KEY: "false",
     RETENTION_KEY: "7d",
+    TOP_N_KEY: "",  # JSON: what `table.top_n()` asks for when nothing else is said.
     # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
     "sluice.portable": "false",
 }
@@ -186,6 +188,7 @@ class TableConfig:
     """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
     groups: GroupRule | None = None
     """Each stream's columns have an ordering of their own."""
+    top_n: str = ""
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -416,6 +419,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         create_schema_json=properties.get("hoodie.table.create.schema"),
         merger=merger,
         groups=groups,
+        top_n=properties.get(TOP_N_KEY, ""),
     )
 
 

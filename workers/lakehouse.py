@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from workers.errors import InvalidInput
 from workers.ports import Ports, system_ports
 from workers.read.request import Moment, read_request
 from workers.read.rows import read_rows
+from workers.read.top_n import read_top_n
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.alter import SchemaChange
@@ -43,6 +43,7 @@ from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
 from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
+from workers.top_n import top_n_of
 from workers.write.add_group import add_group
 from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
@@ -188,12 +189,34 @@ class LakehouseTable:
         does not go back that far, UnsupportedTable.
         """
         asked = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
-        table = _unmatched(self.table) if shows_unmatched else self.table
+        table = self.table.showing_unmatched() if shows_unmatched else self.table
         if spark is None:
             return read_rows(table, asked)
         from workers.spark.read import read_dataframe
 
         return read_dataframe(table, spark, asked)
+
+    def top_n(
+        self,
+        partition_by: Sequence[str] | None = None,
+        order_by: str | None = None,
+        n: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        spark: SparkSession | None = None,
+    ) -> Any:
+        """The n first rows of each group of rows, in an order such as `score desc, at`; what is not
+        said is what the table's `hoodie.multistream.topn` says. Nulls stand last, ties by key.
+
+        Raises InvalidInput, SnapshotExpired, SnapshotChanged, UnsupportedTable.
+        """
+        told = self.table.config.top_n
+        asked = top_n_of(told, partition_by=partition_by, order_by=order_by, n=n)
+        if spark is None:
+            return read_top_n(self.table, asked, columns)
+        from workers.spark.top_n import top_n_dataframe
+
+        return top_n_dataframe(self.table, spark, asked, columns)
 
     def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
         """The active timeline; with `archived` the history before it. Raises UnsupportedTable."""
@@ -301,12 +324,6 @@ class LakehouseTable:
         return rollback(self.table, request, write_options({}))
 
 
-def _unmatched(table: Table) -> Table:
-    if table.config.groups is None:
-        raise InvalidInput("only a table with column groups hides rows", table=table.config.name)
-    return replace(table, config=table.config.showing_unmatched)
-
-
 def create_table(
     location: str | Path,
     *,
@@ -327,7 +344,7 @@ def create_table(
     """
     definition = TableDefinition(
         name=name,
-        table_type=_table_type(table_type),
+        table_type=tables.table_type_named(table_type),
         record_key=_names(record_key, "record_key"),
         partition_by=_names(partition_by, "partition_by"),
         ordering=_names(ordering, "ordering"),
@@ -360,15 +377,6 @@ def _runner_maker(spark: SparkSession | None) -> RunnerMaker:
     from workers.spark.services import spark_runner
 
     return spark_runner(spark)
-
-
-def _table_type(text: str) -> TableType:
-    try:
-        return TableType(str(text).upper())
-    except ValueError as error:
-        raise InvalidInput(
-            "unknown table type", given=text, known=[one.value for one in TableType]
-        ) from error
 
 
 def _names(given: Sequence[str], what: str) -> tuple[str, ...]:

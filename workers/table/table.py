@@ -8,7 +8,7 @@ ones, because they would be older than everything on the timeline (format page 2
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workers.clock import InstantTime, next_instant
 from workers.column_groups import (
@@ -43,6 +43,7 @@ from workers.timeline.instant import Action
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
 from workers.timeline.timeline import Timeline
+from workers.top_n import TOP_N_KEY, top_n_of
 
 CREATION_OPERATION = "ALTER_SCHEMA"
 GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
@@ -68,6 +69,12 @@ class Table:
     @property
     def data_action(self) -> Action:
         return Action.DELTACOMMIT if self.config.is_merge_on_read else Action.COMMIT
+
+    def showing_unmatched(self) -> Table:
+        """The same, of which a read hides no row for its join. Raises InvalidInput."""
+        if self.config.groups is None:
+            raise InvalidInput("only a table with column groups hides rows", table=self.config.name)
+        return replace(self, config=self.config.showing_unmatched)
 
     def check_writable(self) -> None:
         if self.write_refusal:
@@ -95,6 +102,16 @@ class TableDefinition:
     partition_by: tuple[str, ...] = ()
     ordering: tuple[str, ...] = ()
     schema: TableSchema | None = None
+
+
+def table_type_named(text: str) -> TableType:
+    """Raises InvalidInput."""
+    try:
+        return TableType(str(text).upper())
+    except ValueError as error:
+        raise InvalidInput(
+            "unknown table type", given=text, known=[one.value for one in TableType]
+        ) from error
 
 
 def create(
@@ -153,8 +170,11 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
         merger_named(values["sluice.record.merger"])
     if groups is not None:
         _check_groups(definition, values, groups)
+    top_n = top_n_of(values[TOP_N_KEY]) if values[TOP_N_KEY] else None
     if definition.schema is not None:
         names = set(definition.schema.field_names)
+        if top_n is not None:
+            top_n.check(definition.schema.arrow)
         named = (*definition.record_key, *definition.partition_by, *definition.ordering)
         missing = [column for column in named if column not in names]
         if missing:

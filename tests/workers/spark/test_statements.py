@@ -82,5 +82,27 @@ def test_what_is_wrong_is_said_by_name_and_changes_nothing(
     assert _sorted(table) == before
 
 
+def test_first_of_each_group_are_those_that_are_found_without_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = made(tmp_path / "wide")
+    values = ", ".join(
+        f"('k{n:02}', DATE '2026-01-0{n % 2 + 1}', {n % 3}, {score}, {n})"
+        for n, score in enumerate(["5", "CAST('NaN' AS DOUBLE)", "NULL", "5", "7", "1", "5", "2"])
+    )
+    insert = f"INSERT INTO wide (k, day, ts_a, a1, a2) VALUES {values}"
+    run_sql(insert, tables={"wide": table}, options=OPTIONS)
+
+    asked: list[tuple[list[str], str, int]] = [
+        (["day"], "a1 desc", 3),
+        (["ts_a"], "a1, a2 desc", 2),
+        ([], "a1 desc", 3),
+    ]
+    for partition_by, order_by, n in asked:
+        here = table.top_n(partition_by, order_by, n, columns=["k"]).column("k").to_pylist()
+        there = table.top_n(partition_by, order_by, n, columns=["k"], spark=spark).collect()
+        assert sorted(row["k"] for row in there) == sorted(here), (partition_by, order_by)
+
+
 def _sorted(table: LakehouseTable) -> list[dict[str, object]]:
     return sorted(table.read().to_pylist(), key=lambda row: str(row["k"]))

@@ -1,0 +1,97 @@
+"""The n first rows of each group of rows, as a query: `table.top_n(...)`.
+
+Each file slice gives its own n first, and only these are compared with one another. Rows that are
+equal in what is ordered by stand in the order of their keys, so the answer does not depend on how
+rows lie in files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import NotFound
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.read.file_slice import read_slice, slice_schema
+from workers.read.rows import check_columns
+from workers.read.snapshot import SnapshotPlan, plan_snapshot
+from workers.read.undisturbed import expired
+from workers.table.table import Table
+from workers.top_n import TopN
+
+TIES: Final = (RECORD_KEY, PARTITION_PATH)
+_PARTS_MAX = 64
+"""So many slices' rows are held before they are cut down again."""
+
+
+def read_top_n(table: Table, asked: TopN, columns: Sequence[str] | None) -> pa.Table:
+    """The rows, with the `columns` or all of the table's. Raises InvalidInput, SnapshotExpired, and
+    as `plan_snapshot`.
+    """
+    plan, names = plan_top_n(table, asked, columns)
+    wanted = wanted_columns(asked, plan, names)
+    parts = [slice_schema(plan.schema).empty_table().select(wanted)]
+    for one in plan.slices:
+        try:
+            rows = read_slice(table.storage, table.config, plan.schema, one, columns=wanted)
+        except NotFound as error:
+            raise expired(error) from error
+        parts.append(first_rows(asked, rows.select(wanted)))
+        if len(parts) > _PARTS_MAX:
+            parts = [first_rows(asked, pa.concat_tables(parts))]
+    return first_rows(asked, pa.concat_tables(parts)).select(list(names))
+
+
+def plan_top_n(
+    table: Table, asked: TopN, columns: Sequence[str] | None
+) -> tuple[SnapshotPlan, tuple[str, ...]]:
+    """What is read, and the columns of the answer. Raises as `read_top_n`."""
+    plan = plan_snapshot(table)
+    asked.check(plan.schema.arrow)
+    names = tuple(columns) if columns is not None else tuple(plan.schema.field_names)
+    check_columns(names, slice_schema(plan.schema).names)
+    return plan, names
+
+
+def wanted_columns(asked: TopN, plan: SnapshotPlan, names: Collection[str]) -> list[str]:
+    """Of each slice, in its order."""
+    needed = {*asked.columns, *TIES, *names}
+    return [name for name in slice_schema(plan.schema).names if name in needed]
+
+
+def first_rows(asked: TopN, rows: pa.Table) -> pa.Table:
+    """The n first rows of each group, group by group, in their order. Nulls stand last, and NaN
+    before them. `rows` have the columns asked for and the `TIES`.
+    """
+    if rows.num_rows == 0:
+        return rows
+    order = pc.sort_indices(rows, sort_keys=_sort_keys(asked))
+    starts = np.flatnonzero(_begins_group(rows.select(list(asked.partition_by)), order))
+    sizes = np.diff(np.append(starts, rows.num_rows))
+    place = np.arange(rows.num_rows) - np.repeat(starts, sizes)
+    return rows.take(order.filter(pa.array(place < asked.n)))
+
+
+def _sort_keys(asked: TopN) -> Any:
+    keys: dict[str, Literal["ascending", "descending"]] = {}
+    for name in asked.partition_by:
+        keys[name] = "ascending"
+    for one in asked.order_by:
+        keys.setdefault(one.column, "descending" if one.is_descending else "ascending")
+    for name in TIES:
+        keys.setdefault(name, "ascending")
+    return list(keys.items())
+
+
+def _begins_group(groups: pa.Table, order: Any) -> Any:
+    """Of rows in this order, which are of another group than the one before."""
+    begins = np.zeros(len(order), dtype=np.bool_)
+    begins[0] = True
+    for column in groups.columns:
+        codes: Any = column.take(order).combine_chunks().dictionary_encode("encode").indices
+        begins[1:] |= np.diff(np.asarray(codes)) != 0
+    return begins

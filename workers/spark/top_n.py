@@ -1,0 +1,81 @@
+"""`table.top_n(...)` through Spark: tasks give the n first rows of their slices, and Spark compares
+only these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql.functions import col, isnan, row_number
+
+from workers.read.file_slice import read_slice, slice_schema
+from workers.read.top_n import TIES, first_rows, plan_top_n, wanted_columns
+from workers.spark.scan import ReadContext, python_scan
+from workers.spark.types import to_spark
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.top_n import Term, TopN
+
+_PLACE = "_sluice_place"
+
+
+@dataclass(frozen=True, slots=True)
+class TopNWork:
+    """The n first rows of each slice."""
+
+    context: ReadContext
+    slices: tuple[FileSlice, ...]
+    asked: TopN
+    columns: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+    def tables(self, number: int) -> Iterator[pa.Table]:
+        context = self.context
+        rows = read_slice(
+            context.storage,
+            context.config,
+            context.schema,
+            self.slices[number],
+            columns=self.columns,
+            rule=context.rule,
+        )
+        yield first_rows(self.asked, rows)
+
+
+def top_n_dataframe(
+    table: Table, spark: SparkSession, asked: TopN, columns: Sequence[str] | None
+) -> DataFrame:
+    """As `read_top_n`; the rows come in no order."""
+    plan, names = plan_top_n(table, asked, columns)
+    wanted = wanted_columns(asked, plan, names)
+    schema = slice_schema(plan.schema)
+    wire = pa.schema([schema.field(name) for name in wanted])
+    if not plan.slices:
+        return spark.createDataFrame([], to_spark(wire)).select(*map(_quoted, names))
+    context = ReadContext(table.storage.location, table.config, plan.schema)
+    rows = python_scan(spark, TopNWork(context, plan.slices, asked, tuple(wanted)), wire)
+    order = [key for one in asked.order_by for key in _keys(one, schema)]
+    order += [_quoted(name).asc() for name in TIES]
+    if not asked.partition_by:
+        return rows.orderBy(*order).limit(asked.n).select(*map(_quoted, names))
+    groups = Window.partitionBy(*map(_quoted, asked.partition_by)).orderBy(*order)
+    placed = rows.withColumn(_PLACE, row_number().over(groups))
+    return placed.where(col(_PLACE) <= asked.n).select(*map(_quoted, names))
+
+
+def _keys(term: Term, schema: pa.Schema) -> Iterator[Column]:
+    """Nulls last, NaN before them: Spark takes NaN for the greatest number."""
+    column = _quoted(term.column)
+    yield column.isNull().asc()
+    if pa.types.is_floating(schema.field(term.column).type):
+        yield isnan(column).asc()
+    yield column.desc() if term.is_descending else column.asc()
+
+
+def _quoted(name: str) -> Column:
+    return col(f"`{name}`")

@@ -1,0 +1,95 @@
+"""What `table.top_n(...)` is asked for: the n first rows of each group of rows. Values only;
+`workers.read.top_n` carries it out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+
+TOP_N_KEY: Final = "hoodie.multistream.topn"
+N_MAX: Final = 1_000_000
+_TERM = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_]\w*))(?:\s+(asc|desc))?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    column: str
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopN:
+    partition_by: tuple[str, ...]
+    """Empty: the n first of the whole table."""
+    order_by: tuple[Term, ...]
+    n: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.partition_by, *(one.column for one in self.order_by))))
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises InvalidInput for columns that there are not, or that do not compare."""
+        for name in self.columns:
+            if name not in schema.names:
+                raise InvalidInput("table has no such column", column=name, known=schema.names)
+            if pa.types.is_nested(schema.field(name).type):
+                raise InvalidInput("top_n compares plain values", column=name)
+
+
+def top_n_of(
+    properties: str,
+    *,
+    partition_by: Sequence[str] | None = None,
+    order_by: str | None = None,
+    n: int | None = None,
+) -> TopN:
+    """What is asked for, over what the table says (`hoodie.multistream.topn`, empty for nothing).
+
+    Raises InvalidInput.
+    """
+    told = _told(properties) if properties else {}
+    given = {"partition_by": partition_by, "order_by": order_by, "n": n}
+    asked = dict(told) | {key: value for key, value in given.items() if value is not None}
+    if missing := [key for key in ("order_by", "n") if key not in asked]:
+        raise InvalidInput(
+            f"top_n says what it orders by and how many it gives, or the table's {TOP_N_KEY} does",
+            missing=missing,
+        )
+    count, groups = asked["n"], asked.get("partition_by", ())
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= N_MAX:
+        raise InvalidInput("n is a whole number", given=count, least=1, most=N_MAX)
+    if isinstance(groups, str) or not all(isinstance(one, str) for one in groups):
+        raise InvalidInput("partition_by is a list of column names", given=groups)
+    return TopN(tuple(groups), _terms(asked["order_by"]), count)
+
+
+def _told(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput("the top n is not JSON", key=TOP_N_KEY, given=text) from error
+    if not isinstance(found, dict) or set(found) - {"partition_by", "order_by", "n"}:
+        raise InvalidInput(
+            "the top n is an object with partition_by, order_by and n", key=TOP_N_KEY, given=text
+        )
+    return found
+
+
+def _terms(text: object) -> tuple[Term, ...]:
+    parts = text.split(",") if isinstance(text, str) else []
+    matches = [_TERM.fullmatch(part) for part in parts]
+    if not parts or not all(matches):
+        raise InvalidInput("order_by is written `score desc, at`", given=text)
+    terms = [Term(one[1] or one[2], (one[3] or "").lower() == "desc") for one in matches if one]
+    if len({one.column for one in terms}) < len(terms):
+        raise InvalidInput("order_by names a column twice", given=text)
+    return tuple(terms)
