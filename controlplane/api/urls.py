@@ -15,6 +15,7 @@ from controlplane.api.v1 import (
     files,
     operations,
     services,
+    streams,
     tables,
     timeline,
     tokens,
@@ -95,7 +96,10 @@ urlpatterns = [
     ),
     path(f"{_TABLE}lock/", activity.LockApi.as_view(), name="lock"),
     path(f"{_TABLE}lock/waits/", activity.LockWaitListApi.as_view(), name="lock_waits"),
-    path(f"{_TABLE}streams/", timeline.StreamsApi.as_view(), name="streams"),
+    path(f"{_TABLE}streams/", streams.StreamListApi.as_view(), name="streams"),
+    path(f"{_TABLE}streams/join/", streams.JoinApi.as_view(), name="streams_join"),
+    path(f"{_TABLE}streams/commits/", streams.StreamCommitListApi.as_view(), name="stream_commits"),
+    path(f"{_TABLE}streams/explain/", streams.CellApi.as_view(), name="stream_cell"),
     path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),
     path(
         f"{_TABLE}writers/activity/", activity.WriterActivityApi.as_view(), name="writers_activity"

@@ -53,6 +53,8 @@ def describe_table(table: Table, opened: engine.Table, lock_provider: str) -> No
         "ordering": ",".join(config.ordering),
         "bucket_count": config.buckets or None,
         "lock_provider": lock_provider,
+        "groups": [one.to_json() for one in config.groups.declared] if config.groups else [],
+        "join_needs": list(config.groups.required) if config.groups else [],
     }
     if any(getattr(table, name) != value for name, value in described.items()):
         Table.objects.filter(pk=table.pk).update(**described)

@@ -15,6 +15,7 @@ from typing import Any
 
 from controlplane.mirror.conflict_facts import ConflictFacts, told_conflict
 from controlplane.mirror.conflict_facts import text as _text
+from controlplane.mirror.group_facts import told_groups
 from controlplane.mirror.plan_facts import (
     completed_clean,
     completed_restore,
@@ -25,6 +26,7 @@ from controlplane.mirror.schema_verdicts import schema_verdict
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
+from workers.group_facts import GROUP_FACTS_KEY
 from workers.markers.store import StoredNames, pending_marker_instants, read_names
 from workers.storage.base import Storage
 from workers.table.table import Table
@@ -269,7 +271,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
     shown = {
         key: _text(value)
         for key, value in extra.items()
-        if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY)
+        if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY, GROUP_FACTS_KEY)
     }
     return {
         "inserts": sum(stat.num_inserts for stat in stats),
@@ -282,6 +284,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "partition_bytes": _partition_bytes(commit),
         "extra": shown,
         "process": _process(extra.get(PROCESS_KEY, "")),
+        **told_groups(extra.get(GROUP_FACTS_KEY)),
         **schema_verdict(extra.get(SCHEMA_RESOLUTION_KEY)),
     }
 

@@ -265,6 +265,36 @@ class StreamStatus(models.Model):
         return f"{self.table} {self.stream}"
 
 
+class JoinMeasure(models.Model):
+    """The newest look at a sample of a joined table's file slices."""
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="join_measure")
+    sampled_at = models.DateTimeField()
+    sampled_instant = InstantTimeField(blank=True)
+    took_ms = models.PositiveIntegerField(default=0)
+    found = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.sampled_at:%H:%M:%S}"
+
+
+class JoinPoint(models.Model):
+    """How complete a joined table was at one time. A bounded number of them is kept."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="join_points")
+    at = models.DateTimeField()
+    keys = models.BigIntegerField()
+    complete_pct = models.FloatField()
+    by_group = models.JSONField(default=dict)
+    """Group -> percent of the keys that have it."""
+
+    class Meta:
+        indexes = [models.Index(fields=["table", "-at"], name="join_point_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.at:%H:%M:%S} {self.complete_pct:.1f}%"
+
+
 class ServerSample(models.Model):
     """One look at the marker server's own figures."""
 

@@ -1,16 +1,17 @@
-"""How complete the joined rows are, per stream: measured by reading the table now and then, never
-on a page load.
+"""How complete the joined rows are, per stream: measured now and then on a bounded sample of the
+table's file slices, never on a page load.
 
-A stream is what commits name as one. Its columns are those that it alone writes; a row counts as
-having the stream when any of them is set, because a stream may deliver nulls.
+In a table with column groups a stream is a group, and rows know which they have. Elsewhere it is
+what commits name as one: its columns are those that it alone writes, and a row counts as having the
+stream when any of them is set, because a stream may deliver nulls.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -20,16 +21,21 @@ from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
 from controlplane.events import publish_change
-from controlplane.mirror.models import InstantRecord, StreamStatus
-from controlplane.tables.locations import checked_location
+from controlplane.mirror.event_times import event_time, event_time_text, is_later
+from controlplane.mirror.group_rows import GroupCommits, group_commits
+from controlplane.mirror.models import InstantRecord, JoinMeasure, JoinPoint, StreamStatus
+from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
-from workers.clock import InstantTime, parse_instant
+from workers.clock import InstantTime, SystemClock, parse_instant
 from workers.errors import LakehouseError
 from workers.timeline.metadata import STREAM_COLUMNS_KEY, STREAM_MAX_ORDERING_KEY
 
 log = logging.getLogger(__name__)
 
 AT_MOST_EVERY = timedelta(seconds=8)
+REST_PER_WORK = 20
+"""A look that took a second is followed by twenty of rest."""
+POINTS_KEPT = 500
 COMMITS_LOOKED_AT = 500
 
 
@@ -44,50 +50,156 @@ class Stream:
 
 
 def measure(table: Table, *, now: datetime | None = None) -> bool:
-    """Measure again when the table moved on since, at most every few seconds; whether it did."""
+    """Measure again when the table moved on since, at most every few seconds and for a small part
+    of the time; whether it did.
+    """
     at = now or timezone.now()
     newest = (
         InstantRecord.objects.filter(table=table, state="completed")
         .order_by("-completed_at")
         .values_list("completed_at", flat=True)
         .first()
-    )
-    streams = list(known_streams(table))
-    stored = list(StreamStatus.objects.filter(table=table))
-    if not streams:
-        return bool(StreamStatus.objects.filter(table=table).delete()[0])
-    if stored and (
-        at - max(row.sampled_at for row in stored) < AT_MOST_EVERY
-        or all(row.sampled_instant == newest for row in stored)
-    ):
+    ) or ""
+    if not _is_due(table, newest, at):
         return False
+    streams = list(known_streams(table))
+    if not streams and not table.groups:
+        return bool(StreamStatus.objects.filter(table=table).delete()[0])
+    began_s = SystemClock().monotonic_s()
     try:
-        rows = _read(table, streams)
+        found = _sample(table) if table.groups else _count(table, streams)
     except (LakehouseError, ControlPlaneError, OSError) as error:
         log.warning("streams cannot be measured: table=%s error=%s", table.slug, error)
         return False
+    took_ms = int((SystemClock().monotonic_s() - began_s) * 1000)
+    statuses = _of_groups(table, found, at) if table.groups else _of_streams(streams, found, at)
     with transaction.atomic():
-        StreamStatus.objects.filter(table=table).exclude(
-            stream__in=[stream.name for stream in streams]
-        ).delete()
-        for stream in streams:
-            present = rows_with_any(rows, stream.columns)
-            StreamStatus.objects.update_or_create(
-                table=table,
-                stream=stream.name,
-                defaults={
-                    "columns": list(stream.columns),
-                    "rows_with": present,
-                    "rows_without": rows.num_rows - present,
-                    "last_event_time": event_time_text(stream.max_ordering),
-                    "last_commit_at": stream.last_commit_at,
-                    "lag_s": lag_s(stream, at),
-                    "sampled_at": at,
-                    "sampled_instant": newest or "",
-                },
-            )
+        _store(table, statuses, found, at=at, newest=newest, took_ms=took_ms)
         publish_change(table.slug, "streams")
     return True
+
+
+def _is_due(table: Table, newest: str, at: datetime) -> bool:
+    last = JoinMeasure.objects.filter(table=table).defer("found").first()
+    if last is None:
+        return True
+    rest = max(AT_MOST_EVERY, timedelta(milliseconds=last.took_ms * REST_PER_WORK))
+    return last.sampled_instant != newest and at - last.sampled_at >= rest
+
+
+def _store(
+    table: Table,
+    statuses: Mapping[str, Mapping[str, Any]],
+    found: Mapping[str, Any],
+    *,
+    at: datetime,
+    newest: str,
+    took_ms: int,
+) -> None:
+    StreamStatus.objects.filter(table=table).exclude(stream__in=list(statuses)).delete()
+    for stream, columns in statuses.items():
+        StreamStatus.objects.update_or_create(
+            table=table,
+            stream=stream,
+            defaults={**columns, "sampled_at": at, "sampled_instant": newest},
+        )
+    JoinMeasure.objects.update_or_create(
+        table=table,
+        defaults={
+            "sampled_at": at,
+            "sampled_instant": newest,
+            "took_ms": took_ms,
+            "found": found,
+        },
+    )
+    if table.groups and found["keys"]:
+        _remember(table, found, at)
+
+
+def _remember(table: Table, found: Mapping[str, Any], at: datetime) -> None:
+    keys = found["keys"]
+    JoinPoint.objects.create(
+        table=table,
+        at=at,
+        keys=found["keys_estimated"],
+        complete_pct=100 * found["complete"] / keys,
+        by_group={name: 100 * count / keys for name, count in found["with_group"].items()},
+    )
+    kept = JoinPoint.objects.filter(table=table).order_by("-at")
+    if (oldest := kept[POINTS_KEPT - 1 : POINTS_KEPT].first()) is not None:
+        JoinPoint.objects.filter(table=table, at__lt=oldest.at).delete()
+
+
+def _sample(table: Table) -> dict[str, Any]:
+    """Of a table with column groups, as JSON. Estimates are of all file slices by those read."""
+    from workers.read.join_sample import sample_join  # Late: a web process never needs the reader.
+
+    sample = sample_join(engine_table(table))
+    scale = sample.slices / sample.slices_read if sample.slices_read else 0.0
+    every = set(sample.groups)
+    return {
+        **asdict(sample),
+        "is_exact": sample.is_exact,
+        "keys_estimated": round(sample.keys * scale),
+        "hidden_estimated": round(sample.hidden * scale),
+        "complete": sum(count for names, count in sample.presence if set(names) == every),
+        "with_group": {
+            group: sum(count for names, count in sample.presence if group in names)
+            for group in sample.groups
+        },
+        "scale": scale,
+    }
+
+
+def _of_groups(table: Table, found: Mapping[str, Any], at: datetime) -> dict[str, dict[str, Any]]:
+    commits = group_commits(table)
+    statuses = {}
+    for group in table.groups:
+        told = commits.get(group["name"]) or GroupCommits(group["name"])
+        present = round(found["with_group"].get(group["name"], 0) * found["scale"])
+        stream = Stream(group["name"], tuple(group["columns"]), told.last_at, told.greatest)
+        statuses[group["name"]] = _status(stream, present, found["keys_estimated"], at)
+    return statuses
+
+
+def _count(table: Table, streams: list[Stream]) -> dict[str, Any]:
+    """Of a table without groups: rows in the sample, and how many have each stream."""
+    from workers.read.rows_sample import sample_rows  # Late: a web process never needs the reader.
+
+    wanted = sorted({column for stream in streams for column in stream.columns})
+    sample = sample_rows(engine_table(table), wanted)
+    scale = sample.slices / sample.slices_read if sample.slices_read else 0.0
+    return {
+        "keys": sample.rows.num_rows,
+        "keys_estimated": round(sample.rows.num_rows * scale),
+        "with_group": {one.name: rows_with_any(sample.rows, one.columns) for one in streams},
+        "slices": sample.slices,
+        "slices_read": sample.slices_read,
+        "is_exact": sample.slices == sample.slices_read,
+        "scale": scale,
+    }
+
+
+def _of_streams(
+    streams: list[Stream], found: Mapping[str, Any], at: datetime
+) -> dict[str, dict[str, Any]]:
+    return {
+        one.name: _status(
+            one, round(found["with_group"][one.name] * found["scale"]), found["keys_estimated"], at
+        )
+        for one in streams
+    }
+
+
+def _status(stream: Stream, present: int, keys: int, at: datetime) -> dict[str, Any]:
+    return {
+        "columns": list(stream.columns),
+        "rows_with": present,
+        "rows_without": keys - present,
+        "last_event_time": event_time_text(stream.max_ordering),
+        "last_commit_at": stream.last_commit_at or None,
+        "lag_s": lag_s(stream, at),
+    }
 
 
 def known_streams(table: Table) -> Iterator[Stream]:
@@ -105,7 +217,7 @@ def known_streams(table: Table) -> Iterator[Stream]:
     for name, completed_at, extra in commits:
         newest.setdefault(name, (completed_at or "", extra or {}))
         ordering = str((extra or {}).get(STREAM_MAX_ORDERING_KEY) or "")
-        if ordering and (name not in orderings or _later(ordering, orderings[name])):
+        if ordering and (name not in orderings or is_later(ordering, orderings[name])):
             orderings[name] = ordering
     written = {
         name: [part for part in str(extra.get(STREAM_COLUMNS_KEY) or "").split(",") if part]
@@ -135,26 +247,6 @@ def rows_with_any(rows: pa.Table, columns: tuple[str, ...]) -> int:
     return int(pc.sum(combined.cast(pa.int64())).as_py() or 0)
 
 
-def event_time_text(ordering: str | None) -> str | None:
-    """An ordering value as a person reads it: a time where it can be one, else as it stands."""
-    found = event_time(ordering)
-    return found.isoformat(timespec="milliseconds") if found else ordering
-
-
-def event_time(ordering: str | None) -> datetime | None:
-    """Epoch seconds, milliseconds or microseconds by their size; ISO text; else None."""
-    if not ordering:
-        return None
-    try:
-        number = float(ordering)
-    except ValueError:
-        return _iso(ordering)
-    for unit in (1, 1_000, 1_000_000):
-        if 1e8 <= number / unit < 1e10:
-            return datetime.fromtimestamp(number / unit, tz=UTC)
-    return None
-
-
 def lag_s(stream: Stream, now: datetime) -> float | None:
     """From the newest event to now; without an event time, from the newest commit."""
     newest = event_time(stream.max_ordering)
@@ -163,26 +255,3 @@ def lag_s(stream: Stream, now: datetime) -> float | None:
     if not stream.last_commit_at:
         return None
     return now.timestamp() - parse_instant(stream.last_commit_at) / 1000
-
-
-def _later(one: str, other: str) -> bool:
-    try:
-        return float(one) > float(other)
-    except ValueError:
-        return one > other
-
-
-def _iso(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _read(table: Table, streams: list[Stream]) -> pa.Table:
-    from workers.lakehouse import open_table  # Late: a web process never needs the reader.
-
-    rows: pa.Table = open_table(checked_location(table.location)).read()
-    wanted = {column for stream in streams for column in stream.columns}
-    return rows.select([name for name in rows.column_names if name in wanted])

@@ -54,7 +54,7 @@ TURN = timedelta(seconds=60)
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-_PROJECTION = "3"
+_PROJECTION = "4"
 """Changes with what is mirrored: a mirror that an older program made is read again."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.operations.aborts import request_abort
+from controlplane.operations.declaring import declare_stream
 from controlplane.operations.demo import (
     kill_demo_writer,
     start_demo_conflict,
@@ -46,6 +47,7 @@ __all__ = [
     "PlannedFileRow",
     "ServiceKind",
     "ServicePlanView",
+    "declare_stream",
     "is_cancellable",
     "kill_demo_writer",
     "permission_of",

@@ -21,6 +21,10 @@ class Table(models.Model):
     bucket_count = models.PositiveIntegerField(null=True)
     lock_provider = models.CharField(max_length=16, blank=True)
     """What keeps its writers apart, as `hoodie.write.lock.provider` names it."""
+    groups = models.JSONField(default=list)
+    """Declared column groups, as `hoodie.multistream.groups` writes them."""
+    join_needs = models.JSONField(default=list)
+    """Names of the groups without which a row is not shown."""
     registered_at = models.DateTimeField(auto_now_add=True)
     registered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

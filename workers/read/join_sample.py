@@ -6,7 +6,6 @@ smaller bound, the columns' nulls as well. What is read is bounded, whatever the
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from workers.merge.group_state import GONE, SET, bits, has_bit
 from workers.merge.versions import Mask
 from workers.read.event_time import NO_TIME, Times, event_times
 from workers.read.file_slice import merged_state_parts
+from workers.read.slice_sample import SampleBounds, sampled
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
@@ -46,15 +46,6 @@ _WIDTHS_MS = (
 )
 _TIMED_PART = 0.9
 """With times on fewer rows than this the map goes by commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleBounds:
-    slices: int = 32
-    bytes: int = 128 << 20
-    """Of the sampled slices' files as they stand on storage."""
-    wide_bytes: int = 16 << 20
-    """Of those among them whose columns are looked at too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +108,11 @@ def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
     rule, schema = table.config.groups, current_schema(table)
     if rule is None or schema is None:
         raise InvalidInput("only a table with column groups has a join", table=table.config.name)
-    limits = bounds or SampleBounds()
     view = FileSystemView.load(table)
-    tally = _Tally(rule, schema)
-    left, wide_left, read = limits.bytes, limits.wide_bytes, 0
-    for slice_ in _mixed(view)[: limits.slices]:
-        size = _bytes(table, slice_)
-        if size is None or size > left:
-            continue
-        left -= size
-        is_wide = size <= wide_left
-        wide_left -= size if is_wide else 0
-        columns = tally.columns if is_wide else ()
+    tally, read = _Tally(rule, schema), 0
+    for slice_, is_wide in sampled(table, view, bounds or SampleBounds()):
         try:
-            parts = list(_states(table, rule, schema, slice_, columns))
+            parts = _states(table, rule, schema, slice_, tally.columns if is_wide else ())
         except NotFound:
             continue  # Cleaned away since the listing.
         for states in parts:
@@ -149,23 +131,6 @@ def _states(
     asked = {*columns, *(name for one in rule.declared for name in one.ordering)}
     parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=asked)
     return list(parts)
-
-
-def _mixed(view: FileSystemView) -> list[FileSlice]:
-    """In an order that has nothing to do with their content, another one after each commit."""
-    newest = max((one.completed_at or "" for one in view.timeline.instants), default="")
-
-    def place(slice_: FileSlice) -> bytes:
-        text = f"{newest} {slice_.partition} {slice_.file_id}"
-        return hashlib.sha256(text.encode()).digest()
-
-    return sorted(view.slices, key=place)
-
-
-def _bytes(table: Table, slice_: FileSlice) -> int | None:
-    """None for a slice that a clean took since it was listed."""
-    found = [table.storage.info(path) for path in slice_.files]
-    return None if None in found else sum(one.size for one in found if one is not None)
 
 
 @dataclass(slots=True)

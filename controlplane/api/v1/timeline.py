@@ -18,12 +18,10 @@ from controlplane.mirror.selectors import (
     FieldChange,
     InstantDetail,
     InstantRow,
-    JoinStatus,
     MarkerRow,
     SchemaRow,
     field_changes,
     instant_detail,
-    join_status,
     pending_markers,
     schema_history,
     timeline_window,
@@ -97,10 +95,3 @@ class MarkerListApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(pending_markers(table)))
-
-
-class StreamsApi(APIView):
-    @extend_schema(operation_id="streams_read", responses=output(JoinStatus))
-    def get(self, request: Request, slug: str) -> Response:
-        table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown(join_status(table)))

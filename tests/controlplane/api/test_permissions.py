@@ -46,6 +46,10 @@ lock_waits             GET     401 403 200 200 200 401
 writers_activity       GET     401 403 200 200 200 401
 writer_abort           POST    401 403 403 400 400 401
 streams                GET     401 403 200 200 200 401
+streams                POST    401 403 403 403 400 401
+streams_join           GET     401 403 200 200 200 401
+stream_commits         GET     401 403 200 200 200 401
+stream_cell            GET     401 403 400 400 400 401
 writers                GET     401 403 200 200 200 401
 conflicts              GET     401 403 200 200 200 401
 conflict               GET     401 403 404 404 404 401

@@ -12,8 +12,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from controlplane.mirror.event_times import event_time
 from controlplane.mirror.selectors import join_status
-from controlplane.mirror.streams import event_time, measure
+from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake

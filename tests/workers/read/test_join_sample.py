@@ -11,7 +11,8 @@ import pytest
 from tests.support.joined import commit, make
 from workers.errors import InvalidInput
 from workers.read.event_time import NO_TIME, event_times
-from workers.read.join_sample import SampleBounds, sample_join
+from workers.read.join_sample import sample_join
+from workers.read.slice_sample import SampleBounds
 
 DAY_MS = 24 * 3600 * 1000
 NOON_MS = 1_777_636_800_000

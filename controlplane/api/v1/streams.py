@@ -1,0 +1,105 @@
+"""Streams of a joined table: how far each is, which keys have which, why a cell is null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsAdminToWrite
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.requests import actor
+from controlplane.mirror.cell_stories import CellAnswer, explain
+from controlplane.mirror.group_rows import GroupCommitRow
+from controlplane.mirror.selectors import JoinStatus, join_status
+from controlplane.mirror.views_streams import StreamsBoard, commit_rows, streams_board
+from controlplane.operations.declaring import TYPES
+from controlplane.operations.services import declare_stream
+from controlplane.tables.access import Permission, access_table
+from workers.column_groups import DeleteScope, Granularity, NullMode, OnLate
+
+NAMES_MAX = 400
+
+
+class Names(serializers.ListField):
+    child = serializers.CharField(max_length=200)
+
+
+class StreamListApi(APIView):
+    permission_classes = [IsAdminToWrite]
+
+    class StreamDeclaration(Strict):
+        """As one entry of `hoodie.multistream.groups`, with the types of its columns."""
+
+        name = serializers.CharField(max_length=64)
+        ordering = Names(min_length=1, max_length=8)
+        columns = Names(min_length=1, max_length=NAMES_MAX)
+        types = serializers.DictField(
+            child=serializers.ChoiceField(choices=TYPES),
+            help_text="Of the ordering and of the columns, all of which are new to the table.",
+        )
+        on_late = serializers.ChoiceField(choices=list(OnLate), required=False)
+        null_mode = serializers.ChoiceField(choices=list(NullMode), required=False)
+        delete = serializers.ChoiceField(choices=list(DeleteScope), required=False)
+        granularity = serializers.ChoiceField(choices=list(Granularity), required=False)
+        reason = serializers.CharField(max_length=500)
+        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
+
+    @extend_schema(operation_id="streams_read", responses=output(JoinStatus))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(join_status(table)))
+
+    @extend_schema(
+        operation_id="streams_declare",
+        request=StreamDeclaration,
+        responses={201: output(StreamsBoard)},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        asked: dict[str, Any] = validated(self.StreamDeclaration, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        types, reason, typed = asked.pop("types"), asked.pop("reason"), asked.pop("table_name")
+        declare_stream(table, asked, types, reason=reason, typed_name=typed, by=actor(request))
+        return Response(shown(streams_board(table)), status=201)
+
+
+class JoinApi(APIView):
+    """From the mirror and the newest sample; never reads the table."""
+
+    @extend_schema(operation_id="streams_join", responses=output(StreamsBoard))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(streams_board(table)))
+
+
+class StreamCommitListApi(APIView):
+    """What the newest commits brought to each stream: event time against arrival."""
+
+    @extend_schema(operation_id="streams_commits", responses=output(GroupCommitRow)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(commit_rows(table)))
+
+
+class CellApi(APIView):
+    """Why is this cell null? Reads the file slices of one key from storage, now."""
+
+    class Query(Strict):
+        key = serializers.CharField(max_length=1000, help_text="As in `_hoodie_record_key`.")
+        column = serializers.CharField(max_length=200, required=False, default="")
+        partition = serializers.CharField(max_length=1000, required=False, default=None)
+
+    @extend_schema(
+        operation_id="streams_explain",
+        parameters=[Query],
+        responses=output(CellAnswer)(many=True),
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        asked = validated_query(self.Query, request)
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(explain(table, **asked)))

@@ -1,0 +1,189 @@
+"""Why a cell of a joined row is null, in words: read from the key's own file slices, now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controlplane.errors import InvalidRequest, StorageUnavailable
+from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.storage import engine_table
+from controlplane.tables.models import Table
+from workers.clock import InstantTime
+from workers.errors import InvalidInput, StorageFailed
+
+if TYPE_CHECKING:
+    from workers.read.cell_story import CellStory, GroupStory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRow:
+    commit: InstantTime
+    stream: str
+    """Who wrote it: the stream, else the writer; empty when the timeline does not say any more."""
+    is_in_base: bool
+    """Compacted since: the commit is the newest of the row's, and the stream's own may be older."""
+    age: list[str]
+    is_delete: bool
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAnswer:
+    stream: str
+    verdict: str
+    ordering: list[str]
+    age: list[str]
+    since: InstantTime | None
+    by: str
+    completes: str
+    """What would bring a value; empty when there is one."""
+    versions: list[VersionRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellAnswer:
+    key: str
+    partition: str
+    file_id: str
+    column: str
+    stream: str
+    """Owner of the column; empty where the whole row was asked for."""
+    verdict: str
+    """set, null, not_brought, never, deleted, row_deleted, erased or unknown."""
+    words: str
+    since: InstantTime | None
+    by: str
+    completes: str
+    groups: list[GroupAnswer]
+
+
+def explain(
+    table: Table, *, key: str, column: str = "", partition: str | None = None
+) -> list[CellAnswer]:
+    """One answer per partition that holds the key; one that says so when none does.
+
+    Raises InvalidRequest for a column that is in no group, StorageUnavailable.
+    """
+    from workers.read.cell_story import explain_cell  # Late: other pages never need the reader.
+
+    try:
+        stories = explain_cell(engine_table(table), key, column=column, partition=partition)
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+    except StorageFailed as error:
+        raise StorageUnavailable("table storage does not answer") from error
+    if not stories:
+        return [_unknown(key, column)]
+    who = _writers(table, (one for story in stories for one in _commits(story)))
+    return [_answer(story, who) for story in stories]
+
+
+def _commits(story: CellStory) -> Iterable[InstantTime]:
+    return (version.commit for group in story.groups for version in group.versions)
+
+
+def _writers(table: Table, commits: Iterable[InstantTime]) -> dict[InstantTime, str]:
+    records = InstantRecord.objects.filter(
+        table=table, requested_at__in=sorted(set(commits)), state="completed"
+    ).values_list("requested_at", "stream", "writer_name")
+    return {requested_at: stream or writer for requested_at, stream, writer in records}
+
+
+def _answer(story: CellStory, who: dict[InstantTime, str]) -> CellAnswer:
+    groups = [_group(one, who) for one in story.groups]
+    own = next((one for one in groups if one.stream == story.owner), None)
+    return CellAnswer(
+        key=story.key,
+        partition=story.partition,
+        file_id=story.file_id,
+        column=story.column,
+        stream=story.owner,
+        verdict=story.verdict,
+        words=_words(story, own),
+        since=own.since if own else None,
+        by=own.by if own else "",
+        completes=own.completes
+        if own
+        else "Any stream that writes this key begins it anew."
+        if story.verdict == "erased"
+        else "",
+        groups=groups,
+    )
+
+
+def _group(story: GroupStory, who: dict[InstantTime, str]) -> GroupAnswer:
+    standing = story.standing
+    return GroupAnswer(
+        stream=story.group,
+        verdict=story.verdict,
+        ordering=list(story.ordering),
+        age=list(story.age),
+        since=standing.commit if standing else None,
+        by=who.get(standing.commit, "") if standing else "",
+        completes=_completes(story),
+        versions=[
+            VersionRow(
+                commit=one.commit,
+                stream=who.get(one.commit, ""),
+                is_in_base=one.is_in_base,
+                age=list(one.age),
+                is_delete=one.is_delete,
+                counts=one.counts,
+            )
+            for one in story.versions
+        ],
+    )
+
+
+def _completes(story: GroupStory) -> str:
+    if story.verdict == "set":
+        return ""
+    if story.takes_any_age:
+        named = f" and any {', '.join(story.ordering)}" if story.ordering else ""
+        return f"A write of {story.group} with this key{named}."
+    age = _aged(story)
+    bound = "above" if story.verdict == "row_deleted" else "at or above"
+    return f"A write of {story.group} with this key and {age.replace(' ', f' {bound} ', 1)}."
+
+
+def _aged(story: GroupStory) -> str:
+    pairs = zip(story.ordering, story.age, strict=False)
+    return ", ".join(f"{name} {value or 'null'}" for name, value in pairs) or "a later commit"
+
+
+def _words(story: CellStory, own: GroupAnswer | None) -> str:
+    if story.verdict == "erased":
+        return "The key was deleted, and nothing was written under it since."
+    if own is None:
+        held = [one.group for one in story.groups if one.verdict == "set"]
+        return "It has " + (", ".join(held) if held else "nothing of any stream") + "."
+    group = next(one for one in story.groups if one.group == own.stream)
+    said = {
+        "set": f"{story.column} is not null: {own.stream} wrote it at {_aged(group)}.",
+        "null": f"{own.stream} wrote this key at {_aged(group)}, and said null for {story.column}.",
+        "not_brought": f"{own.stream} wrote this key, but never a value for {story.column}.",
+        "never": f"{own.stream} has never written this key.",
+        "deleted": f"{own.stream} deleted its part of this key at {_aged(group)}.",
+        "row_deleted": f"The whole row was deleted up to {' '.join(group.age)}, and {own.stream} "
+        "wrote nothing newer since.",
+    }
+    return said[story.verdict]
+
+
+def _unknown(key: str, column: str) -> CellAnswer:
+    return CellAnswer(
+        key=key,
+        partition="",
+        file_id="",
+        column=column,
+        stream="",
+        verdict="unknown",
+        words="No file of the table holds this key: no stream has written it, or its deletion is "
+        "no longer remembered.",
+        since=None,
+        by="",
+        completes="A write of any stream with this key.",
+        groups=[],
+    )

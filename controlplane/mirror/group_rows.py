@@ -1,0 +1,100 @@
+"""What the newest commits tell of each column group, added up. Two queries at most, no storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.mirror.event_times import event_time, is_later
+from controlplane.mirror.models import InstantRecord
+from controlplane.tables.models import Table
+from workers.clock import InstantTime, parse_instant
+
+COMMITS_LOOKED_AT = 500
+RATE_COMMITS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCommitRow:
+    """What one commit brought to one group."""
+
+    group: str
+    instant: InstantTime
+    arrived_ms: int
+    greatest_ms: int | None
+    """Of its events; None where the ordering value is no time."""
+    least_ms: int | None
+    rows: int
+    late: int
+
+
+@dataclass(slots=True)
+class GroupCommits:
+    name: str
+    last_at: InstantTime = ""
+    last_instant: InstantTime = ""
+    writer: str = ""
+    stream: str = ""
+    greatest: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    late_key: str = ""
+    rows: list[GroupCommitRow] = field(default_factory=list)
+    """Newest first."""
+
+    @property
+    def rows_per_s(self) -> float | None:
+        """Over its last few commits; None with fewer than two."""
+        newest = self.rows[:RATE_COMMITS]
+        if len(newest) < 2 or newest[0].arrived_ms <= newest[-1].arrived_ms:
+            return None
+        rows = sum(one.rows for one in newest[:-1])
+        return 1000 * rows / (newest[0].arrived_ms - newest[-1].arrived_ms)
+
+
+def group_commits(table: Table) -> dict[str, GroupCommits]:
+    """By group, from the newest commits that tell of groups."""
+    records = (
+        InstantRecord.objects.filter(table=table, state="completed", metadata__has_key="groups")
+        .order_by("-completed_at")
+        .values_list("requested_at", "completed_at", "writer_name", "stream", "metadata__groups")[
+            :COMMITS_LOOKED_AT
+        ]
+    )
+    found: dict[str, GroupCommits] = {}
+    for requested_at, completed_at, writer, stream, groups in records:
+        for name, facts in (groups or {}).items():
+            one = found.setdefault(name, GroupCommits(name))
+            _count(one, facts)
+            if facts.get("rows"):
+                if not one.last_at:
+                    one.last_at, one.last_instant = completed_at or "", requested_at
+                    one.writer, one.stream = writer, stream
+                one.rows.append(_row(name, requested_at, completed_at or "", facts))
+    return found
+
+
+def _count(one: GroupCommits, facts: dict[str, Any]) -> None:
+    for name, value in facts.items():
+        if isinstance(value, int):
+            one.counts[name] = one.counts.get(name, 0) + value
+    greatest = facts.get("greatest")
+    if greatest and (one.greatest is None or is_later(greatest, one.greatest)):
+        one.greatest = greatest
+    one.late_key = one.late_key or str(facts.get("late_key") or "")
+
+
+def _row(name: str, instant: str, completed_at: str, facts: dict[str, Any]) -> GroupCommitRow:
+    return GroupCommitRow(
+        group=name,
+        instant=instant,
+        arrived_ms=parse_instant(completed_at),
+        greatest_ms=_ms(facts.get("greatest")),
+        least_ms=_ms(facts.get("least")),
+        rows=int(facts.get("rows", 0)),
+        late=int(facts.get("late", 0)),
+    )
+
+
+def _ms(ordering: str | None) -> int | None:
+    found = event_time(ordering)
+    return int(found.timestamp() * 1000) if found else None

@@ -1,0 +1,371 @@
+"""Join status of one table as plain rows: its streams, which keys have which, what is waited for.
+From the mirror and from the newest sample; never touches storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils import timezone
+
+from controlplane.mirror.event_times import event_time, event_time_text
+from controlplane.mirror.group_rows import GroupCommitRow, GroupCommits, group_commits
+from controlplane.mirror.models import FileGroupRecord, JoinMeasure, JoinPoint, StreamStatus
+from controlplane.mirror.views_files import backlog
+from controlplane.mirror.views_services import PendingPlanRow, pending_plans
+from controlplane.tables.models import Table
+from workers.clock import InstantTime, parse_instant
+
+POINTS_SHOWN = 200
+COMMITS_SHOWN = 400
+LOG_GROUPS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """One stream: a column group, or in a table without groups what commits name as one."""
+
+    name: str
+    is_group: bool
+    columns: list[str]
+    ordering: list[str]
+    rules: list[str]
+    """What differs from the defaults, as declared."""
+    is_needed: bool
+    """The table's join hides rows without it."""
+    last_event: str | None
+    """A time where the ordering value is one."""
+    lag_s: float | None
+    """From the newest event to now."""
+    behind_s: float | None
+    """From its newest event to that of the most advanced stream."""
+    last_commit_at: InstantTime | None
+    last_instant: InstantTime | None
+    last_writer: str
+    rows_per_s: float | None
+    """Over its last ten commits."""
+    rows: int
+    """Brought by the newest 500 commits, as are the following."""
+    deletes: int
+    late: int
+    """Versions that came after a newer one, as far as they were merged by now."""
+    late_key: str
+    tied: int
+    nulls: int
+    """Cells that said nothing, under null_mode=keep."""
+    skipped: int
+    """Rows that named the stream's columns without an ordering value."""
+    tombstones: int
+    """Deletes remembered for keys of the sample, scaled up."""
+    rows_with: int
+    rows_without: int
+    coverage_pct: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceRow:
+    groups: list[str]
+    lacks: list[str]
+    keys: int
+    """Scaled up where only a part was read."""
+    share_pct: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingKey:
+    key: str
+    partition: str
+    waits_for: list[str]
+    event_at: datetime | None
+    commit: InstantTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageColumn:
+    group: str
+    column: str
+    share_pct: list[float]
+    """By bucket; 0 where there are no rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageMap:
+    by: str
+    """event or commit: what time rows stand at."""
+    starts_ms: list[int]
+    width_ms: int
+    rows: list[int]
+    columns: list[CoverageColumn]
+    columns_left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletenessPoint:
+    at: datetime
+    keys: int
+    complete_pct: float
+    by_group: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogGroupRow:
+    """Logs that wait to be merged into one file group."""
+
+    partition: str
+    file_id: str
+    log_files: int
+    log_bytes: int
+    oldest_at: InstantTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncompacted:
+    log_files: int
+    log_bytes: int
+    file_groups: int
+    """Those with logs."""
+    delta_commits: int
+    oldest_at: InstantTime | None
+    largest: list[LogGroupRow]
+    pending: list[PendingPlanRow]
+    """Compactions that are planned and not carried out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsBoard:
+    streams: list[GroupRow]
+    join: str
+    """full, or the streams without which a row is hidden."""
+    sampled_at: datetime | None
+    is_exact: bool
+    """Every file slice was read; otherwise counts are scaled up from those that were."""
+    slices: int
+    slices_read: int
+    keys: int
+    hidden: int
+    complete_pct: float | None
+    presence: list[PresenceRow]
+    oldest: list[WaitingKey]
+    coverage: CoverageMap | None
+    points: list[CompletenessPoint]
+    """Oldest first."""
+    uncompacted: Uncompacted
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    table: Table
+    commits: Mapping[str, GroupCommits] = field(default_factory=dict)
+    statuses: Mapping[str, StreamStatus] = field(default_factory=dict)
+    measure: JoinMeasure | None = None
+
+    @property
+    def found(self) -> Mapping[str, Any]:
+        return self.measure.found if self.measure else {}
+
+
+def streams_board(table: Table, now: datetime | None = None) -> StreamsBoard:
+    """A bounded number of queries, whatever the table holds."""
+    known = _Known(
+        table,
+        group_commits(table) if table.groups else {},
+        {one.stream: one for one in StreamStatus.objects.filter(table=table).order_by("stream")},
+        JoinMeasure.objects.filter(table=table).first(),
+    )
+    found = known.found
+    keys = int(found.get("keys", 0))
+    is_joined = bool(table.groups) and keys > 0
+    return StreamsBoard(
+        streams=_streams(known, now or timezone.now()),
+        join="full" if not table.join_needs else "with " + ", ".join(table.join_needs),
+        sampled_at=known.measure.sampled_at if known.measure else None,
+        is_exact=bool(found.get("is_exact", False)),
+        slices=int(found.get("slices", 0)),
+        slices_read=int(found.get("slices_read", 0)),
+        keys=int(found.get("keys_estimated", 0)),
+        hidden=int(found.get("hidden_estimated", 0)),
+        complete_pct=100 * found["complete"] / keys if is_joined else None,
+        presence=_presence(found) if is_joined else [],
+        oldest=[_waiting(one) for one in found.get("oldest", [])],
+        coverage=_coverage(found.get("coverage")),
+        points=_points(table),
+        uncompacted=_uncompacted(table),
+    )
+
+
+def commit_rows(table: Table) -> list[GroupCommitRow]:
+    """What the newest commits brought to each group, oldest first."""
+    found = [row for one in group_commits(table).values() for row in one.rows]
+    return sorted(found, key=lambda row: row.arrived_ms)[-COMMITS_SHOWN:]
+
+
+def _streams(known: _Known, now: datetime) -> list[GroupRow]:
+    declared = {one["name"]: one for one in known.table.groups}
+    names = list(declared) or list(known.statuses)
+    newest = {name: _newest_event(known, name) for name in names}
+    ahead = max((at for at in newest.values() if at is not None), default=None)
+    return [_stream(known, name, declared.get(name), newest[name], ahead, now) for name in names]
+
+
+def _newest_event(known: _Known, name: str) -> datetime | None:
+    told = known.commits.get(name)
+    status = known.statuses.get(name)
+    text = told.greatest if told else status.last_event_time if status else None
+    return event_time(text)
+
+
+def _stream(
+    known: _Known,
+    name: str,
+    declared: Mapping[str, Any] | None,
+    event: datetime | None,
+    ahead: datetime | None,
+    now: datetime,
+) -> GroupRow:
+    told = known.commits.get(name) or GroupCommits(name)
+    status = known.statuses.get(name)
+    last_at = told.last_at or (status.last_commit_at if status else None) or None
+    total = status.rows_with + status.rows_without if status else 0
+    counts = told.counts
+    last_event = event_time_text(told.greatest) or (status.last_event_time if status else None)
+    return GroupRow(
+        name=name,
+        is_group=declared is not None,
+        columns=[str(one) for one in (declared or {}).get("columns", status and status.columns)],
+        ordering=[str(one) for one in (declared or {}).get("ordering", [])],
+        rules=_rules(declared or {}),
+        is_needed=name in known.table.join_needs,
+        last_event=last_event,
+        lag_s=_lag_s(event, last_at, now),
+        behind_s=(ahead - event).total_seconds() if ahead and event else None,
+        last_commit_at=last_at,
+        last_instant=told.last_instant or None,
+        last_writer=told.stream or told.writer,
+        rows_per_s=told.rows_per_s,
+        rows=counts.get("rows", 0),
+        deletes=counts.get("deletes", 0),
+        late=counts.get("late", 0),
+        late_key=told.late_key,
+        tied=counts.get("tied", 0),
+        nulls=counts.get("nulls", 0),
+        skipped=counts.get("skipped", 0),
+        tombstones=_scaled(known.found.get("tombstones", {}).get(name, 0), known.found),
+        rows_with=status.rows_with if status else 0,
+        rows_without=status.rows_without if status else 0,
+        coverage_pct=100 * status.rows_with / total if status and total else None,
+    )
+
+
+def _lag_s(event: datetime | None, last_at: InstantTime | None, now: datetime) -> float | None:
+    """From the newest event; without a time of it, from the newest commit."""
+    if event is not None:
+        return (now - event).total_seconds()
+    return now.timestamp() - parse_instant(last_at) / 1000 if last_at else None
+
+
+_DEFAULTS = {
+    "on_late": "ignore",
+    "null_mode": "overwrite",
+    "delete": "group",
+    "granularity": "group",
+}
+
+
+def _rules(declared: Mapping[str, Any]) -> list[str]:
+    rules = [
+        f"{key}={declared[key]}"
+        for key, usual in _DEFAULTS.items()
+        if declared.get(key, usual) != usual
+    ]
+    return rules + [f"{kind} of {name}" for name, kind in declared.get("aggregates", {}).items()]
+
+
+def _scaled(count: int, found: Mapping[str, Any]) -> int:
+    return round(count * float(found.get("scale", 0.0)))
+
+
+def _presence(found: Mapping[str, Any]) -> list[PresenceRow]:
+    every = found["groups"]
+    return [
+        PresenceRow(
+            groups=list(names),
+            lacks=[one for one in every if one not in names],
+            keys=_scaled(count, found),
+            share_pct=100 * count / found["keys"],
+        )
+        for names, count in found["presence"]
+    ]
+
+
+def _waiting(found: Mapping[str, Any]) -> WaitingKey:
+    at = found["event_ms"]
+    return WaitingKey(
+        key=found["key"],
+        partition=found["partition"],
+        waits_for=list(found["waits_for"]),
+        event_at=None if at is None else datetime.fromtimestamp(at / 1000, tz=UTC),
+        commit=found["commit"],
+    )
+
+
+def _coverage(found: Mapping[str, Any] | None) -> CoverageMap | None:
+    if not found:
+        return None
+    rows = found["rows"]
+    return CoverageMap(
+        by=found["by"],
+        starts_ms=[found["first_ms"] + at * found["width_ms"] for at in range(len(rows))],
+        width_ms=found["width_ms"],
+        rows=rows,
+        columns=[
+            CoverageColumn(
+                group=one["group"],
+                column=one["column"],
+                share_pct=[
+                    100 * count / of if of else 0.0
+                    for count, of in zip(one["rows_set"], rows, strict=True)
+                ],
+            )
+            for one in found["columns"]
+        ],
+        columns_left_out=found["columns_left_out"],
+    )
+
+
+def _points(table: Table) -> list[CompletenessPoint]:
+    newest = JoinPoint.objects.filter(table=table).order_by("-at")[:POINTS_SHOWN]
+    return [
+        CompletenessPoint(
+            at=one.at, keys=one.keys, complete_pct=one.complete_pct, by_group=one.by_group
+        )
+        for one in reversed(newest)
+    ]
+
+
+def _uncompacted(table: Table) -> Uncompacted:
+    waits = backlog(table)
+    largest = FileGroupRecord.objects.filter(table=table, log_files__gt=0, is_replaced=False)
+    return Uncompacted(
+        log_files=waits.log_files,
+        log_bytes=waits.log_bytes,
+        file_groups=waits.file_groups_with_logs,
+        delta_commits=waits.delta_commits,
+        oldest_at=waits.oldest_log_at,
+        largest=[_log_group(one) for one in largest.order_by("-log_bytes")[:LOG_GROUPS_SHOWN]],
+        pending=[one for one in pending_plans(table) if one.action == "compaction"],
+    )
+
+
+def _log_group(record: FileGroupRecord) -> LogGroupRow:
+    latest = record.history[0] if record.history else {}
+    logs = [one for one in latest.get("instants", []) if one != record.base_instant]
+    return LogGroupRow(
+        partition=record.partition,
+        file_id=record.file_id,
+        log_files=record.log_files,
+        log_bytes=record.log_bytes,
+        oldest_at=min(logs, default=record.last_instant),
+    )
