@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controlplane.errors import InvalidRequest, StorageUnavailable
+from controlplane.mirror.group_rows import GroupCommits, group_commits
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
@@ -14,7 +15,7 @@ from workers.clock import InstantTime
 from workers.errors import InvalidInput, StorageFailed
 
 if TYPE_CHECKING:
-    from workers.read.cell_story import CellStory, GroupStory
+    from workers.read.cell_story import CellStory, GroupStory, Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class GroupAnswer:
     ordering: list[str]
     age: list[str]
     since: InstantTime | None
+    is_since_sure: bool
+    """Otherwise the newest commit that can have brought it: files were compacted since."""
     by: str
     completes: str
     """What would bring a value; empty when there is one."""
@@ -54,6 +57,7 @@ class CellAnswer:
     """set, null, not_brought, never, deleted, row_deleted, erased or unknown."""
     words: str
     since: InstantTime | None
+    is_since_sure: bool
     by: str
     completes: str
     groups: list[GroupAnswer]
@@ -76,8 +80,26 @@ def explain(
         raise StorageUnavailable("table storage does not answer") from error
     if not stories:
         return [_unknown(key, column)]
-    who = _writers(table, (one for story in stories for one in _commits(story)))
-    return [_answer(story, who) for story in stories]
+    commits = {one for story in stories for one in _commits(story)}
+    known = _Known(table, _writers(table, commits))
+    return [_answer(story, known) for story in stories]
+
+
+@dataclass(slots=True)
+class _Known:
+    table: Table
+    who: dict[InstantTime, str]
+    _commits: dict[str, GroupCommits] | None = None
+
+    def compacted(self, group: str, version: Version) -> tuple[InstantTime | None, str]:
+        """The newest commit up to this one that brought the group events of this age."""
+        if self._commits is None:
+            self._commits = group_commits(self.table)
+        told = self._commits.get(group)
+        for row in told.rows if told else ():
+            if row.instant <= version.commit and row.covers(version.age):
+                return row.instant, row.writer
+        return None, ""
 
 
 def _commits(story: CellStory) -> Iterable[InstantTime]:
@@ -91,8 +113,8 @@ def _writers(table: Table, commits: Iterable[InstantTime]) -> dict[InstantTime, 
     return {requested_at: stream or writer for requested_at, stream, writer in records}
 
 
-def _answer(story: CellStory, who: dict[InstantTime, str]) -> CellAnswer:
-    groups = [_group(one, who) for one in story.groups]
+def _answer(story: CellStory, known: _Known) -> CellAnswer:
+    groups = [_group(one, known) for one in story.groups]
     own = next((one for one in groups if one.stream == story.owner), None)
     return CellAnswer(
         key=story.key,
@@ -103,6 +125,7 @@ def _answer(story: CellStory, who: dict[InstantTime, str]) -> CellAnswer:
         verdict=story.verdict,
         words=_words(story, own),
         since=own.since if own else None,
+        is_since_sure=own is not None and own.is_since_sure,
         by=own.by if own else "",
         completes=own.completes
         if own
@@ -113,15 +136,21 @@ def _answer(story: CellStory, who: dict[InstantTime, str]) -> CellAnswer:
     )
 
 
-def _group(story: GroupStory, who: dict[InstantTime, str]) -> GroupAnswer:
-    standing = story.standing
+def _group(story: GroupStory, known: _Known) -> GroupAnswer:
+    standing, who = story.standing, known.who
+    since, by = None, ""
+    if standing is not None and standing.is_in_base:
+        since, by = known.compacted(story.group, standing)
+    elif standing is not None:
+        since, by = standing.commit, who.get(standing.commit, "")
     return GroupAnswer(
         stream=story.group,
         verdict=story.verdict,
         ordering=list(story.ordering),
         age=list(story.age),
-        since=standing.commit if standing else None,
-        by=who.get(standing.commit, "") if standing else "",
+        since=since,
+        is_since_sure=standing is not None and not standing.is_in_base,
+        by=by,
         completes=_completes(story),
         versions=[
             VersionRow(
@@ -183,6 +212,7 @@ def _unknown(key: str, column: str) -> CellAnswer:
         words="No file of the table holds this key: no stream has written it, or its deletion is "
         "no longer remembered.",
         since=None,
+        is_since_sure=False,
         by="",
         completes="A write of any stream with this key.",
         groups=[],

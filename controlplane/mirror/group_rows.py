@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controlplane.mirror.event_times import event_time, is_later
@@ -26,6 +27,16 @@ class GroupCommitRow:
     least_ms: int | None
     rows: int
     late: int
+    least: str = ""
+    greatest: str = ""
+    writer: str = ""
+    """The stream that it named, else its writer."""
+
+    def covers(self, age: Sequence[str]) -> bool:
+        """Whether an event of this age can have come with it."""
+        if not age or not age[0] or not self.greatest:
+            return True
+        return not (is_later(self.least, age[0]) or is_later(age[0], self.greatest))
 
 
 @dataclass(slots=True)
@@ -69,7 +80,8 @@ def group_commits(table: Table) -> dict[str, GroupCommits]:
                 if not one.last_at:
                     one.last_at, one.last_instant = completed_at or "", requested_at
                     one.writer, one.stream = writer, stream
-                one.rows.append(_row(name, requested_at, completed_at or "", facts))
+                row = _row(name, requested_at, completed_at or "", facts)
+                one.rows.append(replace(row, writer=stream or writer))
     return found
 
 
@@ -92,6 +104,8 @@ def _row(name: str, instant: str, completed_at: str, facts: dict[str, Any]) -> G
         least_ms=_ms(facts.get("least")),
         rows=int(facts.get("rows", 0)),
         late=int(facts.get("late", 0)),
+        least=str(facts.get("least", "")),
+        greatest=str(facts.get("greatest", "")),
     )
 
 

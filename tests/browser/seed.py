@@ -34,6 +34,7 @@ from controlplane.tables.models import Table  # noqa: E402
 from controlplane.tables.services import register_table  # noqa: E402
 from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
+from tests.browser.joined import joined_table  # noqa: E402
 from tests.browser.kept import kept_table, work  # noqa: E402
 from tests.browser.words import PASSWORD  # noqa: E402
 from tests.support.lost_writes import (  # noqa: E402
@@ -206,6 +207,10 @@ def roll_back(table: Table, *, instant: str) -> None:
     sync_table(table)
 
 
+def sync(table: Table) -> None:
+    sync_table(table)
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     "writer": add_writer,
     "commits": add_commits,
@@ -216,6 +221,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "work": work,
     "lost": lost,
     "open_writers": open_writers,
+    "sync": sync,
 }
 
 
@@ -225,6 +231,7 @@ def main() -> None:
     busy_table(now, admin)
     real_table(admin)
     kept_table(admin)
+    joined_table(admin)
     contested_table(admin)
     quiet_table(now, admin)
     _say("ready")

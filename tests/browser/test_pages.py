@@ -30,6 +30,9 @@ PAGES = {
     "overview": "/t/fares/",
     "files": "/t/fares/files",
     "services": "/t/fares/services",
+    "streams": "/t/ad-join/streams",
+    "streams-why": "/t/ad-join/streams?key=r00-02&column=clicks",
+    "streams-partial": "/t/ad-requests/streams",
     "savepoints": "/t/fares/savepoints",
     "empty-live": "/t/empty/live",
     "empty-timeline": "/t/empty/timeline",
@@ -42,6 +45,7 @@ STILL = {
     "schedule": "/t/fares/services/settings/clustering",
     "marker-tree": "/t/contested/markers/{doomed}",
     "end-a-writer": "/t/contested/writers/{older}/abort",
+    "stream-declare": "/t/ad-join/streams/declare",
     "empty-files": "/t/empty/files",
     "empty-schema": "/t/empty/schema",
 }

@@ -258,4 +258,9 @@ def _version(versions: pa.Table, at: int, group: ColumnGroup, bit: int, in_base:
 
 def _age(rows: pa.Table, group: ColumnGroup, at: int) -> tuple[str, ...]:
     values = [rows.column(name)[at].as_py() for name in group.ordering if name in rows.column_names]
-    return tuple("" if one is None else str(one) for one in values)
+    return tuple("" if one is None else _text(one) for one in values)
+
+
+def _text(value: Any) -> str:
+    """As commits tell ordering values."""
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)

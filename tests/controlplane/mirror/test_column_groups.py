@@ -208,6 +208,20 @@ def test_why_a_cell_is_null_names_the_stream_and_since_when(
     assert nobody.verdict == "unknown"
 
 
+def test_what_was_compacted_is_traced_by_what_its_commits_told(
+    orders: LakehouseTable, synced: Synced
+) -> None:
+    brought = commit(orders, shop("a", 5), stream="sales")
+    commit(orders, shop("b", 9), stream="sales again")
+    commit(orders, ship("a", 3), stream="vans")
+    orders.compact()
+
+    (answer,) = explain(synced(), key="a", column="price")
+
+    assert answer.verdict == "set"
+    assert (answer.since, answer.by, answer.is_since_sure) == (brought, "sales", False)
+
+
 def test_a_cell_that_waits_says_which_write_completes_it(
     orders: LakehouseTable, synced: Synced
 ) -> None:

@@ -1,0 +1,269 @@
+"""The Streams page: what it shows of a joined table, who may do what on it, and its figures."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from controlplane.mirror.group_rows import GroupCommitRow
+from controlplane.mirror.streams import measure
+from controlplane.mirror.sync import sync_table
+from controlplane.mirror.views_streams import CompletenessPoint, CoverageColumn, CoverageMap
+from controlplane.operations.models import Operation
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.support.joined import commit, make
+from web import stream_figures as figures
+
+QUERIES_MAX = 20
+NOON_MS = 1_777_636_800_000
+STREAMS = ["shop", "ship"]
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    user = User.objects.create_user("olaf", password="a long password")
+    user.groups.add(Group.objects.get(name="operator"))
+    return user
+
+
+@pytest.fixture
+def joined(root: Path, admin: User) -> Table:
+    table = make(root)
+    commit(table, {"id": "a", "shop_ts": NOON_MS, "price": 1.0}, {"id": "b", "shop_ts": NOON_MS})
+    commit(table, {"id": "a", "ship_ts": NOON_MS - 60_000, "road": "x"})
+    commit(table, {"id": "b", "shop_ts": NOON_MS + 1, "_hoodie_is_deleted": True})
+    row = register_table(location=table.location, slug="orders", by=admin)
+    sync_table(row)
+    row.refresh_from_db()
+    measure(row)
+    return row
+
+
+def arrival(group: str, arrived_s: int, event_s: int, rows: int = 1) -> GroupCommitRow:
+    return GroupCommitRow(
+        group=group,
+        instant="20260501120000000",
+        arrived_ms=NOON_MS + arrived_s * 1000,
+        greatest_ms=NOON_MS + event_s * 1000,
+        least_ms=NOON_MS + event_s * 1000,
+        rows=rows,
+        late=0,
+    )
+
+
+def test_page_says_how_far_streams_are_and_who_waits_for_whom(
+    client: Client, viewer: User, joined: Table
+) -> None:
+    client.force_login(viewer)
+
+    text = client.get("/t/orders/streams").content.decode()
+
+    assert "has shop" in text
+    assert "coverage-figure" in text
+    assert "2026-05-01T12:00:00" in text
+    assert "Launch a writer" not in text
+
+
+@pytest.mark.parametrize("part", ["board", "presence", "logs", "writers"])
+def test_parts_refresh_by_themselves(
+    client: Client, viewer: User, joined: Table, part: str
+) -> None:
+    client.force_login(viewer)
+
+    assert client.get(f"/t/orders/streams/parts/{part}").status_code == 200
+    assert client.get("/t/orders/streams/parts/nothing").status_code == 404
+
+
+def test_why_answers_in_words_and_links_to_the_commit(
+    client: Client, viewer: User, joined: Table
+) -> None:
+    client.force_login(viewer)
+
+    never = client.get("/t/orders/streams", {"key": "b", "column": "road"}).content.decode()
+    refused = client.get("/t/orders/streams", {"key": "b", "column": "id"}).content.decode()
+
+    assert "ship has never written this key." in never
+    assert "A write of ship with this key and any ship_ts." in never
+    assert "in no group" in refused
+
+
+def test_page_asks_the_database_a_bounded_number_of_times(
+    client: Client,
+    viewer: User,
+    joined: Table,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    client.force_login(viewer)
+
+    with django_assert_max_num_queries(QUERIES_MAX):
+        client.get("/t/orders/streams", {"key": "b", "column": "road"})
+
+
+def test_text_of_a_key_is_escaped(client: Client, viewer: User, joined: Table) -> None:
+    client.force_login(viewer)
+
+    text = client.get("/t/orders/streams", {"key": "<script>x</script>"}).content.decode()
+
+    assert "<script>x" not in text
+
+
+def test_a_table_without_streams_says_how_to_get_them(
+    client: Client, viewer: User, trips: Table
+) -> None:
+    client.force_login(viewer)
+
+    text = client.get(f"/t/{trips.slug}/streams").content.decode()
+
+    assert "hoodie.multistream.groups" in text
+
+
+def test_operator_launches_a_writer_of_a_stream_and_may_stop_it(
+    client: Client, operator: User, joined: Table
+) -> None:
+    client.force_login(operator)
+    asked = {"stream": "ship", "kind": "parquet", "path": "/data/vans.parquet", "reason": "vans"}
+
+    answer = client.post("/t/orders/streams/launch", asked)
+
+    operation = Operation.objects.get()
+    job = operation.parameters["job"]
+    assert answer["Location"] == f"/t/orders/operations/{operation.pk}"
+    assert (job["stream"], job["source"]["kind"]) == ("ship", "parquet")
+    assert job["options"]["hoodie.write.concurrency.mode"] == "NON_BLOCKING_CONCURRENCY_CONTROL"
+    text = client.get("/t/orders/streams").content.decode()
+    assert f"/t/orders/operations/{operation.pk}/cancel" in text
+
+
+def test_a_writer_of_an_unknown_stream_or_source_is_refused(
+    client: Client, operator: User, joined: Table
+) -> None:
+    client.force_login(operator)
+    for asked in ({"stream": "none", "kind": "csv"}, {"stream": "ship", "kind": "shell"}):
+        answer = client.post("/t/orders/streams/launch", {**asked, "path": "/x"}, follow=True)
+        assert "tone-bad" in answer.content.decode()
+
+    assert not Operation.objects.exists()
+
+
+def test_viewers_neither_launch_nor_declare(client: Client, viewer: User, joined: Table) -> None:
+    client.force_login(viewer)
+
+    assert client.post("/t/orders/streams/launch", {}).status_code == 403
+    assert client.post("/t/orders/streams/declare", {}).status_code == 403
+    assert "needs the role" in client.get("/t/orders/streams/declare").content.decode()
+
+
+def declaration(**changes: str) -> dict[str, str]:
+    return {
+        "name": "pay",
+        "ordering": "pay_ts",
+        "ordering_type": "timestamp",
+        "columns": "paid double\nmethod: string",
+        "null_mode": "overwrite",
+        "on_late": "ignore",
+        "delete": "group",
+        "typed_name": "orders",
+        "reason": "payments join",
+    } | changes
+
+
+def test_admin_declares_a_stream(client: Client, admin: User, joined: Table) -> None:
+    client.force_login(admin)
+
+    answer = client.post("/t/orders/streams/declare", declaration())
+
+    assert answer.status_code == 302
+    sync_table(joined)
+    joined.refresh_from_db()
+    assert joined.groups[-1]["name"] == "pay"
+    assert joined.groups[-1]["columns"] == ["paid", "method"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "words"),
+    [
+        ({"columns": "paid money"}, 422, "types are"),
+        ({"name": "no good"}, 422, "Letters, digits"),
+        ({"reason": ""}, 422, "Say why"),
+        ({"typed_name": "others"}, 400, "not the name of this table"),
+        ({"columns": "price double"}, 400, "one group"),
+    ],
+)
+def test_a_declaration_that_cannot_be_keeps_what_was_typed(
+    client: Client, admin: User, joined: Table, changes: dict[str, str], status: int, words: str
+) -> None:
+    client.force_login(admin)
+
+    answer = client.post("/t/orders/streams/declare", declaration(**changes))
+
+    text = answer.content.decode()
+    assert answer.status_code == status
+    assert words in text
+    assert "pay_ts" in text
+
+
+def test_watermarks_only_rise_and_no_delay_is_drawn_beside_them() -> None:
+    arrivals = [arrival("shop", 10, 5), arrival("shop", 20, 1), arrival("ship", 30, 29)]
+
+    figure: Any = figures.watermark(arrivals, STREAMS)
+
+    assert [one["name"] for one in figure["data"]] == ["shop", "ship", "no delay"]
+    assert figure["data"][0]["y"] == ["2026-05-01 12:00:05", "2026-05-01 12:00:05"]
+    assert figures.watermark([], STREAMS) is None
+
+
+def test_lag_is_told_in_a_unit_that_fits() -> None:
+    figure: Any = figures.lag([arrival("shop", 7200, -3600)], STREAMS)
+
+    assert figure["layout"]["yaxis"]["title"]["text"] == "hours"
+    assert figure["data"][0]["y"] == [3.0]
+
+
+def test_delays_are_counted_by_rows_in_bins() -> None:
+    arrivals = [arrival("shop", 0, 0, 5), arrival("shop", 90, 0, 2), arrival("ship", 10**6, 0)]
+
+    counts = figures.delays(arrivals, STREAMS)
+
+    assert counts["shop"] == [5, 0, 0, 2, 0, 0, 0, 0]
+    assert counts["ship"] == [0, 0, 0, 0, 0, 0, 0, 1]
+    assert figures.lateness({"shop": [0] * 8}) is None
+
+
+def test_coverage_leaves_times_without_rows_empty() -> None:
+    found = CoverageMap(
+        by="event",
+        starts_ms=[NOON_MS, NOON_MS + 60_000],
+        width_ms=60_000,
+        rows=[4, 0],
+        columns=[CoverageColumn(group="<b>", column="price", share_pct=[50.0, 0.0])],
+        columns_left_out=0,
+    )
+
+    figure = figures.coverage(found)
+
+    assert figure["data"][0]["z"] == [[50.0, None]]
+    assert figure["data"][0]["y"] == ["&lt;b&gt; · price"]
+
+
+def test_completeness_needs_two_points() -> None:
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    points = [
+        CompletenessPoint(
+            at=at + timedelta(minutes=n), keys=2, complete_pct=50.0, by_group={"shop": 100.0}
+        )
+        for n in range(2)
+    ]
+
+    assert figures.completeness(points[:1], STREAMS) is None
+    figure = figures.completeness(points, STREAMS)
+    assert figure is not None
+    assert [one["name"] for one in figure["data"]] == ["shop", "ship", "complete"]
+    assert "scattergl" not in json.dumps(figure)

@@ -1,0 +1,273 @@
+"""The streams of a joined table: how far each is, which rows have which, why a cell is null; and
+declaring a stream, launching and stopping its writers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.cell_stories import explain
+from controlplane.mirror.views_streams import StreamsBoard, commit_rows, streams_board
+from controlplane.operations.declaring import TYPES
+from controlplane.operations.services import declare_stream
+from controlplane.operations.stream_writes import launch_stream, stream_writes
+from controlplane.tables.access import Permission, access_table, may
+from web import stream_figures as figures
+from web.doors import page, person, told
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+REASON_CHARS_MAX = 500
+SOURCES = {"parquet": "Parquet file", "csv": "CSV file"}
+PARTS = ("board", "presence", "logs", "writers")
+
+
+class StreamForm(forms.Form):
+    """A new stream; the engine checks everything again."""
+
+    name = forms.RegexField(
+        r"^[A-Za-z][A-Za-z0-9_]{0,63}$",
+        error_messages={
+            "required": "Name the stream.",
+            "invalid": "Letters, digits and _, a letter first.",
+        },
+    )
+    ordering = forms.RegexField(
+        r"^[A-Za-z_][A-Za-z0-9_]*$",
+        error_messages={
+            "required": "Name the column that orders the stream's events.",
+            "invalid": "One new column name.",
+        },
+    )
+    ordering_type = forms.ChoiceField(choices=[(one, one) for one in TYPES], initial="timestamp")
+    columns = forms.CharField(
+        max_length=10_000,
+        error_messages={"required": "Name at least one column, each with a type."},
+    )
+    null_mode = forms.ChoiceField(
+        choices=[("overwrite", "erases the value"), ("keep", "says nothing")]
+    )
+    on_late = forms.ChoiceField(
+        choices=[("ignore", "is dropped"), ("overwrite", "wins, as the later commit")]
+    )
+    delete = forms.ChoiceField(
+        choices=[("group", "this stream's columns"), ("row", "the whole row")]
+    )
+    typed_name = forms.CharField(
+        max_length=200, error_messages={"required": "Type the table's name."}
+    )
+    reason = forms.CharField(
+        max_length=REASON_CHARS_MAX,
+        error_messages={
+            "required": "Say why; it is kept in the audit record.",
+            "max_length": "Keep it under 500 characters.",
+        },
+    )
+
+    def clean_columns(self) -> dict[str, str]:
+        """One `name type` a line."""
+        found: dict[str, str] = {}
+        for line in str(self.cleaned_data["columns"]).replace(",", "\n").splitlines():
+            words = line.replace(":", " ").split()
+            if not words:
+                continue
+            if len(words) != 2 or words[1] not in TYPES:
+                known = ", ".join(TYPES)
+                raise forms.ValidationError(
+                    f"Write each column as: name type. “{line.strip()[:60]}” is not; types are "
+                    f"{known}."
+                )
+            found[words[0]] = words[1]
+        return found
+
+    @property
+    def group(self) -> dict[str, Any]:
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned["name"],
+            "ordering": [cleaned["ordering"]],
+            "columns": list(cleaned["columns"]),
+            "null_mode": cleaned["null_mode"],
+            "on_late": cleaned["on_late"],
+            "delete": cleaned["delete"],
+        }
+
+    @property
+    def types(self) -> dict[str, str]:
+        cleaned = self.cleaned_data
+        return {cleaned["ordering"]: cleaned["ordering_type"], **cleaned["columns"]}
+
+
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
+@require_safe
+@page
+def streams(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = _context(request, table)
+    context |= {**_charts(table, context["board"]), **_answers(request, table)}
+    context["columns"] = [
+        (group["name"], [*group["columns"], *group["ordering"]]) for group in table.groups
+    ]
+    return render(request, "pages/streams.html", context)
+
+
+@require_safe
+@page
+def streams_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
+    """One fragment, fresh."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    if part not in PARTS:
+        raise Http404(f"there is no part {part}")
+    return render(request, f"fragments/streams_{part}.html", _context(request, table))
+
+
+@require_safe
+@page
+def streams_why(request: HttpRequest, slug: str) -> HttpResponse:
+    """The answer alone, for the page that is open."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    context = {"table": table, **_answers(request, table)}
+    return render(request, "fragments/streams_why.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def declare(request: HttpRequest, slug: str) -> HttpResponse:
+    is_asked = request.method == "POST"
+    asked = Permission.ADMINISTER if is_asked else Permission.VIEW
+    table = access_table(person(request), slug, asked)
+    form = StreamForm(request.POST if is_asked else None)
+    status, problem = 200, ""
+    if is_asked and form.is_valid():
+        try:
+            declare_stream(
+                table,
+                form.group,
+                form.types,
+                reason=form.cleaned_data["reason"],
+                typed_name=form.cleaned_data["typed_name"],
+                by=person(request),
+            )
+        except ControlPlaneError as error:
+            status, title, text = told(error)
+            problem = f"{title}. {text}"
+        else:
+            name = form.cleaned_data["name"]
+            messages.success(
+                request, f"The stream {name} is declared. It shows here with the next sync."
+            )
+            return redirect("streams", table.slug)
+    elif is_asked:
+        status = 422
+    context = {
+        "page": "streams",
+        "table": table,
+        "form": form,
+        "problem": problem,
+        "types": TYPES,
+        "may_change": may(person(request), Permission.ADMINISTER),
+    }
+    return render(request, "pages/stream_declare.html", context, status=status)
+
+
+@require_POST
+@page
+def launch(request: HttpRequest, slug: str) -> HttpResponse:
+    """Queue a writer of one stream; the operation's page shows how it goes, and stops it."""
+    table = access_table(person(request), slug, Permission.OPERATE)
+    source = {"kind": request.POST.get("kind", ""), "path": request.POST.get("path", "").strip()}
+    try:
+        operation = launch_stream(
+            table,
+            request.POST.get("stream", ""),
+            source,
+            reason=request.POST.get("reason", "")[:REASON_CHARS_MAX],
+            by=person(request),
+        )
+    except ControlPlaneError as error:
+        messages.error(request, told(error)[2])
+        return redirect("streams", table.slug)
+    return redirect("operation", table.slug, operation.pk)
+
+
+def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
+    board = streams_board(table)
+    return {
+        "page": "streams",
+        "table": table,
+        "board": board,
+        "matrix": _matrix(board),
+        "waiting": _waiting(board),
+        "writes": stream_writes(table),
+        "sources": SOURCES,
+        "may_operate": may(person(request), Permission.OPERATE),
+    }
+
+
+def _matrix(board: StreamsBoard) -> list[dict[str, Any]]:
+    """Each subset of the streams with a mark per stream."""
+    names = [one.name for one in board.streams]
+    return [
+        {"row": row, "has": [(name, name in row.groups) for name in names]}
+        for row in board.presence
+    ]
+
+
+def _waiting(board: StreamsBoard) -> list[tuple[str, int]]:
+    """Keys that lack each stream, the most first."""
+    counts = {one.name: 0 for one in board.streams}
+    for row in board.presence:
+        for name in row.lacks:
+            counts[name] += row.keys
+    return sorted(((name, n) for name, n in counts.items() if n), key=lambda pair: -pair[1])
+
+
+def _charts(table: Table, board: StreamsBoard) -> dict[str, Any]:
+    arrivals = commit_rows(table)
+    names = [one.name for one in board.streams]
+    counts = figures.delays(arrivals, names)
+    found = {
+        "coverage": figures.coverage(board.coverage) if board.coverage else None,
+        "completeness": figures.completeness(board.points, names),
+        "watermark": figures.watermark(arrivals, names),
+        "lag": figures.lag(arrivals, names),
+        "lateness": figures.lateness(counts),
+    }
+    delay_rows = [
+        (name, [(stream, own[at]) for stream, own in counts.items()])
+        for at, name in enumerate(figures.DELAY_NAMES)
+    ]
+    return {
+        "figures": found,
+        "has_figures": any(found.values()),
+        "arrivals": list(reversed(arrivals))[:100],
+        "delay_rows": delay_rows,
+        "stream_names": names,
+        "newest_points": list(reversed(board.points))[:100],
+    }
+
+
+def _answers(request: HttpRequest, table: Table) -> dict[str, Any]:
+    key, column = request.GET.get("key", "").strip()[:1000], request.GET.get("column", "")
+    asked = {"key": key, "column": column}
+    if not key or not table.groups:
+        return {"asked": asked}
+    try:
+        partition = request.GET.get("partition")
+        found = explain(table, key=key, column=column, partition=partition)
+    except ControlPlaneError as error:
+        values = json.dumps({k: str(v) for k, v in error.values.items()}) if error.values else ""
+        return {"asked": asked, "why_problem": f"{told(error)[2]} {values}".strip()}
+    return {"asked": asked, "answers": found}

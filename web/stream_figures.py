@@ -1,0 +1,268 @@
+"""Figures of the Streams page, as plain dicts: pure, no colours, no I/O. SVG traces only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any, Protocol
+
+from web.charts import Figure
+from web.figures import shortened
+
+TONES = ("busy", "warn", "good", "undone", "bad", "quiet")
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
+DELAYS_S = (1, 10, 60, 600, 3_600, 86_400, 7 * 86_400)
+DELAY_NAMES = (
+    "under 1 s",
+    "1 to 10 s",
+    "10 s to 1 min",
+    "1 to 10 min",
+    "10 min to 1 h",
+    "1 h to 1 day",
+    "1 to 7 days",
+    "over 7 days",
+)
+
+
+class Arrival(Protocol):
+    @property
+    def group(self) -> str: ...
+    @property
+    def arrived_ms(self) -> int: ...
+    @property
+    def greatest_ms(self) -> int | None: ...
+    @property
+    def least_ms(self) -> int | None: ...
+    @property
+    def rows(self) -> int: ...
+
+
+class Point(Protocol):
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def complete_pct(self) -> float: ...
+    @property
+    def by_group(self) -> Mapping[str, float]: ...
+
+
+class Column(Protocol):
+    @property
+    def group(self) -> str: ...
+    @property
+    def column(self) -> str: ...
+    @property
+    def share_pct(self) -> list[float]: ...
+
+
+class Map(Protocol):
+    @property
+    def starts_ms(self) -> list[int]: ...
+    @property
+    def width_ms(self) -> int: ...
+    @property
+    def rows(self) -> list[int]: ...
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+
+def watermark(arrivals: Sequence[Arrival], streams: Sequence[str]) -> Figure | None:
+    """When events happened against when they arrived: the highest time each stream has reached."""
+    timed = [one for one in arrivals if one.greatest_ms is not None]
+    if not timed:
+        return None
+    data = []
+    for number, name in enumerate(streams):
+        own = [one for one in timed if one.group == name]
+        if own:
+            data.append(
+                _line(
+                    number,
+                    name,
+                    [_utc(one.arrived_ms) for one in own],
+                    [_utc(one) for one in _highest(own)],
+                    "arrived %{x}<br>events up to %{y}",
+                )
+            )
+    first, last = timed[0].arrived_ms, timed[-1].arrived_ms
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "no delay",
+            "x": [_utc(first), _utc(last)],
+            "y": [_utc(first), _utc(last)],
+            "line": {"width": 1, "dash": "dot"},
+            "hoverinfo": "skip",
+            "meta": {"tone": "quiet"},
+        }
+    )
+    layout = _layout(300, "arrival, UTC")
+    layout["xaxis"] |= {"type": "date"}
+    layout["yaxis"] |= {"type": "date", "title": {"text": "event time, UTC", "standoff": 4}}
+    return {"data": data, "layout": layout}
+
+
+def lag(arrivals: Sequence[Arrival], streams: Sequence[str]) -> Figure | None:
+    """How far behind the arrival each stream's highest event was."""
+    timed = [one for one in arrivals if one.greatest_ms is not None]
+    if not timed:
+        return None
+    gaps = {
+        name: [
+            (one.arrived_ms, (one.arrived_ms - highest) / 1000)
+            for own in ([one for one in timed if one.group == name],)
+            for one, highest in zip(own, _highest(own), strict=True)
+        ]
+        for name in streams
+    }
+    most_s = max((abs(gap) for own in gaps.values() for _, gap in own), default=0.0)
+    unit, per = _unit(most_s)
+    data = [
+        _line(
+            number,
+            name,
+            [_utc(at) for at, _ in gaps[name]],
+            [round(gap / per, 3) for _, gap in gaps[name]],
+            f"%{{x}}<br>%{{y}} {unit} behind",
+        )
+        for number, name in enumerate(streams)
+        if gaps[name]
+    ]
+    layout = _layout(260, "arrival, UTC")
+    layout["xaxis"] |= {"type": "date"}
+    layout["yaxis"] |= {"title": {"text": unit, "standoff": 4}, "rangemode": "tozero"}
+    return {"data": data, "layout": layout}
+
+
+def delays(arrivals: Iterable[Arrival], streams: Sequence[str]) -> dict[str, list[int]]:
+    """Rows by how long before its arrival the oldest event of their commit happened, per stream."""
+    counts = {name: [0] * len(DELAY_NAMES) for name in streams}
+    for one in arrivals:
+        if one.least_ms is not None and one.group in counts:
+            late_s = (one.arrived_ms - one.least_ms) / 1000
+            counts[one.group][sum(late_s >= edge for edge in DELAYS_S)] += one.rows
+    return counts
+
+
+def lateness(counts: Mapping[str, Sequence[int]]) -> Figure | None:
+    if not any(map(any, counts.values())):
+        return None
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": escape(name),
+            "y": list(DELAY_NAMES),
+            "x": list(own),
+            "hovertemplate": "%{y}<br>%{x} rows<extra>" + escape(name) + "</extra>",
+            "meta": {"tone": TONES[number % len(TONES)]},
+            "marker": {"pattern": {"shape": ("", "/", ".", "x")[number % 4], "solidity": 0.35}},
+        }
+        for number, (name, own) in enumerate(counts.items())
+    ]
+    layout = _layout(300, "rows")
+    layout |= {"barmode": "stack", "bargap": 0.25}
+    layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
+    return {"data": data, "layout": layout}
+
+
+def completeness(points: Sequence[Point], streams: Sequence[str]) -> Figure | None:
+    if len(points) < 2:
+        return None
+    at = [one.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") for one in points]
+    data = [
+        _line(number, name, at, [one.by_group.get(name) for one in points], "%{x}<br>%{y:.1f} %")
+        for number, name in enumerate(streams)
+    ]
+    data.append(
+        {
+            **_line(5, "complete", at, [one.complete_pct for one in points], "%{x}<br>%{y:.1f} %"),
+            "line": {"width": 3},
+        }
+    )
+    layout = _layout(260, "UTC")
+    layout["xaxis"] |= {"type": "date"}
+    layout["yaxis"] |= {"range": [0, 103], "ticksuffix": " %"}
+    return {"data": data, "layout": layout}
+
+
+def coverage(found: Map) -> Figure:
+    """Stream and column by time: the share of the rows that have a value."""
+    names = [f"{one.group} · {one.column}" for one in found.columns]
+    trace: Figure = {
+        "type": "heatmap",
+        "x": [_utc(start + found.width_ms // 2) for start in found.starts_ms],
+        "y": [escape(shortened(name)) for name in names],
+        "z": [
+            [share if of else None for share, of in zip(one.share_pct, found.rows, strict=True)]
+            for one in found.columns
+        ],
+        "customdata": [found.rows for _ in names],
+        "zmin": 0,
+        "zmax": 100,
+        "hovertemplate": "%{y}<br>%{x}<br>%{z:.0f} % of %{customdata} rows<extra></extra>",
+        "hoverongaps": False,
+        "xgap": 1,
+        "ygap": 2,
+        "showscale": False,
+    }
+    layout = _layout(max(150, len(names) * 24 + 70), "")
+    layout["showlegend"] = False
+    layout["xaxis"] |= {"type": "date"}
+    layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
+    return {"data": [trace], "layout": layout}
+
+
+def _line(number: int, name: str, x: list[Any], y: list[Any], hover: str) -> Figure:
+    """A stream keeps its hue, dash and symbol in all figures."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": escape(shortened(name)),
+        "x": x,
+        "y": y,
+        "line": {"width": 2, "dash": _DASHES[number % len(_DASHES)]},
+        "marker": {"size": 6, "symbol": _SYMBOLS[number % len(_SYMBOLS)]},
+        "hovertemplate": hover + "<extra>" + escape(shortened(name)) + "</extra>",
+        "meta": {"tone": TONES[number % len(TONES)]},
+    }
+
+
+def _highest(own: Sequence[Arrival]) -> list[int]:
+    highest: list[int] = []
+    for one in own:
+        assert one.greatest_ms is not None
+        highest.append(max(one.greatest_ms, highest[-1] if highest else one.greatest_ms))
+    return highest
+
+
+def _unit(most_s: float) -> tuple[str, float]:
+    for unit, per in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if most_s >= 2 * per:
+            return unit, per
+    return "seconds", 1.0
+
+
+def _utc(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _layout(height: int, x_title: str) -> dict[str, Any]:
+    return {
+        "height": height,
+        "margin": {"l": 8, "r": 12, "t": 8, "b": 44},
+        "showlegend": True,
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "hovermode": "closest",
+        "dragmode": False,
+        "xaxis": {
+            "fixedrange": True,
+            "zeroline": False,
+            "automargin": True,
+            "title": {"text": x_title, "standoff": 4},
+        },
+        "yaxis": {"fixedrange": True, "zeroline": False, "automargin": True},
+    }
