@@ -1,38 +1,19 @@
-"""Typed settings under Hudi's own names: what a table is, and how one write behaves.
+"""How one write behaves, under Hudi's own names.
 
-Every key that Sluice understands stands in one of the two tables below with its default. A key in
-neither is refused, because a misspelt option that is silently ignored loses data hours later.
+Every key that Sluice understands stands in the table below with its default. A key that does not is
+refused, because a misspelt option that is silently ignored loses data hours later.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
-from workers.column_groups import (
-    GROUPS_KEY,
-    JOIN_KEY,
-    PORTABLE_KEY,
-    RETENTION_KEY,
-    SHORTHAND_KEY,
-    GroupRule,
-    group_rule,
-)
 from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
-from workers.errors import InvalidInput, UnsupportedTable
+from workers.errors import InvalidInput
 from workers.lock_config import LockSettings, lock_settings
-from workers.payloads import (
-    MERGE_MODE_KEY,
-    PARTIAL_IGNORE_DEFAULTS,
-    PARTIAL_KEY,
-    PAYLOAD_KEYS,
-    merges_whole_rows,
-    with_payload,
-)
-from workers.top_n import TOP_N_KEY
+from workers.option_values import boolean, choice, integer, known, listed
 from workers.writer_modes import (
     MODE_KEY,
     POLICY_KEY,
@@ -41,21 +22,6 @@ from workers.writer_modes import (
     failed_writes_policy,
     newly_named,
 )
-
-BUCKETS_DEFAULT = 8
-_BUCKETS_MAX = 100_000
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-class TableType(StrEnum):
-    COPY_ON_WRITE = "COPY_ON_WRITE"
-    MERGE_ON_READ = "MERGE_ON_READ"
-
-
-class MergeMode(StrEnum):
-    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-    CUSTOM = "CUSTOM"
 
 
 class MarkerKind(StrEnum):
@@ -95,29 +61,6 @@ class DuplicatePolicy(StrEnum):
     DROP = "drop"
     FAIL = "fail"
 
-
-TABLE_OPTIONS: dict[str, str] = {
-    "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
-    "hoodie.datasource.write.hive_style_partitioning": "false",
-    "hoodie.datasource.write.partitionpath.urlencode": "false",
-    # Follows the ordering field: event time with one, commit time without.
-    MERGE_MODE_KEY: "",
-    PARTIAL_KEY: "",
-    # Names of Hudi for the two above; see `payloads.py`.
-    **dict.fromkeys(PAYLOAD_KEYS, ""),
-    # The name under which a Python merger was registered; for merge mode CUSTOM.
-    "sluice.record.merger": "",
-    # Which stream writes which columns, and by what each is ordered; see `column_groups.py`.
-    GROUPS_KEY: "",
-    SHORTHAND_KEY: "",
-    JOIN_KEY: "full",
-    PORTABLE_KEY: "false",
-    RETENTION_KEY: "7d",
-    TOP_N_KEY: "",  # JSON: what `table.top_n()` asks for when nothing else is said.
-    # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
-    "sluice.portable": "false",
-}
 
 WRITE_OPTIONS: dict[str, str] = {
     MODE_KEY: ConcurrencyMode.SINGLE_WRITER,
@@ -163,89 +106,6 @@ WRITE_OPTIONS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TableConfig:
-    name: str
-    table_type: TableType
-    version: int
-    record_key: tuple[str, ...]
-    partition_by: tuple[str, ...]
-    ordering: tuple[str, ...]
-    merge_mode: MergeMode
-    buckets: int
-    is_partial_update: bool = False
-    """Null and absent columns keep the stored value
-    (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
-    """
-    hive_style: bool = False
-    url_encode: bool = False
-    key_generator: str = ""
-    """As Hudi spells the type; empty in tables that do not say."""
-    is_portable: bool = False
-    """What hudi-rs cannot read is refused."""
-    timeline_layout: int = 2
-    create_schema_json: str | None = None
-    merger: str | None = None
-    """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
-    groups: GroupRule | None = None
-    """Each stream's columns have an ordering of their own."""
-    top_n: str = ""
-
-    @property
-    def is_merge_on_read(self) -> bool:
-        return self.table_type is TableType.MERGE_ON_READ
-
-    @property
-    def pinned_columns(self) -> tuple[str, ...]:
-        """What rows are found and ordered by: with another type they would move or reorder."""
-        of_groups = self.groups.declared if self.groups else ()
-        ages = [name for one in of_groups for name in one.ordering]
-        return (*self.record_key, *self.partition_by, *self.ordering, *ages)
-
-    @property
-    def required_columns(self) -> tuple[str, ...]:
-        """What every batch of rows has to bring."""
-        located = (*self.record_key, *self.partition_by)
-        return located if self.groups else (*located, *self.ordering)
-
-    @property
-    def takes_narrow_rows(self) -> bool:
-        """A batch may bring some columns only, and leaves the others as they are."""
-        return self.is_partial_update or self.groups is not None
-
-    @property
-    def showing_unmatched(self) -> TableConfig:
-        """The same, of which a read hides no row for its join."""
-        if self.groups is None:
-            return self
-        return replace(self, groups=replace(self.groups, required=()))
-
-    @property
-    def folds_rows(self) -> bool:
-        """A row may be made of several versions: a late one changes it, and leaves it the commit
-        time of the version with the greatest ordering value.
-        """
-        return self.takes_narrow_rows or self.merger is not None
-
-    @property
-    def names_key_fields(self) -> bool:
-        """Record keys are `field:value,...` rather than the plain value."""
-        return len(self.record_key) > 1 or self.key_generator.startswith("COMPLEX")
-
-    @property
-    def ordering_field(self) -> str | None:
-        """The column that decides which record survives; None when the last commit wins, and
-        where each column group has its own.
-        """
-        if (
-            self.groups is not None
-            or self.merge_mode is MergeMode.COMMIT_TIME_ORDERING
-            or not self.ordering
-        ):
-            return None
-        return self.ordering[0]
-
-
-@dataclass(frozen=True, slots=True)
 class WriteOptions:
     mode: ConcurrencyMode
     marker_kind: MarkerKind
@@ -280,14 +140,14 @@ class WriteOptions:
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Raises InvalidInput naming the first key or value that is wrong."""
-    values = _known(newly_named(given), WRITE_OPTIONS, what="write option")
+    values = known(newly_named(given), WRITE_OPTIONS, what="write option")
     interval = "hoodie.client.heartbeat.interval_in_ms"
     lease = "hoodie.write.lock.storage.validity.timeout.secs"
     renew = "hoodie.write.lock.storage.renew.interval.secs"
-    mode = _choice(values, MODE_KEY, ConcurrencyMode)
+    mode = choice(values, MODE_KEY, ConcurrencyMode)
     options = WriteOptions(
         mode=mode,
-        marker_kind=_choice(values, "hoodie.write.markers.type", MarkerKind),
+        marker_kind=choice(values, "hoodie.write.markers.type", MarkerKind),
         marker_url=values["sluice.marker.url"],
         heartbeat_interval_ms=integer(values, interval, least=100, most=3_600_000),
         heartbeat_misses=integer(
@@ -307,11 +167,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         conflict_retries=integer(
             values, "hoodie.write.num.retries.on.conflict.failures", least=0, most=100
         ),
-        codec=_choice(values, "hoodie.parquet.compression.codec", Codec),
-        log_block_format=_choice(values, "hoodie.logfile.data.block.format", LogBlockFormat),
-        sort_mode=_choice(values, "hoodie.bulkinsert.sort.mode", SortMode),
-        sort_columns=_listed(values["hoodie.bulkinsert.user.defined.partitioner.sort.columns"]),
-        duplicate_policy=_choice(values, "hoodie.datasource.insert.dup.policy", DuplicatePolicy),
+        codec=choice(values, "hoodie.parquet.compression.codec", Codec),
+        log_block_format=choice(values, "hoodie.logfile.data.block.format", LogBlockFormat),
+        sort_mode=choice(values, "hoodie.bulkinsert.sort.mode", SortMode),
+        sort_columns=listed(values["hoodie.bulkinsert.user.defined.partitioner.sort.columns"]),
+        duplicate_policy=choice(values, "hoodie.datasource.insert.dup.policy", DuplicatePolicy),
         combines_inserts=boolean(values, "hoodie.combine.before.insert"),
         dead_letter_path=values["sluice.dead.letter.path"],
         rolls_back_by_markers=(
@@ -330,7 +190,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 def _early_detection(values: Mapping[str, str], mode: ConcurrencyMode) -> EarlyDetection | None:
     detector = "hoodie.write.concurrency.async.conflict.detector"
     early = "hoodie.write.concurrency.early.conflict"
-    kind = _choice(values, "hoodie.write.markers.type", MarkerKind)
+    kind = choice(values, "hoodie.write.markers.type", MarkerKind)
     found = EarlyDetection(
         strategy_named(
             values[f"{early}.detection.strategy"],
@@ -349,116 +209,3 @@ def _early_detection(values: Mapping[str, str], mode: ConcurrencyMode) -> EarlyD
             mode=mode.value,
         )
     return found
-
-
-def table_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Defaults filled in. Raises InvalidInput."""
-    values = with_payload(_known(given, TABLE_OPTIONS, what="table option"))
-    if values["hoodie.index.type"].upper() not in ("BUCKET", "SIMPLE_BUCKET"):
-        raise InvalidInput("only the simple bucket index is supported", given=given)
-    integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
-    boolean(values, "hoodie.datasource.write.hive_style_partitioning")
-    boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
-    boolean(values, "sluice.portable")
-    partial = values["hoodie.table.partial.update.mode"]
-    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
-        raise InvalidInput("unsupported partial update mode", given=partial)
-    boolean(values, PORTABLE_KEY)
-    is_custom = values["hoodie.record.merge.mode"] == MergeMode.CUSTOM
-    if is_custom != bool(values["sluice.record.merger"]):
-        raise InvalidInput("merge mode CUSTOM and sluice.record.merger go together")
-    if is_custom and partial:
-        raise InvalidInput("a registered merger sees whole rows; it cannot merge partial updates")
-    return values
-
-
-def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
-    """Raises UnsupportedTable for what we would read wrongly, by name (format page 1)."""
-    version = integer(properties, "hoodie.table.version", least=1, most=9)
-    if version not in (6, 8, 9):
-        raise UnsupportedTable("table version is not read", version=version, supported="6, 8, 9")
-    if properties.get("hoodie.populate.meta.fields", "true") != "true":
-        raise UnsupportedTable("tables without meta columns are not read")
-    ordering = _listed(
-        properties.get("hoodie.table.ordering.fields")
-        or properties.get("hoodie.table.precombine.field")
-    )
-    payload = properties.get("hoodie.compaction.payload.class", "")
-    if not properties.get(MERGE_MODE_KEY) and not merges_whole_rows(payload):
-        raise UnsupportedTable("payload class is not supported", payload=payload)
-    mode = properties.get(MERGE_MODE_KEY) or (
-        MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
-    )
-    if mode not in set(MergeMode):
-        raise UnsupportedTable("record merge mode is not supported", mode=mode)
-    partial = properties.get("hoodie.table.partial.update.mode", "")
-    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
-        raise UnsupportedTable("partial update mode is not supported", mode=partial)
-    merger = properties.get("sluice.record.merger") or None
-    record_key = _listed(properties.get("hoodie.table.recordkey.fields"))
-    partition_by = _listed(properties.get("hoodie.table.partition.fields"))
-    groups = group_rule(properties, apart=(*record_key, *partition_by), ordering=ordering)
-    is_ours = merger is not None or (groups is not None and not groups.is_portable)
-    if (mode == MergeMode.CUSTOM) != is_ours:
-        raise UnsupportedTable("custom record mergers of other engines are not run", mode=mode)
-    return TableConfig(
-        name=properties["hoodie.table.name"],
-        table_type=_choice(properties, "hoodie.table.type", TableType),
-        version=version,
-        record_key=record_key,
-        partition_by=partition_by,
-        ordering=ordering,
-        merge_mode=MergeMode(mode),
-        buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
-        is_partial_update=partial == PARTIAL_IGNORE_DEFAULTS,
-        hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
-        url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
-        key_generator=properties.get("hoodie.table.keygenerator.type", ""),
-        is_portable=properties.get("sluice.portable") == "true",
-        timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
-        create_schema_json=properties.get("hoodie.table.create.schema"),
-        merger=merger,
-        groups=groups,
-        top_n=properties.get(TOP_N_KEY, ""),
-    )
-
-
-def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> int:
-    try:
-        value = int(values[key])
-    except (KeyError, ValueError) as error:
-        raise InvalidInput("not a whole number", key=key, value=values.get(key)) from error
-    if not least <= value <= most:
-        raise InvalidInput("number out of range", key=key, value=value, least=least, most=most)
-    return value
-
-
-def boolean(values: Mapping[str, str], key: str) -> bool:
-    text = str(values[key]).lower()
-    if text not in ("true", "false"):
-        raise InvalidInput("neither true nor false", key=key, value=values[key])
-    return text == "true"
-
-
-def _choice(values: Mapping[str, str], key: str, kind: type[_Choice]) -> _Choice:
-    text = str(values.get(key, ""))
-    for member in kind:
-        if member.value.lower() == text.lower():
-            return member
-    allowed = [one.value for one in kind]
-    raise InvalidInput("value is not one of those allowed", key=key, value=text, allowed=allowed)
-
-
-def _known(given: Mapping[str, str], known: dict[str, str], *, what: str) -> dict[str, str]:
-    for key, value in given.items():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = {"did_you_mean": near[0]} if near else {"known": sorted(known)}
-            raise InvalidInput(f"unknown {what}", key=key, **hint)
-        if not isinstance(value, str):
-            raise InvalidInput(f"a {what} is text", key=key, value=value)
-    return {**known, **given}
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())

@@ -16,7 +16,7 @@ import pyarrow as pa
 from workers.clock import InstantTime
 from workers.column_groups import parse_groups
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import TableType, write_options
+from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.ports import Ports, system_ports
 from workers.read.request import Moment, read_request
@@ -41,6 +41,7 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
+from workers.table_config import TableType
 from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
 from workers.top_n import top_n_of

@@ -359,3 +359,13 @@ def test_compaction_and_cleaning_run_beside_overlapping_writers(tables: Scenario
         wide(f"k{n}", shown_at=30 + n, site="s", price=1.0, clicked_at=100, x=1, note="r3")
         for n in range(6)
     ]
+
+
+def test_a_delete_by_predicate_takes_rows_that_the_join_hides(tables: ScenarioTables) -> None:
+    table = made(tables, "COPY_ON_WRITE", hoodie__multistream__join="inner")
+    write(table, shown("hidden", 1, "x"), shown("kept", 1, "y"))
+
+    table.lakehouse.delete(predicate="site = 'x'", options=DIRECT)
+
+    whole = open_table(table.location)
+    assert whole.read(shows_unmatched=True).column("id").to_pylist() == ["kept"]

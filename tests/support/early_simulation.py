@@ -30,7 +30,7 @@ from workers.concurrency.conflicts import (
 from workers.concurrency.heartbeat import HeartbeatContent, path_of
 from workers.concurrency.locks.record import decode_lock
 from workers.concurrency.locks.storage_record import LOCK_PATH
-from workers.config import TableType, WriteOptions, write_options
+from workers.config import WriteOptions, write_options
 from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, bucket_file_id
@@ -44,6 +44,7 @@ from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import FileInfo
 from workers.table.table import Table, TableDefinition, create
+from workers.table_config import TableType
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant

@@ -26,14 +26,13 @@ from workers.column_groups import (
     GroupRule,
     NullMode,
     OnLate,
-    check_group_columns,
-    default_scalar,
     group_rule,
     groups_json,
     parse_groups,
     parse_shorthand,
 )
 from workers.errors import InvalidInput
+from workers.group_types import check_group_columns
 
 A: dict[str, Any] = {"name": "a", "ordering": ["ts_a"], "columns": ["a1", "a2"]}
 B: dict[str, Any] = {"name": "b", "ordering": ["ts_b"], "columns": ["b1"]}
@@ -384,20 +383,3 @@ def test_row_deletes_ask_nothing_of_loose_columns_that_there_are_not() -> None:
     schema = schema_of(id=pa.string(), ts_a=pa.int64(), a1=pa.int64(), a2=pa.int64())
 
     check_group_columns(rule(A | {"delete": "row"}), schema)
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "found"),
-    [
-        (7, pa.int32(), "7"),
-        ("x", pa.string(), "x"),
-        (1.25, pa.decimal128(5, 2), "1.25"),
-        ("1.25", pa.decimal128(5, 2), "1.25"),
-        ("2026-01-01", pa.date32(), "2026-01-01"),
-        (None, pa.int64(), "None"),
-    ],
-)
-def test_a_default_is_a_value_of_its_column(value: Any, kind: pa.DataType, found: str) -> None:
-    scalar = default_scalar(value, pa.field("c", kind))
-
-    assert (scalar.type, str(scalar.as_py())) == (kind, found)

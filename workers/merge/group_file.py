@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime, format_instant, parse_instant
-from workers.column_groups import ColumnGroup, GroupRule, default_scalar
+from workers.column_groups import ColumnGroup, GroupRule
 from workers.errors import MalformedTable
 from workers.files.meta_columns import COMMIT_TIME
 from workers.group_facts import Told, only_told
+from workers.group_types import default_scalar
 from workers.merge.group_merge import is_alive
 from workers.merge.group_state import GONE, SET, bits, has_bit, without_state
 from workers.merge.versions import Mask

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.column_groups import GroupRule
-from workers.config import TableConfig
 from workers.merge.mergers import Merger, merger_named
+from workers.table_config import TableConfig
 
 
 @dataclass(frozen=True, slots=True)

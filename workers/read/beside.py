@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.column_groups import GroupRule
-from workers.config import TableConfig
 from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
@@ -33,6 +32,7 @@ from workers.read.states import base_states
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.table_config import TableConfig
 
 _WORD_BYTES = 8
 _HALF_WORD = 32

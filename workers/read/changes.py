@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime, format_instant, parse_instant
-from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from workers.merge.rule import MergeRule
 from workers.read.comparison import is_new_or_different
@@ -31,6 +30,7 @@ from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import GroupKey
+from workers.table_config import TableConfig
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata
 from workers.timeline.timeline import Timeline

@@ -10,7 +10,6 @@ from itertools import chain
 
 import pyarrow as pa
 
-from workers.config import TableConfig
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS
 from workers.merge.group_file import finished
@@ -23,6 +22,7 @@ from workers.read.states import base_states, deciding_columns, empty_states
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.table_config import TableConfig
 
 
 def read_slice(

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
-from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME
 from workers.files.names import instant_of
 from workers.merge.rule import MergeRule
@@ -29,6 +28,7 @@ from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
+from workers.table_config import TableConfig
 from workers.timeline.timeline import Timeline
 
 

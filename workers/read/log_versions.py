@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import MergeMode, TableConfig
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.delete_record import ERASES, DeleteRecord
 from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
@@ -25,6 +24,7 @@ from workers.read.states import block_states, deciding_columns, empty_states, ph
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.table_config import MergeMode, TableConfig
 
 IS_DELETED = "_hoodie_is_deleted"
 """A row whose boolean column of this name is true deletes its key (format page 5.5)."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime, format_instant
-from workers.config import boolean, integer
 from workers.errors import InvalidInput, NotFound
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
+from workers.option_values import boolean, integer
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
 from workers.table.view import FileSystemView

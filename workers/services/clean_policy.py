@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from workers.clock import InstantTime, format_instant
-from workers.config import integer
 from workers.errors import InvalidInput
 from workers.files.partition import list_partitions
+from workers.option_values import integer
 from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles

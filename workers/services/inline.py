@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers.concurrency.outcome import CommitOutcome, Committed
-from workers.config import WriteOptions, boolean, write_options
+from workers.config import WriteOptions, write_options
 from workers.errors import LakehouseError
+from workers.option_values import boolean
 from workers.services import archive_policy, clean_policy
 from workers.services.clustering import settings as clustering
 from workers.services.compaction import settings as compaction

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
-from workers.config import TableConfig
 from workers.errors import InstantRolledBack, ServiceBusy
 from workers.files.base_file import write_base_parts
 from workers.files.compression import Compression
@@ -42,6 +41,7 @@ from workers.services.row_order import RowOrder, in_order, sorted_positions
 from workers.services.slices import bytes_of
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
+from workers.table_config import TableConfig
 from workers.timeline.metadata import WriteStat
 from workers.timeline.service_plans import PlannedSlice
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from workers.config import TableConfig
 from workers.files.meta_columns import COMMIT_TIME
 from workers.merge.group_file import wanted_bits
 from workers.merge.group_state import BIT_FIELDS, GONE, SET
@@ -33,6 +32,7 @@ from workers.spark.types import to_spark
 from workers.spark.work import ChangeWork, SliceWork, WindowWork
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
+from workers.table_config import TableConfig
 
 
 def read_dataframe(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from workers.config import TableConfig
 from workers.errors import NotFound
 from workers.merge.rule import MergeRule
 from workers.read.undisturbed import expired
@@ -27,6 +26,7 @@ from workers.spark.types import to_spark, wire_schema
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
 from workers.table.file_group import FileSlice
+from workers.table_config import TableConfig
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
 _FOOTER_THREADS = 8

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import TableConfig
 from workers.errors import InvalidInput
 from workers.schema.bad_rows import refuse_rows
+from workers.table_config import TableConfig
 from workers.write.deletes import check_ages
 
 

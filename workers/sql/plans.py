@@ -14,10 +14,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from workers.column_groups import Aggregate, ColumnGroup, Granularity, NullMode, OnLate
-from workers.config import TableConfig, WriteOptions
+from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.sql.conversion import Conversion
 from workers.sql.statements import DIALECT, Change, Delete, Insert, Merge, Target, Update
+from workers.table_config import TableConfig
 from workers.write.columns import check_written_groups
 from workers.write.deletes import check_ordered_deletes
 from workers.writer_modes import ConcurrencyMode

@@ -16,28 +16,28 @@ from workers.column_groups import (
     PORTABLE_KEY,
     SHORTHAND_KEY,
     GroupRule,
-    check_group_columns,
     group_rule,
     groups_json,
-)
-from workers.config import (
-    MergeMode,
-    TableConfig,
-    TableType,
-    boolean,
-    config_from_properties,
-    table_options,
 )
 from workers.errors import InvalidInput, TableChanged, TableExists, TableNotFound, UnsupportedTable
 from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
+from workers.group_types import check_group_columns
 from workers.merge.mergers import merger_named
+from workers.option_values import boolean
 from workers.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
 from workers.ports import Ports
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
+from workers.table_config import (
+    MergeMode,
+    TableConfig,
+    TableType,
+    config_from_properties,
+    table_options,
+)
 from workers.timeline import transitions
 from workers.timeline.instant import Action
 from workers.timeline.layout import TimelineLayout

@@ -15,20 +15,21 @@ from workers.column_groups import (
     GROUPS_KEY,
     ColumnGroup,
     GroupRule,
-    check_group_columns,
     check_groups,
     groups_json,
     parse_groups,
 )
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.transaction import table_lock
-from workers.config import WriteOptions, config_from_properties
+from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties, store_properties
+from workers.group_types import check_group_columns
 from workers.schema.alter import AddColumn
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.table import open_ as open_table
+from workers.table_config import config_from_properties
 from workers.write.alter import alter_schema
 
 

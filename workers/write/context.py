@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from workers.clock import InstantTime
-from workers.config import TableConfig, WriteOptions
+from workers.config import WriteOptions
 from workers.files.compression import Compression, compression_of
 from workers.files.names import FileId, bucket_file_id
 from workers.markers.base import MarkerSettings
 from workers.merge.rule import MergeRule
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
+from workers.table_config import TableConfig
 
 Operation = Literal[
     "upsert",

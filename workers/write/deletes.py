@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import TableConfig
 from workers.errors import InvalidInput
 from workers.files.delete_record import DELETE_NOW as DELETES_NOW
 from workers.files.delete_record import DeleteRecord
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.versions import DELETE_NOW, DELETED
 from workers.schema.bad_rows import refuse_rows
+from workers.table_config import TableConfig
 
 
 def ordering_wrapper(found: pa.DataType) -> str:

@@ -38,7 +38,7 @@ def without_known_keys(
         return group
     known = read_slice(
         storage,
-        context.config,
+        context.config.showing_unmatched,
         context.schema,
         standing,
         columns=[RECORD_KEY],

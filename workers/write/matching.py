@@ -72,7 +72,9 @@ def _matching_keys(table: Table, context: WriteContext, predicate: Predicate) ->
     looked_at = predicate.columns
     wanted = None if looked_at is None else {*looked_at, *context.columns}
     for slice_ in context.slices.values():
-        rows = read_slice(table.storage, table.config, context.schema, slice_, columns=wanted)
+        rows = read_slice(
+            table.storage, table.config.showing_unmatched, context.schema, slice_, columns=wanted
+        )
         matching = rows.filter(predicate.expression)
         if matching.num_rows:
             yield matching.select(list(context.columns))

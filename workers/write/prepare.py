@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.column_groups import GroupRule
-from workers.config import TableConfig
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
@@ -27,6 +26,7 @@ from workers.read.log_versions import IS_DELETED
 from workers.schema.bad_rows import refuse_rows
 from workers.schema.reconcile import conform
 from workers.schema.table_schema import TableSchema
+from workers.table_config import TableConfig
 from workers.write.context import WriteContext
 
 BUCKET = "_sluice_bucket"

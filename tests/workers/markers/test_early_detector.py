@@ -23,7 +23,7 @@ from workers.clock import InstantTime, SystemClock, format_instant
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.locks.record import decode_lock
 from workers.concurrency.locks.storage_record import LOCK_PATH
-from workers.config import config_from_properties, write_options
+from workers.config import write_options
 from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, LogFileName, bucket_file_id
@@ -41,6 +41,7 @@ from workers.ports import Ports
 from workers.storage.base import FileInfo
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
+from workers.table_config import config_from_properties
 from workers.timeline import transitions
 from workers.timeline.instant import Action
 

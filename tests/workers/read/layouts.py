@@ -14,7 +14,6 @@ from tests.support.memory_storage import MemoryStorage
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, Version, merged_rows
 from workers.clock import SystemClock
-from workers.config import MergeMode, TableConfig, TableType
 from workers.files.base_file import write_base_file
 from workers.files.log_block import (
     encode_avro_block,
@@ -26,6 +25,7 @@ from workers.files.meta_columns import with_meta_columns
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED, ROW
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
+from workers.table_config import MergeMode, TableConfig, TableType
 
 COLUMNS = schema_of(id=pa.string(), ts=pa.int64(), a=pa.int32(), b=pa.string())
 SCHEMA = TableSchema.from_arrow(COLUMNS, table_name="t")

@@ -28,7 +28,6 @@ from tests.workers.read.layouts import (
     with_meta,
 )
 from workers.clock import SystemClock
-from workers.config import MergeMode, TableConfig
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.base_file import write_base_file, write_base_parts
 from workers.files.delete_record import DeleteRecord
@@ -45,6 +44,7 @@ from workers.merge.mergers import register_merger
 from workers.read.file_slice import merge_slice_batches, read_slice
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
+from workers.table_config import MergeMode, TableConfig
 
 
 @configs

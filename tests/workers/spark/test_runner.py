@@ -50,13 +50,7 @@ from workers.write.status import TaskIds
 pytestmark = pytest.mark.spark
 
 ROUNDS = 3
-REQUESTS = AdRequests(
-    seed=7,
-    run=1_767_225_600,
-    rounds=ROUNDS,
-    requests_per_round=20,
-    pace_ms=200,
-)
+REQUESTS = AdRequests(seed=7, run=1_767_225_600, rounds=ROUNDS, requests_per_round=20, pace_ms=200)
 NON_BLOCKING = {
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
     "hoodie.write.markers.type": "direct",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.config import boolean, integer
 from workers.errors import InvalidInput
+from workers.option_values import boolean, integer
 from workers.services.parameters import (
     INSTANT,
     SCHEDULE_ONLY,

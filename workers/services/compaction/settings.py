@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from workers.clock import InstantTime
-from workers.config import boolean, integer
 from workers.errors import InvalidInput
+from workers.option_values import boolean, integer
 from workers.services.parameters import INSTANT, SCHEDULE_ONLY, instant_or_none, with_defaults
 
 MAX_DELTA_COMMITS = "hoodie.compact.inline.max.delta.commits"

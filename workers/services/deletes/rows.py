@@ -133,7 +133,9 @@ def _matching(
     wanted = None if selection.columns is None else {*kept, *selection.columns}
     ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
     for done, one in enumerate(ordered, start=1):
-        rows = read_slice(table.storage, table.config, schema, one, columns=wanted)
+        rows = read_slice(
+            table.storage, table.config.showing_unmatched, schema, one, columns=wanted
+        )
         rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
         matching = selection.of(rows).select(list(kept))
         if matching.num_rows:

@@ -1,0 +1,97 @@
+"""Column groups against the types of a table: what no merge could carry out is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from workers.column_groups import Aggregate, ColumnAggregate, DeleteScope, GroupRule
+from workers.errors import InvalidInput
+
+
+def check_group_columns(rule: GroupRule, schema: Any) -> None:
+    """The groups against an Arrow schema of the whole table. Raises InvalidInput."""
+    groups = rule.groups(schema.names)
+    missing = [name for one in groups for name in one.all_columns if name not in schema.names]
+    if missing:
+        raise InvalidInput("columns of groups are not in the schema", missing=missing)
+    required = [n for one in groups for n in one.all_columns if not schema.field(n).nullable]
+    if required:
+        raise InvalidInput(
+            "columns of groups may be null: a row may lack a group", columns=required
+        )
+    for one in groups:
+        for column, aggregate in one.aggregates.items():
+            _check_aggregate(column, aggregate, schema.field(column).type)
+        for column, value in one.defaults.items():
+            default_scalar(value, schema.field(column))
+        for column in one.ordering:
+            if pa.types.is_nested(schema.field(column).type):
+                raise InvalidInput("an ordering column has values that compare", column=column)
+    if all(one.delete is DeleteScope.GROUP for one in groups):
+        return
+    if groups[0].columns and not groups[0].ordering:
+        raise InvalidInput(
+            "delete=row compares ages, and columns in no group have none: name an ordering field "
+            "of the table, or put them in a group",
+            columns=groups[0].columns,
+        )
+    used = {str(schema.field(name).type) for one in groups for name in one.ordering}
+    if any(len(one.ordering) > 1 for one in groups):
+        raise InvalidInput(
+            "delete=row compares one age per group, and the table has several ordering fields",
+            ordering=groups[0].ordering,
+        )
+    if len(used) > 1:
+        raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
+
+
+def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
+    """A JSON value as one of a column's type; text where JSON has no such type.
+
+    Raises InvalidInput.
+    """
+    try:
+        if isinstance(value, str | float):  # A cast reads text, and refuses to cut a number off.
+            found: pa.Scalar[Any] = pa.scalar(value).cast(column.type)
+        else:
+            found = pa.scalar(value, column.type)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInput(
+            "a default is no value of its column", column=column.name, type=column.type, given=value
+        ) from error
+    return found
+
+
+def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
+    match aggregate.kind:
+        case Aggregate.SUM if not _has_room(found):
+            raise InvalidInput(
+                "a sum needs room to grow: declare the column as a long, a double, or a decimal of "
+                "precision 38",
+                column=column,
+                type=found,
+            )
+        case Aggregate.MAX | Aggregate.MIN if pa.types.is_nested(found):
+            raise InvalidInput("max and min are of values that compare", column=column, type=found)
+        case Aggregate.COLLECT_TOP_N if not _is_list_of_flat_structs(found):
+            raise InvalidInput(
+                "collect_topn keeps a list of structs of plain fields, the first of which is "
+                "compared first",
+                column=column,
+                type=found,
+            )
+
+
+def _has_room(found: pa.DataType) -> bool:
+    if isinstance(found, pa.Decimal128Type):
+        return bool(found.precision == 38)
+    return bool(pa.types.is_int64(found) or pa.types.is_float64(found))
+
+
+def _is_list_of_flat_structs(found: pa.DataType) -> bool:
+    if not isinstance(found, pa.ListType) or not isinstance(found.value_type, pa.StructType):
+        return False
+    fields = list(found.value_type)
+    return bool(fields) and not any(pa.types.is_nested(one.type) for one in fields)

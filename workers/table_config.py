@@ -1,0 +1,227 @@
+"""What a table is, under Hudi's own names: its options when it is created, its properties after.
+
+Every key that Sluice understands stands in the table below with its default. A key that does not is
+refused, because a misspelt option that is silently ignored loses data hours later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from workers.column_groups import (
+    GROUPS_KEY,
+    JOIN_KEY,
+    PORTABLE_KEY,
+    RETENTION_KEY,
+    SHORTHAND_KEY,
+    GroupRule,
+    group_rule,
+)
+from workers.errors import InvalidInput, UnsupportedTable
+from workers.option_values import boolean, choice, integer, known, listed
+from workers.payloads import (
+    MERGE_MODE_KEY,
+    PARTIAL_IGNORE_DEFAULTS,
+    PARTIAL_KEY,
+    PAYLOAD_KEYS,
+    merges_whole_rows,
+    with_payload,
+)
+from workers.top_n import TOP_N_KEY
+
+BUCKETS_DEFAULT = 8
+
+
+_BUCKETS_MAX = 100_000
+
+
+class TableType(StrEnum):
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class MergeMode(StrEnum):
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+
+TABLE_OPTIONS: dict[str, str] = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
+    "hoodie.datasource.write.hive_style_partitioning": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
+    # Follows the ordering field: event time with one, commit time without.
+    MERGE_MODE_KEY: "",
+    PARTIAL_KEY: "",
+    # Names of Hudi for the two above; see `payloads.py`.
+    **dict.fromkeys(PAYLOAD_KEYS, ""),
+    # The name under which a Python merger was registered; for merge mode CUSTOM.
+    "sluice.record.merger": "",
+    # Which stream writes which columns, and by what each is ordered; see `column_groups.py`.
+    GROUPS_KEY: "",
+    SHORTHAND_KEY: "",
+    JOIN_KEY: "full",
+    PORTABLE_KEY: "false",
+    RETENTION_KEY: "7d",
+    TOP_N_KEY: "",  # JSON: what `table.top_n()` asks for when nothing else is said.
+    # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
+    "sluice.portable": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    name: str
+    table_type: TableType
+    version: int
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    merge_mode: MergeMode
+    buckets: int
+    is_partial_update: bool = False
+    """Null and absent columns keep the stored value
+    (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
+    """
+    hive_style: bool = False
+    url_encode: bool = False
+    key_generator: str = ""
+    """As Hudi spells the type; empty in tables that do not say."""
+    is_portable: bool = False
+    """What hudi-rs cannot read is refused."""
+    timeline_layout: int = 2
+    create_schema_json: str | None = None
+    merger: str | None = None
+    """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
+    groups: GroupRule | None = None
+    """Each stream's columns have an ordering of their own."""
+    top_n: str = ""
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        return self.table_type is TableType.MERGE_ON_READ
+
+    @property
+    def pinned_columns(self) -> tuple[str, ...]:
+        """What rows are found and ordered by: with another type they would move or reorder."""
+        of_groups = self.groups.declared if self.groups else ()
+        ages = [name for one in of_groups for name in one.ordering]
+        return (*self.record_key, *self.partition_by, *self.ordering, *ages)
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """What every batch of rows has to bring."""
+        located = (*self.record_key, *self.partition_by)
+        return located if self.groups else (*located, *self.ordering)
+
+    @property
+    def takes_narrow_rows(self) -> bool:
+        """A batch may bring some columns only, and leaves the others as they are."""
+        return self.is_partial_update or self.groups is not None
+
+    @property
+    def showing_unmatched(self) -> TableConfig:
+        """The same, of which a read hides no row for its join."""
+        if self.groups is None:
+            return self
+        return replace(self, groups=replace(self.groups, required=()))
+
+    @property
+    def folds_rows(self) -> bool:
+        """A row may be made of several versions: a late one changes it, and leaves it the commit
+        time of the version with the greatest ordering value.
+        """
+        return self.takes_narrow_rows or self.merger is not None
+
+    @property
+    def names_key_fields(self) -> bool:
+        """Record keys are `field:value,...` rather than the plain value."""
+        return len(self.record_key) > 1 or self.key_generator.startswith("COMPLEX")
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The column that decides which record survives; None when the last commit wins, and
+        where each column group has its own.
+        """
+        if (
+            self.groups is not None
+            or self.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+            or not self.ordering
+        ):
+            return None
+        return self.ordering[0]
+
+
+def table_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Defaults filled in. Raises InvalidInput."""
+    values = with_payload(known(given, TABLE_OPTIONS, what="table option"))
+    if values["hoodie.index.type"].upper() not in ("BUCKET", "SIMPLE_BUCKET"):
+        raise InvalidInput("only the simple bucket index is supported", given=given)
+    integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
+    boolean(values, "hoodie.datasource.write.hive_style_partitioning")
+    boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
+    boolean(values, "sluice.portable")
+    partial = values["hoodie.table.partial.update.mode"]
+    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
+        raise InvalidInput("unsupported partial update mode", given=partial)
+    boolean(values, PORTABLE_KEY)
+    is_custom = values["hoodie.record.merge.mode"] == MergeMode.CUSTOM
+    if is_custom != bool(values["sluice.record.merger"]):
+        raise InvalidInput("merge mode CUSTOM and sluice.record.merger go together")
+    if is_custom and partial:
+        raise InvalidInput("a registered merger sees whole rows; it cannot merge partial updates")
+    return values
+
+
+def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
+    """Raises UnsupportedTable for what we would read wrongly, by name (format page 1)."""
+    version = integer(properties, "hoodie.table.version", least=1, most=9)
+    if version not in (6, 8, 9):
+        raise UnsupportedTable("table version is not read", version=version, supported="6, 8, 9")
+    if properties.get("hoodie.populate.meta.fields", "true") != "true":
+        raise UnsupportedTable("tables without meta columns are not read")
+    ordering = listed(
+        properties.get("hoodie.table.ordering.fields")
+        or properties.get("hoodie.table.precombine.field")
+    )
+    payload = properties.get("hoodie.compaction.payload.class", "")
+    if not properties.get(MERGE_MODE_KEY) and not merges_whole_rows(payload):
+        raise UnsupportedTable("payload class is not supported", payload=payload)
+    mode = properties.get(MERGE_MODE_KEY) or (
+        MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
+    )
+    if mode not in set(MergeMode):
+        raise UnsupportedTable("record merge mode is not supported", mode=mode)
+    partial = properties.get("hoodie.table.partial.update.mode", "")
+    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
+        raise UnsupportedTable("partial update mode is not supported", mode=partial)
+    merger = properties.get("sluice.record.merger") or None
+    record_key = listed(properties.get("hoodie.table.recordkey.fields"))
+    partition_by = listed(properties.get("hoodie.table.partition.fields"))
+    groups = group_rule(properties, apart=(*record_key, *partition_by), ordering=ordering)
+    is_ours = merger is not None or (groups is not None and not groups.is_portable)
+    if (mode == MergeMode.CUSTOM) != is_ours:
+        raise UnsupportedTable("custom record mergers of other engines are not run", mode=mode)
+    return TableConfig(
+        name=properties["hoodie.table.name"],
+        table_type=choice(properties, "hoodie.table.type", TableType),
+        version=version,
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        merge_mode=MergeMode(mode),
+        buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
+        is_partial_update=partial == PARTIAL_IGNORE_DEFAULTS,
+        hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
+        url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
+        key_generator=properties.get("hoodie.table.keygenerator.type", ""),
+        is_portable=properties.get("sluice.portable") == "true",
+        timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
+        create_schema_json=properties.get("hoodie.table.create.schema"),
+        merger=merger,
+        groups=groups,
+        top_n=properties.get(TOP_N_KEY, ""),
+    )
