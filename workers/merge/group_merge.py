@@ -9,7 +9,7 @@ the versions of a key in any way (requirements 5.2 and 5.3, MS1 to MS8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -32,6 +32,7 @@ from workers.merge.group_state import (
     has_bit,
     has_column_ages,
     has_column_turns,
+    is_hidden,
 )
 from workers.merge.top_n import merged_lists
 from workers.merge.versions import (
@@ -42,6 +43,7 @@ from workers.merge.versions import (
     Mask,
     Positions,
     kinds,
+    placed,
     single,
     taken,
 )
@@ -102,7 +104,8 @@ def merge_groups(
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
-    return _Merge(versions, keys, tuple(groups), facts).run()
+    merge = GroupMerge(versions, keys.codes, len(keys.distinct), groups, facts=facts)
+    return _assembled(versions, merge.decided())
 
 
 def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
@@ -117,17 +120,6 @@ def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None 
     merged = merge_groups(versions, rule.groups(versions.column_names), facts)
     absent = [name for name in merged.column_names if name.startswith(ABSENT)]
     return merged.drop_columns(absent) if absent else merged
-
-
-def merge_states_into(
-    base: pa.Table, newer: pa.Table, rule: GroupRule, facts: MergeFacts | None = None
-) -> pa.Table:
-    """`base` (one state per key) with later states merged in; dead keys stay, as states."""
-    keys = pa.array([], pa.string()) if newer.num_rows == 0 else single(newer.column(RECORD_KEY))
-    touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
-    versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
-    merged = merged_states(versions, rule, facts).select(base.column_names)
-    return pa.concat_tables([base.filter(pc.invert(touched)), merged])
 
 
 def is_alive(states: pa.Table) -> Mask:
@@ -148,18 +140,38 @@ def _after_erasing(versions: pa.Table) -> pa.Table:
     return rows.take(np.flatnonzero(np.arange(len(keys.codes)) > last[keys.codes]))
 
 
-class _Merge:
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Per key where its cells come from: positions of versions, -1 for null."""
+
+    cells: Mapping[str, Positions]
+    made: Mapping[str, Any]
+    """Columns that no version holds as they are."""
+    others: Positions
+    """Of all other columns, key and meta columns among them: the latest version that counts."""
+
+
+class GroupMerge:
+    """`codes` tell the key of each of `versions`, from 0 to below `count`.
+
+    Of the columns only those that `is_deciding` names are looked at, and the record key where
+    `facts` are counted. If `versions` has no more, `names` are the columns that there are.
+    """
+
     def __init__(
         self,
         versions: pa.Table,
-        keys: Keys,
-        groups: tuple[ColumnGroup, ...],
-        facts: MergeFacts | None,
+        codes: Positions,
+        count: int,
+        groups: Sequence[ColumnGroup],
+        *,
+        names: Collection[str] | None = None,
+        facts: MergeFacts | None = None,
     ) -> None:
         self._versions = versions
-        self._codes = keys.codes
-        self._count = len(keys.distinct)
-        names = set(versions.column_names)
+        self._codes = codes
+        self._count = count
+        names = set(versions.column_names if names is None else names)
         self._groups = tuple(  # Bits keep their places: of a group that nobody wrote, none is set.
             (number, group) for number, group in enumerate(groups) if set(group.ordering) <= names
         )
@@ -169,9 +181,10 @@ class _Merge:
         self._erased = bits(versions, ERASED) if ERASED in names else np.zeros_like(self._gone)
         self._names = names
         self._scale = self._scales()
-        self._columns: dict[str, Any] = {}
+        self._cells: dict[str, Positions] = {}
+        self._made: dict[str, Any] = {}
 
-    def run(self) -> pa.Table:
+    def decided(self) -> Decided:
         is_set = np.zeros(self._count, np.int64)
         gone = np.zeros(self._count, np.int64)
         erased = np.zeros(self._count, np.int64)
@@ -192,13 +205,15 @@ class _Merge:
                 self._take(name, at)
             told = self._fold_columns(group, number, written, at, row_delete)
             latest = np.maximum(latest, told)
-        self._columns[SET] = pa.array(is_set)
-        self._columns[GONE] = pa.array(gone)
+        self._made[SET] = pa.array(is_set)
+        self._made[GONE] = pa.array(gone)
         if ERASED in self._names:
-            self._columns[ERASED] = pa.array(erased)
+            self._made[ERASED] = pa.array(erased)
         self._take(ROW_GONE, row_delete.at)
         latest = np.maximum(latest, row_delete.at)
-        return self._table(latest)
+        last = np.zeros(self._count, np.int64)
+        last[self._codes] = np.arange(len(self._codes))
+        return Decided(self._cells, self._made, np.where(latest >= 0, latest, last))
 
     def _fold_columns(
         self,
@@ -216,12 +231,12 @@ class _Merge:
                 continue
             aggregate = group.aggregates.get(column)
             if aggregate is not None and aggregate.kind in _FOLDS:
-                self._columns[column] = self._folded(column, written, aggregate.kind)
+                self._made[column] = self._folded(column, written, aggregate.kind)
                 latest = np.maximum(latest, self._last_said(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 said = np.flatnonzero(written)
                 values = single(self._versions.column(column)).take(taken(said))
-                self._columns[column] = merged_lists(
+                self._made[column] = merged_lists(
                     values, self._codes[said], self._count, aggregate.top_n
                 )
                 latest = np.maximum(latest, self._last_said(column, written))
@@ -237,7 +252,7 @@ class _Merge:
                         self._take(column_version(column, part), own)
                 elif ABSENT + column in self._names:
                     is_silent = (own < 0) & (delete.at < 0)
-                    self._columns[ABSENT + column] = pa.array(is_silent)
+                    self._made[ABSENT + column] = pa.array(is_silent)
             else:
                 self._take(column, at)
         if has_column_ages(group):
@@ -249,13 +264,8 @@ class _Merge:
 
     def _take(self, name: str, at: Positions) -> None:
         """A column's cells from these versions."""
-        if name not in self._names:
-            return
-        column = single(self._versions.column(name))
-        if (at >= 0).all():
-            self._columns[name] = column.take(taken(at))
-            return
-        self._columns[name] = column.take(taken(np.maximum(at, 0), at < 0))
+        if name in self._names:
+            self._cells[name] = at
 
     def _row_delete(self) -> _Found:
         if ROW_GONE not in self._names:
@@ -381,20 +391,34 @@ class _Merge:
             key = self._versions.column(RECORD_KEY)[int(late[-1])].as_py()
             facts.late_keys[name] = str(key)
 
-    def _table(self, latest: Positions) -> pa.Table:
-        """Everything else, the key and the meta columns, from the latest version that counts."""
-        last = np.zeros(self._count, np.int64)
-        last[self._codes] = np.arange(len(self._codes))
-        at = taken(np.where(latest >= 0, latest, last))
-        columns: dict[str, Any] = {}
-        for name in self._versions.column_names:
-            told = self._columns.get(name)
-            columns[name] = single(self._versions.column(name)).take(at) if told is None else told
-        fields = [self._versions.schema.field(name) for name in columns]
-        return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+def _assembled(versions: pa.Table, decided: Decided) -> pa.Table:
+    """One row per key from the cells of its versions."""
+    columns = [
+        decided.made[name]
+        if name in decided.made
+        else single(versions.column(name)).take(placed(decided.cells.get(name, decided.others)))
+        for name in versions.column_names
+    ]
+    return pa.table(columns, schema=versions.schema)
+
+
+def is_deciding(name: str, groups: Sequence[ColumnGroup]) -> bool:
+    """Whether a merge looks into the column, and not only moves its cells."""
+    if is_hidden(name) or name.startswith(ABSENT):
+        return True
+    for group in groups:
+        if name in group.ordering:
+            return True
+        if name in group.columns:
+            aggregate = group.aggregates.get(name)
+            is_made = aggregate is not None and aggregate.kind in _MADE
+            return is_made or (not group.is_ordered and group.keeps_null(name))
+    return False
 
 
 _FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}
+_MADE = frozenset((*_FOLDS, Aggregate.COLLECT_TOP_N))
 
 
 def _below_earlier(codes: Positions, ages: Ages) -> Positions:
