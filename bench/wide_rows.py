@@ -29,8 +29,8 @@ def columns_of(stream: str) -> list[str]:
 
 
 def stream_schema(stream: str) -> pa.Schema:
-    doubles = [pa.field(name, pa.float64()) for name in columns_of(stream)]
-    return pa.schema([pa.field("key", pa.string()), pa.field(f"ts_{stream}", pa.int64()), *doubles])
+    types: dict[str, pa.DataType] = {"key": pa.string(), f"ts_{stream}": pa.int64()}
+    return pa.schema(types | dict.fromkeys(columns_of(stream), pa.float64()))
 
 
 SCHEMA: Final = pa.unify_schemas([stream_schema(name) for name in STREAMS])
