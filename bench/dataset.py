@@ -84,12 +84,12 @@ def rows(ids: _Ids, *, seed: int) -> pa.Table:
     count = len(ids)
     names = chance.integers(0, _NAMES, count)
     columns = [
-        _texts("k", ids, 12),
+        texts("k", ids, 12),
         pa.array(1_700_000_000_000 + seed * 1_000_000_000 + chance.integers(0, 10**9, count)),
-        _texts("part-", ids % PARTITIONS, 1),
+        texts("part-", ids % PARTITIONS, 1),
         pa.array(np.round(chance.gamma(2.0, 50.0, count), 2)),
-        _texts("name-", names, 6),
-        _texts("category-", chance.integers(0, _CATEGORIES, count), 2),
+        texts("name-", names, 6),
+        texts("category-", chance.integers(0, _CATEGORIES, count), 2),
         _hexadecimal(chance.bytes(16 * count), count),
     ]
     return pa.table(columns, schema=SCHEMA)
@@ -101,7 +101,7 @@ def _updates(total: int, number: int, count: int) -> pa.Table:
     return rows(ids, seed=number + 1)
 
 
-def _texts(prefix: str, numbers: _Ids, digits: int) -> pa.Array[Any]:
+def texts(prefix: str, numbers: _Ids, digits: int) -> pa.Array[Any]:
     """`prefix` and a number of exactly so many digits, without a Python object per row."""
     width = len(prefix) + digits
     matrix = np.empty((len(numbers), width), np.uint8)

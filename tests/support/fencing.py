@@ -14,6 +14,9 @@ from workers.services.attempt import AttemptHeartbeat
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
+_PATIENCE_S = 180.0
+"""A session's first job starts its Python workers, which takes long where others are at work."""
+
 
 def roll_back(table: ScenarioTable, instant: str) -> None:
     request = RollbackRequest(instant, by="operator", reason="it runs too long", is_forced=True)
@@ -36,7 +39,7 @@ def take_over(table: ScenarioTable, instant: str) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], job: Future[Any]) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + _PATIENCE_S
     while not is_so():
         assert not job.done(), job.result()
         assert time.monotonic() < deadline_s

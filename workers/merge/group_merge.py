@@ -9,9 +9,9 @@ the versions of a key in any way (requirements 5.2 and 5.3, MS1 to MS8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from workers.column_groups import Aggregate, ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
-from workers.group_facts import Told, only_told
+from workers.merge.ages import Ages, age_columns, below_earlier, highest, lowest, on_one_scale
 from workers.merge.group_state import (
     ERASED,
     GONE,
@@ -32,7 +32,9 @@ from workers.merge.group_state import (
     has_bit,
     has_column_ages,
     has_column_turns,
+    is_hidden,
 )
+from workers.merge.merge_facts import MergeFacts
 from workers.merge.top_n import merged_lists
 from workers.merge.versions import (
     ABSENT,
@@ -42,36 +44,12 @@ from workers.merge.versions import (
     Mask,
     Positions,
     kinds,
+    placed,
     single,
     taken,
 )
 
-Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 _NOBODY = -1
-
-
-@dataclass(slots=True)
-class MergeFacts:
-    """What a merge passed over, per group; added up over merges."""
-
-    late: dict[str, int] = field(default_factory=dict)
-    """Versions that came after a newer one."""
-    late_keys: dict[str, str] = field(default_factory=dict)
-    """The key of the last one that came late."""
-    tied: dict[str, int] = field(default_factory=dict)
-    """Versions replaced by a later one of the same age."""
-
-    def told(self) -> Told:
-        return only_told(
-            {
-                group: {
-                    "late": self.late.get(group, 0),
-                    "late_key": self.late_keys.get(group),
-                    "tied": self.tied.get(group, 0),
-                }
-                for group in self.late
-            }
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +80,8 @@ def merge_groups(
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
-    return _Merge(versions, keys, tuple(groups), facts).run()
+    merge = GroupMerge(versions, keys.codes, len(keys.distinct), groups, facts=facts)
+    return _assembled(versions, merge.decided())
 
 
 def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
@@ -117,17 +96,6 @@ def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None 
     merged = merge_groups(versions, rule.groups(versions.column_names), facts)
     absent = [name for name in merged.column_names if name.startswith(ABSENT)]
     return merged.drop_columns(absent) if absent else merged
-
-
-def merge_states_into(
-    base: pa.Table, newer: pa.Table, rule: GroupRule, facts: MergeFacts | None = None
-) -> pa.Table:
-    """`base` (one state per key) with later states merged in; dead keys stay, as states."""
-    keys = pa.array([], pa.string()) if newer.num_rows == 0 else single(newer.column(RECORD_KEY))
-    touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
-    versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
-    merged = merged_states(versions, rule, facts).select(base.column_names)
-    return pa.concat_tables([base.filter(pc.invert(touched)), merged])
 
 
 def is_alive(states: pa.Table) -> Mask:
@@ -148,18 +116,38 @@ def _after_erasing(versions: pa.Table) -> pa.Table:
     return rows.take(np.flatnonzero(np.arange(len(keys.codes)) > last[keys.codes]))
 
 
-class _Merge:
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Per key where its cells come from: positions of versions, -1 for null."""
+
+    cells: Mapping[str, Positions]
+    made: Mapping[str, Any]
+    """Columns that no version holds as they are."""
+    others: Positions
+    """Of all other columns, key and meta columns among them: the latest version that counts."""
+
+
+class GroupMerge:
+    """`codes` tell the key of each of `versions`, from 0 to below `count`.
+
+    Of the columns only those that `is_deciding` names are looked at, and the record key where
+    `facts` are counted. If `versions` has no more, `names` are the columns that there are.
+    """
+
     def __init__(
         self,
         versions: pa.Table,
-        keys: Keys,
-        groups: tuple[ColumnGroup, ...],
-        facts: MergeFacts | None,
+        codes: Positions,
+        count: int,
+        groups: Sequence[ColumnGroup],
+        *,
+        names: Collection[str] | None = None,
+        facts: MergeFacts | None = None,
     ) -> None:
         self._versions = versions
-        self._codes = keys.codes
-        self._count = len(keys.distinct)
-        names = set(versions.column_names)
+        self._codes = codes
+        self._count = count
+        names = set(versions.column_names if names is None else names)
         self._groups = tuple(  # Bits keep their places: of a group that nobody wrote, none is set.
             (number, group) for number, group in enumerate(groups) if set(group.ordering) <= names
         )
@@ -169,9 +157,10 @@ class _Merge:
         self._erased = bits(versions, ERASED) if ERASED in names else np.zeros_like(self._gone)
         self._names = names
         self._scale = self._scales()
-        self._columns: dict[str, Any] = {}
+        self._cells: dict[str, Positions] = {}
+        self._made: dict[str, Any] = {}
 
-    def run(self) -> pa.Table:
+    def decided(self) -> Decided:
         is_set = np.zeros(self._count, np.int64)
         gone = np.zeros(self._count, np.int64)
         erased = np.zeros(self._count, np.int64)
@@ -192,13 +181,15 @@ class _Merge:
                 self._take(name, at)
             told = self._fold_columns(group, number, written, at, row_delete)
             latest = np.maximum(latest, told)
-        self._columns[SET] = pa.array(is_set)
-        self._columns[GONE] = pa.array(gone)
+        self._made[SET] = pa.array(is_set)
+        self._made[GONE] = pa.array(gone)
         if ERASED in self._names:
-            self._columns[ERASED] = pa.array(erased)
+            self._made[ERASED] = pa.array(erased)
         self._take(ROW_GONE, row_delete.at)
         latest = np.maximum(latest, row_delete.at)
-        return self._table(latest)
+        last = np.zeros(self._count, np.int64)
+        last[self._codes] = np.arange(len(self._codes))
+        return Decided(self._cells, self._made, np.where(latest >= 0, latest, last))
 
     def _fold_columns(
         self,
@@ -216,12 +207,12 @@ class _Merge:
                 continue
             aggregate = group.aggregates.get(column)
             if aggregate is not None and aggregate.kind in _FOLDS:
-                self._columns[column] = self._folded(column, written, aggregate.kind)
+                self._made[column] = self._folded(column, written, aggregate.kind)
                 latest = np.maximum(latest, self._last_said(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 said = np.flatnonzero(written)
                 values = single(self._versions.column(column)).take(taken(said))
-                self._columns[column] = merged_lists(
+                self._made[column] = merged_lists(
                     values, self._codes[said], self._count, aggregate.top_n
                 )
                 latest = np.maximum(latest, self._last_said(column, written))
@@ -237,7 +228,7 @@ class _Merge:
                         self._take(column_version(column, part), own)
                 elif ABSENT + column in self._names:
                     is_silent = (own < 0) & (delete.at < 0)
-                    self._columns[ABSENT + column] = pa.array(is_silent)
+                    self._made[ABSENT + column] = pa.array(is_silent)
             else:
                 self._take(column, at)
         if has_column_ages(group):
@@ -249,13 +240,8 @@ class _Merge:
 
     def _take(self, name: str, at: Positions) -> None:
         """A column's cells from these versions."""
-        if name not in self._names:
-            return
-        column = single(self._versions.column(name))
-        if (at >= 0).all():
-            self._columns[name] = column.take(taken(at))
-            return
-        self._columns[name] = column.take(taken(np.maximum(at, 0), at < 0))
+        if name in self._names:
+            self._cells[name] = at
 
     def _row_delete(self) -> _Found:
         if ROW_GONE not in self._names:
@@ -330,18 +316,18 @@ class _Merge:
         together: list[list[tuple[str, ...]]] = []
         for _, group in self._groups:
             if group.is_ordered:
-                together.append([one for one in _age_columns(group) if set(one) <= self._names])
+                together.append([one for one in age_columns(group) if set(one) <= self._names])
         if ROW_GONE in self._names:  # Then all groups have one ordering column, of one type.
             together = [[(ROW_GONE,), *(one for some in together for one in some)]]
         return {
             names: ages
             for some in together
             if some
-            for names, ages in zip(some, _on_one_scale(self._versions, some), strict=True)
+            for names, ages in zip(some, on_one_scale(self._versions, some), strict=True)
         }
 
     def _greatest(self, ages: Ages, said: Mask) -> _Found:
-        best = np.full(self._count, _lowest(ages), dtype=ages.dtype)
+        best = np.full(self._count, lowest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(said)
         codes, mine = self._codes[positions], ages[positions]
         np.maximum.at(best, codes, mine)
@@ -352,7 +338,7 @@ class _Merge:
 
     def _smallest(self, ages: Ages, said: Mask) -> _Found:
         """The first of those with the smallest age."""
-        best = np.full(self._count, _highest(ages), dtype=ages.dtype)
+        best = np.full(self._count, highest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(said)
         codes, mine = self._codes[positions], ages[positions]
         np.minimum.at(best, codes, mine)
@@ -372,7 +358,7 @@ class _Merge:
         positions = np.flatnonzero(written)
         codes = self._codes[positions]
         ages = self._ages(group.ordering)[positions]
-        late = positions[_below_earlier(codes, ages)]
+        late = positions[below_earlier(codes, ages)]
         tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
         facts, name = self._facts, group.name
         facts.late[name] = facts.late.get(name, 0) + len(late)
@@ -381,80 +367,31 @@ class _Merge:
             key = self._versions.column(RECORD_KEY)[int(late[-1])].as_py()
             facts.late_keys[name] = str(key)
 
-    def _table(self, latest: Positions) -> pa.Table:
-        """Everything else, the key and the meta columns, from the latest version that counts."""
-        last = np.zeros(self._count, np.int64)
-        last[self._codes] = np.arange(len(self._codes))
-        at = taken(np.where(latest >= 0, latest, last))
-        columns: dict[str, Any] = {}
-        for name in self._versions.column_names:
-            told = self._columns.get(name)
-            columns[name] = single(self._versions.column(name)).take(at) if told is None else told
-        fields = [self._versions.schema.field(name) for name in columns]
-        return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+def _assembled(versions: pa.Table, decided: Decided) -> pa.Table:
+    """One row per key from the cells of its versions."""
+    columns = [
+        decided.made[name]
+        if name in decided.made
+        else single(versions.column(name)).take(placed(decided.cells.get(name, decided.others)))
+        for name in versions.column_names
+    ]
+    return pa.table(columns, schema=versions.schema)
+
+
+def is_deciding(name: str, groups: Sequence[ColumnGroup]) -> bool:
+    """Whether a merge looks into the column, and not only moves its cells."""
+    if is_hidden(name) or name.startswith(ABSENT):
+        return True
+    for group in groups:
+        if name in group.ordering:
+            return True
+        if name in group.columns:
+            aggregate = group.aggregates.get(name)
+            is_made = aggregate is not None and aggregate.kind in _MADE
+            return is_made or (not group.is_ordered and group.keeps_null(name))
+    return False
 
 
 _FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}
-
-
-def _below_earlier(codes: Positions, ages: Ages) -> Positions:
-    """Where the ages stand that are below one before them under the same code."""
-    order = np.argsort(codes, kind="stable")
-    _, ranks = np.unique(ages[order], return_inverse=True)
-    heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the one before.
-    return np.sort(order[heights < np.maximum.accumulate(heights)])
-
-
-def _age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
-    """The columns that hold ages of this group, as many of each as the ordering has."""
-    parts = range(len(group.ordering))
-    yield group.ordering
-    if has_column_ages(group):
-        yield tuple(group_delete(group.name, part) for part in parts)
-    for column in group.columns:
-        if group.is_versioned(column):
-            yield tuple(column_version(column, part) for part in parts)
-
-
-def _on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ages]:
-    """Numbers that compare as the ages do, among all of them."""
-    columns = [[single(versions.column(name)) for name in names] for names in ages]
-    if all(len(parts) == 1 for parts in columns):
-        plain = [_plain(parts[0]) for parts in columns]
-        if all(one is not None for one in plain):
-            return [one for one in plain if one is not None]
-    rows = versions.num_rows
-    combined = np.zeros(rows * len(ages), np.int64)
-    for part in range(len(ages[0])):
-        stacked = pa.chunked_array([parts[part] for parts in columns])
-        rank: Any = pc.rank(
-            stacked,
-            sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
-            tiebreaker="dense",
-        )
-        own = rank.to_numpy().astype(np.int64)
-        combined = combined * (int(own.max(initial=0)) + 1) + own
-        _, combined = np.unique(combined, return_inverse=True)
-    return [combined[n * rows : (n + 1) * rows] for n in range(len(ages))]
-
-
-def _plain(column: pa.Array[Any]) -> Ages | None:
-    """Numbers, dates and times as numpy has them, null lowest; None for other types."""
-    kind: Any = column.type
-    values: Any = column
-    if pa.types.is_temporal(kind):
-        values = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif not (pa.types.is_signed_integer(kind) or pa.types.is_floating(kind)):
-        return None
-    is_float = pa.types.is_floating(kind)
-    lowest: Any = -np.inf if is_float else np.iinfo(np.int64).min
-    wide = values.cast(pa.float64() if is_float else pa.int64())
-    return np.asarray(pc.fill_null(wide, lowest).to_numpy(zero_copy_only=False))
-
-
-def _lowest(ages: Ages) -> Any:
-    return -np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).min
-
-
-def _highest(ages: Ages) -> Any:
-    return np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).max
+_MADE = frozenset((*_FOLDS, Aggregate.COLLECT_TOP_N))

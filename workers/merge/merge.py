@@ -32,12 +32,9 @@ import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.folding import folded
-from workers.merge.group_merge import (
-    MergeFacts,
-    fresh_states,
-    merge_states_into,
-    merged_states,
-)
+from workers.merge.group_base import merge_states_into, merge_states_into_parts
+from workers.merge.group_merge import fresh_states, merged_states
+from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 from workers.merge.versions import (
     ABSENT,
@@ -150,6 +147,9 @@ def merge_into_parts(
 
     Keys that no base has come last.
     """
+    if rule.groups is not None:
+        yield from merge_states_into_parts(bases, newer, rule.groups, facts)
+        return
     keys = Keys.of(newer)
     met = np.zeros(len(keys.distinct), dtype=np.bool_)
     for base in bases:

@@ -68,3 +68,9 @@ def taken(at: Positions, missing: Mask | None = None) -> pa.Array[Any]:
     """Positions as Arrow takes them; null where one is missing."""
     found: Any = pa.array(at, mask=missing)
     return cast("pa.Array[Any]", found)
+
+
+def placed(at: Positions) -> pa.Array[Any]:
+    """As `taken`, null where a position is below zero."""
+    missing = at < 0
+    return taken(at, missing) if missing.any() else taken(at)

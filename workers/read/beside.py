@@ -5,7 +5,8 @@ as one bit per position. Only key and ordering columns are read to tell them; on
 are handed over.
 
 Rows that are folded from several versions (partial updates, a registered merger) are handed over
-whole: then every base row that the logs touch is dead.
+whole: then every base row that the logs touch is dead. Tables with column groups are not read in
+this way, because the base rows that logs touch would be needed here as well.
 """
 
 from __future__ import annotations
@@ -18,17 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import GroupRule
 from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.group_file import finished
 from workers.merge.merge import chosen, greatest, merge, standing_rows
 from workers.merge.rule import MergeRule
 from workers.merge.versions import without_deletes
 from workers.read.conformed import with_meta
 from workers.read.log_versions import IS_DELETED, LogReader
-from workers.read.states import base_states
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -95,8 +93,6 @@ class SliceBeside:
         return {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
 
     def _folded(self, blocks: Sequence[_Block]) -> pa.Table:
-        if self.rule.groups is not None:
-            return self._merged_groups(self.rule.groups, blocks)
         newer = self._reader(None).versions_of(blocks)
         base = self._base(None)
         if newer is None:
@@ -105,17 +101,6 @@ class SliceBeside:
         touched = base.filter(pc.is_in(base.column(RECORD_KEY), value_set=keys))
         versions = pa.concat_tables([touched, newer], promote_options="default")
         return without_deletes(merge(versions, self.rule))
-
-    def _merged_groups(self, groups: GroupRule, blocks: Sequence[_Block]) -> pa.Table:
-        newer = self._reader(None).versions_of(blocks)
-        if newer is None:
-            return with_meta(self.schema.arrow.empty_table(), self.schema)
-        assert self.slice_.base_file is not None, self.slice_
-        keys = newer.column(RECORD_KEY).combine_chunks()
-        base = base_states(self.storage, self.slice_.base_file, groups, self.schema, None)
-        touched = [part.filter(pc.is_in(part.column(RECORD_KEY), value_set=keys)) for part in base]
-        versions = pa.concat_tables([*touched, newer], promote_options="default")
-        return finished(merge(versions, self.rule), groups)
 
     def _is_folded(self, blocks: Sequence[_Block]) -> bool:
         """Told from the blocks alone, so that both sides agree whatever columns they read."""

@@ -13,8 +13,8 @@ import pyarrow as pa
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS
 from workers.merge.group_file import finished
-from workers.merge.group_merge import MergeFacts
 from workers.merge.merge import merge_into, merge_into_parts
+from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 from workers.read.conformed import with_meta
 from workers.read.log_versions import IS_DELETED, LogReader

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from workers.column_groups import GroupRule
 from workers.files.base_file import iterate_base_file, read_footer
-from workers.files.meta_columns import META_COLUMNS
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.merge.group_file import TOMBSTONES_KEY, remembered
 from workers.merge.group_state import SET, as_states, hidden_fields, is_hidden, with_absent
 from workers.read.conformed import with_meta
@@ -30,8 +30,8 @@ def physical_columns(
     rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None
 ) -> list[str]:
     """What to read of a file so that its rows are whole states of these columns."""
-    names = set(schema.field_names) if wanted is None else set(wanted)
-    return sorted({*names, *META_COLUMNS, *(one.name for one in _hidden(rule, schema, wanted))})
+    names = {*schema.field_names, *META_COLUMNS} if wanted is None else {*wanted, RECORD_KEY}
+    return sorted({*names, *(one.name for one in _hidden(rule, schema, wanted))})
 
 
 def base_states(

@@ -25,7 +25,7 @@ from workers.group_facts import added
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
-from workers.merge.group_merge import MergeFacts
+from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 from workers.read.file_slice import (
     merge_slice_batches,

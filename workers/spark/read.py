@@ -4,7 +4,7 @@ Base files that no log touches are read by Spark's own Parquet scan. Slices with
 for their base files: tasks that get only paths say which rows of base and logs are dead, Spark
 drops those, and the logs' rows are all that crosses from Python (`beside`). What goes through
 Python whole: base files whose types have widened since, slices whose logs outweigh their base file,
-and the rows of windows and changes.
+slices with logs of tables with column groups, and the rows of windows and changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workers.read.incremental import plan_incremental
 from workers.read.request import Query, ReadRequest
 from workers.read.rows import check_columns
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
-from workers.spark.beside import merged_beside, split_beside
+from workers.spark.beside import BesideSlice, merged_beside, split_beside
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
 from workers.spark.types import to_spark
 from workers.spark.work import ChangeWork, SliceWork, WindowWork
@@ -68,9 +68,10 @@ def _snapshot(
     wanted = _wanted(slice_schema(plan.schema), names)
     context = ReadContext(table.storage.location, table.config, plan.schema)
     plain, own = split_native(table.storage, wanted, plan.base_only)
-    beside, whole = split_beside(table.storage, wanted, plan.merged)
-    if _hides_rows(table.config):
-        beside, whole = [], list(plan.merged)
+    beside: list[BesideSlice] = []
+    whole = list(plan.merged)
+    if table.config.groups is None:
+        beside, whole = split_beside(table.storage, wanted, plan.merged)
     frames = []
     if plain:
         paths = [one.base_file for one in plain if one.base_file]

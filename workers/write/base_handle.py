@@ -15,8 +15,9 @@ from workers.files.partition import ensure_partition
 from workers.group_facts import Told, added
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
-from workers.merge.group_merge import MergeFacts, is_alive
+from workers.merge.group_merge import is_alive
 from workers.merge.merge import merge, merge_into
+from workers.merge.merge_facts import MergeFacts
 from workers.merge.versions import without_deletes
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice

@@ -253,3 +253,25 @@ def test_a_base_and_its_logs_read_as_the_oracle_says(table: GroupTable) -> None:
         check(table, pa.concat_tables(in_parts), cases)
         check(table, merge(whole, rule), cases)
         assert at_once.schema == base.schema == merge(whole, rule).schema
+
+
+@tables
+def test_logs_without_deletes_by_key_leave_the_rows_of_a_base_in_their_places(
+    table: GroupTable,
+) -> None:
+    rule = MergeRule(None, groups=table.rule)
+    for seed, cases in cohorts(table, 1_500, has_ties=True, erases=False):
+        pick, steps = random.Random(seed), by_step(table, cases)
+        cut = pick.randint(0, len(steps))
+        empty = written(table, [])
+        base = pa.concat_tables([empty, *steps[:cut]], promote_options="default")
+        base = merge(base, rule).select(empty.column_names)
+        newer = pa.concat_tables([empty, *steps[cut:]], promote_options="default")
+        middle = pick.randint(0, base.num_rows)
+        parts = [base.slice(0, middle), base.slice(middle)]
+
+        *standing, new = merge_into_parts(parts, newer, rule)
+
+        check(table, pa.concat_tables([*standing, new]), cases)
+        keys = [one.column(RECORD_KEY) for one in parts]
+        assert [one.column(RECORD_KEY) for one in standing] == keys

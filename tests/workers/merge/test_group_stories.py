@@ -20,9 +20,10 @@ from tests.workers.merge.test_group_merge import (
 )
 from tests.workers.merge.test_group_merge import batch as batch_of
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
-from workers.merge.group_merge import MergeFacts, merge_groups
+from workers.merge.group_merge import merge_groups
 from workers.merge.group_state import SET, as_states, hidden_fields
 from workers.merge.merge import merge_into, settled
+from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 
 TWO = TABLES["whole groups"]

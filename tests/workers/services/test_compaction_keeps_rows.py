@@ -86,7 +86,7 @@ def test_rows_are_the_same_before_and_after(
             columns = [list(column) for column in zip(*given_rows, strict=True)]
             if is_partial:
                 # A base row has one age, so columns of different ages cannot keep theirs through a
-                # compaction (docs/invariants.md, MS6); column groups can (docs/streams.md).
+                # compaction (docs/architecture.md); column groups can (docs/streams.md).
                 columns[1] = [1] * len(columns[1])
             batch = pa.table(columns, schema=SCHEMA)
             table.write(batch, options=NON_BLOCKING if what == "append" else DIRECT)

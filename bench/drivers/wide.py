@@ -1,0 +1,104 @@
+"""Wide tables and the join that they spare, by one Spark session that takes turns."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from bench.drivers.serving import Job, serve
+from bench.drivers.sessions import spark_session
+from bench.drivers.streams import compact, created, written
+from bench.wide_rows import STREAMS, Versions, standing
+from workers.lakehouse import open_table
+
+_FILES = 8
+
+
+class Wide:
+    def __init__(self) -> None:
+        self._spark = spark_session({})
+
+    def prepare(self, folder: str, keys: int, rounds: int, share: float) -> None:
+        """`compacted`, `logs` and the three plain tables `plain-<stream>` in `folder`."""
+        shutil.rmtree(folder, ignore_errors=True)
+        logs = f"{folder}/logs"
+        table = created(logs, buckets=_FILES)
+        batches = {name: [Versions.drawn(name, 0, keys=keys, count=keys)] for name in STREAMS}
+        for name in STREAMS:
+            written(table, name, batches[name][0].table(name))
+        compact(logs)
+        for number in range(1, rounds + 1):
+            for name in STREAMS:
+                one = Versions.drawn(name, number, keys=keys, count=int(keys * share))
+                written(table, name, one.table(name))
+                batches[name].append(one)
+        shutil.copytree(logs, f"{folder}/compacted")
+        compact(f"{folder}/compacted")
+        for name in STREAMS:
+            _write_plain(standing(name, batches[name], keys), Path(folder, f"plain-{name}"))
+
+    def read(self, folder: str, table: str, columns: list[str] | None) -> None:
+        _drain(self._ours(folder, table, columns))
+
+    def join(self, folder: str, columns: list[str] | None) -> None:
+        _drain(self._joined(folder, columns))
+
+    def contents(self, folder: str, columns: list[str] | None) -> dict[str, list[str]]:
+        """Rows and a sum of checksums of each side."""
+        return {
+            "join": _content(self._joined(folder, columns)),
+            **{
+                table: _content(self._ours(folder, table, columns))
+                for table in ("compacted", "logs")
+            },
+        }
+
+    def _ours(self, folder: str, table: str, columns: list[str] | None) -> DataFrame:
+        found: DataFrame = open_table(f"{folder}/{table}").read(self._spark, columns=columns)
+        return found
+
+    def _joined(self, folder: str, columns: list[str] | None) -> DataFrame:
+        first, *others = [self._spark.read.parquet(f"{folder}/plain-{name}") for name in STREAMS]
+        for one in others:
+            first = first.join(one, "key", "full_outer")
+        return first if columns is None else first.select(*columns)
+
+
+def _drain(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _content(frame: DataFrame) -> list[str]:
+    names = ", ".join(sorted(frame.columns))
+    told = frame.selectExpr("count(*) AS n", f"sum(cast(xxhash64({names}) AS decimal(38))) AS c")
+    return [str(one) for one in told.collect()[0]]
+
+
+def _write_plain(rows: pa.Table, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    step = -(-rows.num_rows // _FILES)
+    for part in range(_FILES):
+        pq.write_table(
+            rows.slice(part * step, step),
+            folder / f"{part}.parquet",
+            compression="zstd",
+            compression_level=1,
+        )
+
+
+def jobs() -> dict[str, Job]:
+    wide = Wide()
+    return {
+        "prepare": wide.prepare,
+        "read": wide.read,
+        "join": wide.join,
+        "contents": wide.contents,
+    }
+
+
+if __name__ == "__main__":
+    serve(jobs)

@@ -1,0 +1,79 @@
+"""Ages of versions as numbers that compare: of any type, of several columns, null lowest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.column_groups import ColumnGroup
+from workers.merge.group_state import column_version, group_delete, has_column_ages
+from workers.merge.versions import Positions, single
+
+Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
+
+
+def below_earlier(codes: Positions, ages: Ages) -> Positions:
+    """Where the ages stand that are below one before them under the same code."""
+    order = np.argsort(codes, kind="stable")
+    _, ranks = np.unique(ages[order], return_inverse=True)
+    heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the one before.
+    return np.sort(order[heights < np.maximum.accumulate(heights)])
+
+
+def age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
+    """The columns that hold ages of this group, as many of each as the ordering has."""
+    parts = range(len(group.ordering))
+    yield group.ordering
+    if has_column_ages(group):
+        yield tuple(group_delete(group.name, part) for part in parts)
+    for column in group.columns:
+        if group.is_versioned(column):
+            yield tuple(column_version(column, part) for part in parts)
+
+
+def on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ages]:
+    """Numbers that compare as the ages do, among all of them."""
+    columns = [[single(versions.column(name)) for name in names] for names in ages]
+    if all(len(parts) == 1 for parts in columns):
+        plain = [_plain(parts[0]) for parts in columns]
+        if all(one is not None for one in plain):
+            return [one for one in plain if one is not None]
+    rows = versions.num_rows
+    combined = np.zeros(rows * len(ages), np.int64)
+    for part in range(len(ages[0])):
+        stacked = pa.chunked_array([parts[part] for parts in columns])
+        rank: Any = pc.rank(
+            stacked,
+            sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
+            tiebreaker="dense",
+        )
+        own = rank.to_numpy().astype(np.int64)
+        combined = combined * (int(own.max(initial=0)) + 1) + own
+        _, combined = np.unique(combined, return_inverse=True)
+    return [combined[n * rows : (n + 1) * rows] for n in range(len(ages))]
+
+
+def _plain(column: pa.Array[Any]) -> Ages | None:
+    """Numbers, dates and times as numpy has them, null lowest; None for other types."""
+    kind: Any = column.type
+    values: Any = column
+    if pa.types.is_temporal(kind):
+        values = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not (pa.types.is_signed_integer(kind) or pa.types.is_floating(kind)):
+        return None
+    is_float = pa.types.is_floating(kind)
+    lowest: Any = -np.inf if is_float else np.iinfo(np.int64).min
+    wide = values.cast(pa.float64() if is_float else pa.int64())
+    return np.asarray(pc.fill_null(wide, lowest).to_numpy(zero_copy_only=False))
+
+
+def lowest(ages: Ages) -> Any:
+    return -np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).min
+
+
+def highest(ages: Ages) -> Any:
+    return np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).max

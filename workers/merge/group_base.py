@@ -1,0 +1,215 @@
+"""Later states merged into the rows of a base file where these stand.
+
+The rows keep their order, and a column's cells move only where another version wins: what no log
+speaks of is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.column_groups import ColumnGroup, GroupRule
+from workers.files.meta_columns import RECORD_KEY
+from workers.merge.group_merge import Decided, GroupMerge, is_deciding, merged_states
+from workers.merge.merge_facts import MergeFacts
+from workers.merge.versions import (
+    DELETE_NOW,
+    DELETED,
+    Keys,
+    Mask,
+    Positions,
+    kinds,
+    placed,
+    single,
+    taken,
+)
+
+_NOWHERE = -1
+
+
+def merge_states_into(
+    base: pa.Table, newer: pa.Table, rule: GroupRule, facts: MergeFacts | None = None
+) -> pa.Table:
+    """`base` (one state per key) with later states merged in; new keys come last. Dead keys stay,
+    as states.
+    """
+    return pa.concat_tables(merge_states_into_parts([base], newer, rule, facts))
+
+
+def merge_states_into_parts(
+    bases: Iterable[pa.Table],
+    newer: pa.Table,
+    rule: GroupRule,
+    facts: MergeFacts | None = None,
+) -> Iterator[pa.Table]:
+    """As `merge_states_into` on all of `bases`, at least one, which share no key."""
+    keys = Keys.of(newer)
+    met = np.zeros(len(keys.distinct), dtype=np.bool_)
+    erases = bool((kinds(newer) == DELETE_NOW).any())
+    later = _Later(newer, rule, facts)
+    names: list[str] = []
+    for base in bases:
+        names = base.column_names
+        if base.num_rows == 0:
+            yield base
+            continue
+        found: Any = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
+        rows = np.flatnonzero(found.is_valid().to_numpy())
+        rows_of_keys = np.full(len(keys.distinct), _NOWHERE)
+        rows_of_keys[found.drop_null().to_numpy()] = rows
+        met |= rows_of_keys >= 0
+        if not len(rows):
+            yield base
+        elif erases:
+            here = pa.array((rows_of_keys >= 0)[keys.codes])
+            yield _merged_apart(base, rows, newer.filter(here), rule, facts)
+        else:
+            yield later.merged_into(base, rows, rows_of_keys[keys.codes])
+    left = newer.filter(pa.array(~met[keys.codes]))
+    yield merged_states(left, rule, facts).select(names)
+
+
+def _merged_apart(
+    base: pa.Table,
+    rows: Positions,
+    newer: pa.Table,
+    rule: GroupRule,
+    facts: MergeFacts | None,
+) -> pa.Table:
+    """The rows that no version of `newer` belongs to, then those that one does: a delete of
+    whatever stood there may leave nothing of a key.
+    """
+    touched = np.zeros(base.num_rows, dtype=np.bool_)
+    touched[rows] = True
+    versions = pa.concat_tables([base.take(rows), newer], promote_options="default")
+    merged = merged_states(versions, rule, facts).select(base.column_names)
+    return pa.concat_tables([base.filter(pa.array(~touched)), merged])
+
+
+@dataclass(slots=True)
+class _Later:
+    newer: pa.Table
+    rule: GroupRule
+    facts: MergeFacts | None
+    _columns: dict[str, pa.Array[Any]] = field(default_factory=dict, init=False)
+
+    def merged_into(self, base: pa.Table, rows: Positions, at: Positions) -> pa.Table:
+        """`rows` are those of `base` that some later version belongs to, `at` tells for each of
+        these to which, or -1.
+        """
+        groups = self.rule.groups({*base.column_names, *self.newer.column_names})
+        mine = np.flatnonzero(at >= 0)
+        numbers = np.empty(base.num_rows, np.int64)
+        numbers[rows] = np.arange(len(rows))
+        codes = np.concatenate((np.arange(len(rows)), numbers[at[mine]]))
+        versions = self._versions(base, rows, mine, groups)
+        names = {*base.column_names, *self.newer.column_names} - {DELETED}
+        merge = GroupMerge(versions, codes, len(rows), groups, names=names, facts=self.facts)
+        decided = merge.decided()
+        moves = _Moves(base.num_rows, rows, mine)
+        columns = [self._column(base, name, decided, moves) for name in base.column_names]
+        return pa.table(columns, schema=base.schema)
+
+    def _versions(
+        self, base: pa.Table, rows: Positions, mine: Positions, groups: Sequence[ColumnGroup]
+    ) -> pa.Table:
+        """The columns that decide, of the touched rows and of what touches them."""
+        looked_at = () if self.facts is None else (RECORD_KEY,)
+        ours, theirs = (
+            [name for name in names if name in looked_at or is_deciding(name, groups)]
+            for names in (base.column_names, self.newer.column_names)
+        )
+        return pa.concat_tables(
+            [base.select(ours).take(rows), self._whole(theirs).take(mine)],
+            promote_options="default",
+        )
+
+    def _whole(self, names: Sequence[str]) -> pa.Table:
+        fields = [self.newer.schema.field(name) for name in names]
+        return pa.table([self._later(name) for name in names], schema=pa.schema(fields))
+
+    def _later(self, name: str) -> pa.Array[Any]:
+        """A column as one piece, which is made once for all parts of the base."""
+        if name not in self._columns:
+            self._columns[name] = single(self.newer.column(name))
+        return self._columns[name]
+
+    def _column(self, base: pa.Table, name: str, decided: Decided, moves: _Moves) -> Any:
+        column = base.column(name)
+        if name in decided.made:
+            return _replaced(column, moves.touched, decided.made[name])
+        move = moves.of(decided.cells.get(name, decided.others))
+        # A key is the same in every version of it.
+        if name == RECORD_KEY or not len(move.source) or self._is_empty(column, name):
+            return column
+        if name in self.newer.column_names:
+            cells = self._later(name).take(move.source)
+        else:
+            cells = pa.nulls(len(move.source), column.type)
+        return _replaced(column, move.target, cells)
+
+    def _is_empty(self, column: pa.ChunkedArray[Any], name: str) -> bool:
+        """Nobody says anything, as with meta columns that nobody asked for."""
+        is_null = column.null_count == len(column)
+        if not is_null or name not in self.newer.column_names:
+            return is_null
+        return self.newer.column(name).null_count == self.newer.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Rows of a base, as ascending positions and as one bit for each of its rows."""
+
+    at: Positions
+    mask: pa.Array[Any]
+
+    @classmethod
+    def of(cls, at: Positions, count: int) -> _Target:
+        mask: Mask = np.zeros(count, dtype=np.bool_)
+        mask[at] = True
+        return cls(at, pa.array(mask))
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    target: _Target
+    source: pa.Array[Any]
+    """Where the cells stand among the later versions; null for a cell that becomes null."""
+
+
+class _Moves:
+    """Which cells of a base move; made once for all columns that move alike."""
+
+    def __init__(self, count: int, rows: Positions, mine: Positions) -> None:
+        self._count = count
+        self._rows = rows
+        self._mine = mine
+        self._made: dict[int, tuple[Positions, _Move]] = {}
+        self.touched = _Target.of(rows, count)
+
+    def of(self, at: Positions) -> _Move:
+        """`at` tells for each touched row which of all versions, these rows first, it holds."""
+        if id(at) not in self._made:  # Held with its answer, so no other gets the same id.
+            moves = np.flatnonzero(at != np.arange(len(self._rows)))
+            source = at[moves]
+            places = self._mine[np.maximum(source - len(self._rows), 0)]
+            cells = placed(np.where(source < 0, _NOWHERE, places))
+            target = _Target.of(self._rows[moves], self._count)
+            self._made[id(at)] = (at, _Move(target, cells))
+        return self._made[id(at)][1]
+
+
+def _replaced(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any]) -> Any:
+    """The column with `cells` at these rows."""
+    standing: Any = single(column)
+    if pa.types.is_nested(standing.type):  # Arrow puts no lists and structs in place.
+        at = np.arange(len(standing))
+        at[target.at] = len(standing) + np.arange(len(cells))
+        return pa.concat_arrays([standing, cells]).take(taken(at))
+    return pc.replace_with_mask(standing, target.mask, cells)

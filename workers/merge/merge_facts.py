@@ -1,0 +1,31 @@
+"""What merges of column groups passed over, counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from workers.group_facts import Told, only_told
+
+
+@dataclass(slots=True)
+class MergeFacts:
+    """What a merge passed over, per group; added up over merges."""
+
+    late: dict[str, int] = field(default_factory=dict)
+    """Versions that came after a newer one."""
+    late_keys: dict[str, str] = field(default_factory=dict)
+    """The key of the last one that came late."""
+    tied: dict[str, int] = field(default_factory=dict)
+    """Versions replaced by a later one of the same age."""
+
+    def told(self) -> Told:
+        return only_told(
+            {
+                group: {
+                    "late": self.late.get(group, 0),
+                    "late_key": self.late_keys.get(group),
+                    "tied": self.tied.get(group, 0),
+                }
+                for group in self.late
+            }
+        )
