@@ -35,6 +35,10 @@ class SparkUnreachable(LakehouseError):
 
 _RELEASE_ATTEMPTS_MAX = 20
 _RELEASE_RETRY_S = 0.5
+_never_collected: list[SparkSession] = []
+"""When a session is collected, PySpark takes a lock of the pool that all sessions share. A thread
+in which that happens while it hands the pool a task would wait for itself for ever.
+"""
 
 
 def connect_session(
@@ -53,6 +57,7 @@ def connect_session(
         raise SparkUnreachable("spark connect server does not answer", remote=remote)
     address = _address(remote, session_id=session_id, user_id=user_id)
     spark = SparkSession.builder.remote(address).create()
+    _never_collected.append(spark)
     _limit_retries(spark.client)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     for key, value in chosen.items():

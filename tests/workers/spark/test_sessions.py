@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import uuid
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -113,3 +115,14 @@ def test_interrupted_session_takes_no_more_work_and_unknown_ones_are_nothing(
         spark.range(3).count()
     assert interrupt(server.remote, session_id=session_id, user_id="tests") == ()
     assert interrupt(server.remote, session_id=str(uuid.uuid4()), user_id="tests") == ()
+
+
+def test_an_ended_session_is_not_collected_in_the_middle_of_anything(server: ConnectServer) -> None:
+    """PySpark's `__del__` waits for a lock that the collecting thread may hold itself."""
+    spark = connect_session(server.remote, session_id=str(uuid.uuid4()), user_id="tests")
+    watched = weakref.ref(spark)
+    spark.stop()
+    del spark
+    gc.collect()
+
+    assert watched() is not None
