@@ -1,7 +1,7 @@
-"""A driver program of its own: a Structured Streaming query on a classic session that writes one
-stream's columns with `foreachBatch`, until all that is there was delivered.
+"""A driver program of its own: Structured Streaming queries on a classic session, one after the
+other, that write one stream's columns with `foreachBatch` until all that is there was delivered.
 
-    python -m tests.support.streaming_process <source> <checkpoint> <table>
+    python -m tests.support.streaming_process <table> <source> <checkpoint> [<source> <checkpoint>]
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ NON_BLOCKING = {
 }
 
 
-def main(source: str, checkpoint: str, location: str) -> None:
+def main(location: str, *queries: str) -> None:
     def write(batch: DataFrame, number: int) -> None:
         del number  # Merging is idempotent, so nobody has to remember what was delivered.
         open_table(location).write(batch, stream="views", options=NON_BLOCKING)
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    frames = spark.readStream.schema("id string, seen_at long, views long").parquet(source)
-    query = (
-        frames.writeStream.foreachBatch(write)
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    for source, checkpoint in zip(queries[::2], queries[1::2], strict=True):
+        frames = spark.readStream.schema("id string, seen_at long, views long").parquet(source)
+        query = (
+            frames.writeStream.foreachBatch(write)
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
     spark.stop()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.classic_environment import classic_environment
 from tests.support.fencing import only_decide, roll_back, wait_until
 from tests.support.fixtures import pytest_runtest_makereport, tables, tables_root
 from tests.support.scenario_table import MODES, ScenarioTable, ScenarioTables, schema_of
@@ -107,14 +107,15 @@ def test_tasks_that_never_look_are_cancelled_as_well(
 def test_a_session_without_spark_connect_cancels_its_write_as_well(tmp_path: Path) -> None:
     """Its watch is another thread than the one that began the job."""
     words = [sys.executable, "-m", "tests.support.classic_write", str(tmp_path)]
-    # A Connect session of another test here leaves variables that would ask for one there too.
-    inherited = {
-        key: text for key, text in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))
-    }
-    environment = inherited | {"PYSPARK_PYTHON": sys.executable}
 
     ran = subprocess.run(
-        words, env=environment, cwd=ROOT, timeout=150, stdout=subprocess.PIPE, text=True, check=True
+        words,
+        env=classic_environment(),
+        cwd=ROOT,
+        timeout=150,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
 
     said = json.loads(ran.stdout.splitlines()[-1])

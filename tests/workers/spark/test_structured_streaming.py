@@ -5,7 +5,6 @@ again after a crash changes nothing.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.classic_environment import classic_environment
 from tests.support.streaming_process import NON_BLOCKING
 from workers.lakehouse import LakehouseTable, create_table
 
@@ -56,15 +56,12 @@ def deliver(folder: Path, name: str, *rows: tuple[str, int, int]) -> None:
     pq.write_table(batch, folder / name)
 
 
-def run_query(source: Path, checkpoint: Path, location: str) -> None:
-    """All that is there, then the end."""
-    environment = {key: text for key, text in os.environ.items() if key != "SPARK_REMOTE"}
-    environment["PYSPARK_PYTHON"] = sys.executable
-    words = [str(source), str(checkpoint), location]
+def run_queries(location: str, *queries: Path) -> None:
+    """Each a source and its checkpoint; all that is there, then the end."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.streaming_process", *words],
+        [sys.executable, "-m", "tests.support.streaming_process", location, *map(str, queries)],
         cwd=PROJECT,
-        env=environment,
+        env=classic_environment(),
         capture_output=True,
         text=True,
         timeout=240,
@@ -83,18 +80,16 @@ def test_a_streaming_query_writes_its_columns_and_a_replay_changes_nothing(
 ) -> None:
     clicks = pa.table({"id": ["a", "b"], "clicked_at": [7, 7], "clicks": [1, 2]})
     table.write(clicks, stream="clicks", options=NON_BLOCKING)
-    source, first = tmp_path / "source", tmp_path / "checkpoint"
-    deliver(source, "one.parquet", ("a", 5, 50), ("c", 5, 5))
-    run_query(source, first, table.location)
-    deliver(source, "two.parquet", ("a", 3, 30), ("b", 9, 90))
-    run_query(source, first, table.location)
-    expected = [
+    early, late = tmp_path / "early", tmp_path / "late"
+    deliver(early, "one.parquet", ("a", 5, 50), ("c", 5, 5))
+    deliver(late, "two.parquet", ("a", 3, 30), ("b", 9, 90))
+    lost = tmp_path / "a-checkpoint-that-was-lost"
+
+    run_queries(table.location, early, tmp_path / "first", late, tmp_path / "second", early, lost)
+
+    assert rows_of(table) == [
         {"id": "a", "seen_at": 5, "views": 50, "clicked_at": 7, "clicks": 1},
         {"id": "b", "seen_at": 9, "views": 90, "clicked_at": 7, "clicks": 2},
         {"id": "c", "seen_at": 5, "views": 5, "clicked_at": None, "clicks": None},
     ]
-    assert rows_of(table) == expected
-
-    run_query(source, tmp_path / "lost-checkpoint", table.location)
-
-    assert rows_of(table) == expected
+    assert len(table.timeline()) == 5
