@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from workers.errors import InvalidInput
+from workers.option_values import duration_minutes
 
 GROUPS_KEY = "hoodie.multistream.groups"
 JOIN_KEY = "hoodie.multistream.join"
@@ -27,8 +28,6 @@ GROUPS_MAX = 60
 RESERVED_PREFIX = "_ms_"
 _NO_DATA = (RESERVED_PREFIX, "_hoodie_", "_sluice_")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-_RETENTION = re.compile(r"([0-9]{1,6})([mhd])")
-_MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 _TOP_N = re.compile(r"collect_topn\((\d{1,4})\)")
 
 
@@ -231,7 +230,7 @@ def group_rule(
         frozenset(apart),
         tuple(ordering),
         _required(properties.get(JOIN_KEY) or "full", declared),
-        _minutes(properties.get(RETENTION_KEY) or "7d"),
+        duration_minutes(properties.get(RETENTION_KEY) or "7d", RETENTION_KEY),
         properties.get(PORTABLE_KEY) == "true",
     )
 
@@ -269,12 +268,6 @@ def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
     )
 
 
-def _minutes(text: str) -> int:
-    if (match := _RETENTION.fullmatch(text)) is None:
-        raise InvalidInput("a retention is written 30m, 12h or 7d", key=RETENTION_KEY, given=text)
-    return int(match[1]) * _MINUTES[match[2]]
-
-
 @dataclass(frozen=True, slots=True)
 class GroupRule:
     """The declared groups, and what the others of a table's columns are for."""
@@ -291,10 +284,19 @@ class GroupRule:
     is_portable: bool = False
     """Every reader may read the table: it is copy-on-write, and its base files hold merged rows."""
 
+    @property
+    def ages(self) -> tuple[str, ...]:
+        """The columns that order versions, of whichever group."""
+        return (*(name for one in self.declared for name in one.ordering), *self.ordering)
+
+    @property
+    def grouped(self) -> frozenset[str]:
+        """The columns of declared groups, their ordering among them."""
+        return frozenset(name for one in self.declared for name in one.all_columns)
+
     def groups(self, columns: Collection[str]) -> tuple[ColumnGroup, ...]:
         """All groups of a table with these columns; `_default`, of those in no group, first."""
-        taken = {name for one in self.declared for name in one.all_columns}
-        taken |= {*self.apart, *self.ordering}
+        taken = {*self.grouped, *self.apart, *self.ordering}
         rest = tuple(
             name for name in columns if name not in taken and not name.startswith(_NO_DATA)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
@@ -10,6 +11,8 @@ from typing import TypeVar
 from workers.errors import InvalidInput
 
 Choice = TypeVar("Choice", bound=StrEnum)
+_DURATION = re.compile(r"([0-9]{1,6})([mhd])")
+_MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 
 
 def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> int:
@@ -51,3 +54,10 @@ def known(given: Mapping[str, str], known: dict[str, str], *, what: str) -> dict
 
 def listed(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def duration_minutes(text: str, key: str) -> int:
+    """A duration of whole minutes, hours or days."""
+    if (match := _DURATION.fullmatch(text)) is None:
+        raise InvalidInput("a retention is written 30m, 12h or 7d", key=key, given=text)
+    return int(match[1]) * _MINUTES[match[2]]

@@ -32,8 +32,6 @@ from workers.payloads import (
 from workers.top_n import TOP_N_KEY
 
 BUCKETS_DEFAULT = 8
-
-
 _BUCKETS_MAX = 100_000
 
 
@@ -107,9 +105,9 @@ class TableConfig:
     @property
     def pinned_columns(self) -> tuple[str, ...]:
         """What rows are found and ordered by: with another type they would move or reorder."""
-        of_groups = self.groups.declared if self.groups else ()
-        ages = [name for one in of_groups for name in one.ordering]
-        return (*self.record_key, *self.partition_by, *self.ordering, *ages)
+        # With groups, the table's own ordering is among their ages.
+        ages = self.groups.ages if self.groups else self.ordering
+        return (*self.record_key, *self.partition_by, *ages)
 
     @property
     def required_columns(self) -> tuple[str, ...]:

@@ -87,8 +87,7 @@ def merge_groups(
 def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
     """What a batch says, one state per key. `rows` are as a writer gave them, with their keys."""
     groups = rule.groups(rows.column_names)
-    data = [name for name in rows.column_names if not name.startswith(("_hoodie_", "_sluice_"))]
-    return merge_groups(as_states(rows, groups, data), groups)
+    return merge_groups(as_states(rows, groups, rows.column_names), groups)
 
 
 def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None = None) -> pa.Table:

@@ -9,8 +9,9 @@ equal values the later one wins.
   never erases. Every order of arrival gives the same row, and so does every split into batches:
   a batch keeps versions of different ages apart (`settled`). A row of a base file carries one
   ordering value, though: once versions of different ages were merged into it, what comes later
-  sees only the greatest; own ordering values per stream come later. Apache Hudi folds whole rows,
-  a batch or the logs of a slice first, with the same result where ordering values are equal.
+  sees only the greatest. Apache Hudi folds whole rows, a batch or the logs of a slice first, with
+  the same result where ordering values are equal.
+- Column groups: each group by an ordering of its own, which base files keep (`group_merge`).
 - A registered merger: folds the versions of a key two at a time, oldest first.
 
 A version may be a delete, said by the column `DELETED`. A `DELETE` is a version like any other:

@@ -173,7 +173,7 @@ def _base_row(
 ) -> pa.Table | None:
     if slice_.base_file is None:
         return None
-    columns = {*wanted, *(name for one in rule.declared for name in one.ordering), *rule.ordering}
+    columns = {*wanted, *rule.ages}
     for part in base_states(table.storage, slice_.base_file, rule, schema, columns):
         row = _of_key(part, key)
         if row is not None and row.num_rows:

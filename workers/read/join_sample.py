@@ -128,7 +128,7 @@ def _states(
     slice_: FileSlice,
     columns: Sequence[str],
 ) -> Sequence[pa.Table]:
-    asked = {COMMIT_TIME, *columns, *(name for one in rule.declared for name in one.ordering)}
+    asked = {COMMIT_TIME, *columns}
     parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=asked)
     return list(parts)
 

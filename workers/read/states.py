@@ -22,8 +22,7 @@ from workers.storage.base import Storage
 
 def deciding_columns(rule: GroupRule, schema: TableSchema) -> set[str]:
     """Columns of the schema that merging looks at whatever a reader asks for."""
-    ages = {name for one in rule.declared for name in one.ordering} | set(rule.ordering)
-    return ages & set(schema.field_names)
+    return set(rule.ages) & set(schema.field_names)
 
 
 def physical_columns(

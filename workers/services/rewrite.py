@@ -104,10 +104,12 @@ def rewrite_group(
     DirectMarkers(storage, context.instant).create(Marker(old.partition, name, io_type))
     ensure_partition(storage, old.partition, context.instant)
     count = _LogRows(old)
+    standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
     states, facts = _states_of_file(context), MergeFacts()
-    found = _parts(context, old, storage)
-    if states is not None:
-        found = map(states.rows, _state_parts(context, old, storage, facts))
+    if states is None:
+        found = _parts(context, standing, storage)
+    else:
+        found = map(states.rows, _state_parts(context, standing, storage, facts))
     parts = (count.seen(with_file_name(part, name)) for part in found)
     written = write_base_parts(
         storage,
@@ -133,9 +135,8 @@ def rewrite_group(
     )
 
 
-def _parts(context: RewriteContext, old: PlannedSlice, storage: Storage) -> Iterator[pa.Table]:
+def _parts(context: RewriteContext, standing: FileSlice, storage: Storage) -> Iterator[pa.Table]:
     """The merged rows, in pieces. At least one, even empty."""
-    standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
     yield slice_schema(context.schema).empty_table()
     if context.order is not None:
         yield from _sorted_parts(context, context.order, standing, storage)
@@ -150,9 +151,8 @@ def _states_of_file(context: RewriteContext) -> StatesOfFile | None:
 
 
 def _state_parts(
-    context: RewriteContext, old: PlannedSlice, storage: Storage, facts: MergeFacts
+    context: RewriteContext, standing: FileSlice, storage: Storage, facts: MergeFacts
 ) -> Iterator[pa.Table]:
-    standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
     parts = merged_state_parts(storage, context.config, context.schema, standing, facts=facts)
     if context.order is None:
         return parts

@@ -8,16 +8,15 @@ the group, and are sent back when they begin (`check_groups_unchanged`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from workers.column_groups import (
     GROUPS_KEY,
     ColumnGroup,
-    GroupRule,
     check_groups,
     groups_json,
-    parse_groups,
 )
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.transaction import table_lock
@@ -83,9 +82,8 @@ def _with(
     fields = [] if schema is None else list(schema.arrow)
     if held := sorted(set(group.all_columns) & {one.name for one in fields}):
         raise InvalidInput("columns of a new group are new to the table", columns=held)
-    grown = GroupRule(declared, rule.apart, rule.ordering)
+    grown = replace(rule, declared=declared)
     check_group_columns(grown, pa.schema([*fields, *(pa.field(n, t) for n, t in types.items())]))
-    parse_groups(groups_json(declared))
     return declared
 
 

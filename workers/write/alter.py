@@ -115,9 +115,8 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
             "be lost; add a column instead",
             columns=sorted(names),
         )
-    grouped = {name for one in groups.declared for name in one.all_columns}
     dropped = {change.name for change in changes if isinstance(change, DropColumn)}
-    if held := sorted(grouped & dropped):
+    if held := sorted(groups.grouped & dropped):
         raise InvalidInput("a column of a group stays: its stream writes it", columns=held)
 
 

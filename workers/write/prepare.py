@@ -86,16 +86,12 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
 
 
 def _check_deleted_groups(rule: GroupRule, table: pa.Table, is_delete: Any) -> None:
-    ages = [name for one in rule.declared for name in one.ordering if name in table.column_names]
-    is_old = [pc.is_null(_combined(table.column(name))) for name in (*ages, *_present(rule, table))]
+    ages = [name for name in rule.ages if name in table.column_names]
+    is_old = [pc.is_null(_combined(table.column(name))) for name in ages]
     if not is_old:
         raise InvalidInput("a delete names the groups that it takes away by their ordering columns")
     nothing = functools.reduce(pc.and_, is_old)
     refuse_rows(pc.and_(is_delete, nothing), "a delete has no ordering value", ", ".join(ages))
-
-
-def _present(rule: GroupRule, table: pa.Table) -> list[str]:
-    return [name for name in rule.ordering if name in table.column_names]
 
 
 def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buckets]:
@@ -122,7 +118,7 @@ def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
     groups, field = context.rule.groups, context.config.ordering_field
     ages: tuple[str, ...] = () if field is None else (field,)
     if groups is not None:
-        ages = tuple(name for one in groups.declared for name in one.ordering) + groups.ordering
+        ages = groups.ages
     for name in ages:
         if name in context.columns:
             _refuse_nan(rows, name)
