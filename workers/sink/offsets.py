@@ -1,0 +1,131 @@
+"""Offsets of a sink: their text in commit metadata, and the rule by which a commit may stand.
+
+Pure. The next offset to read is what counts everywhere: a partition at 12 has its records 0 to 11
+in the table. The rule is a compare-and-set: a commit stands only on the offsets that its
+transaction began from. That alone keeps any number of coordinators from writing a record twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput, MalformedTable
+
+OffsetMap = Mapping[int, int]
+"""Partition to the next offset to read."""
+
+_PAIR = re.compile(r"(0|[1-9][0-9]{0,9})=(0|[1-9][0-9]{0,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the newest completed commit of this sink says; the empty one when there is none."""
+
+    offsets: OffsetMap = field(default_factory=dict)
+    """Of every partition that the sink ever committed."""
+    epoch: int = 0
+    instant: InstantTime = ""
+    topic: str = ""
+    topic_id: str = ""
+    """The broker's id: a topic that was deleted and made again has another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a transaction wants to commit."""
+
+    epoch: int
+    topic: str
+    topic_id: str
+    bases: OffsetMap
+    """The standing offsets it began from; partitions that had none then are not in it."""
+    starts: OffsetMap
+    """Where reading began: at the base, or above it where the topic had lost records by then."""
+    ends: OffsetMap
+    """Where the next transaction goes on."""
+
+    def __post_init__(self) -> None:
+        assert self.starts.keys() == self.ends.keys() >= self.bases.keys(), self
+        assert all(self.bases[one] <= self.starts[one] for one in self.bases), self
+        assert all(self.starts[one] <= self.ends[one] for one in self.starts), self
+
+
+class StaleCause(StrEnum):
+    EPOCH = "epoch"
+    """Another coordinator has taken over: stop."""
+    TOPIC = "topic"
+    """The topic is not the one whose offsets stand: a person must look."""
+    OFFSETS = "offsets"
+    """The offsets are not those that the transaction began from: begin again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Why an attempt must not be committed."""
+
+    cause: StaleCause
+    reason: str
+
+
+def check_commit(standing: Standing, attempt: Attempt) -> Stale | None:
+    """Whether `attempt` may stand on `standing`; to be asked under the table lock."""
+    if attempt.epoch < standing.epoch:
+        return Stale(
+            StaleCause.EPOCH, f"epoch {attempt.epoch} is older than epoch {standing.epoch}"
+        )
+    if standing.offsets and (attempt.topic, attempt.topic_id) != (
+        standing.topic,
+        standing.topic_id,
+    ):
+        return Stale(
+            StaleCause.TOPIC,
+            f"topic {attempt.topic} with id {attempt.topic_id} is not topic {standing.topic} "
+            f"with id {standing.topic_id}",
+        )
+    moved = [one for one in sorted(attempt.starts) if _moved(one, standing, attempt)]
+    if moved:
+        began = ", ".join(_told(one, attempt.bases) for one in moved)
+        stands = ", ".join(_told(one, standing.offsets) for one in moved)
+        return Stale(StaleCause.OFFSETS, f"began from {began}, but now stands {stands}")
+    return None
+
+
+def merged_offsets(standing: Standing, attempt: Attempt) -> dict[int, int]:
+    """The full map to commit: partitions that the attempt did not read keep their offset."""
+    assert check_commit(standing, attempt) is None, (standing, attempt)
+    return dict(sorted({**standing.offsets, **attempt.ends}.items()))
+
+
+def format_offsets(offsets: OffsetMap) -> str:
+    """Hudi's text: `0=12,1=5`, by partition."""
+    return ",".join(f"{partition}={offset}" for partition, offset in sorted(offsets.items()))
+
+
+def parse_offsets(text: str) -> dict[int, int]:
+    """Raises MalformedTable for anything that is not Hudi's text."""
+    offsets: dict[int, int] = {}
+    for pair in text.split(",") if text else []:
+        found = _PAIR.fullmatch(pair)
+        if found is None or int(found[1]) in offsets:
+            raise MalformedTable("offsets of a sink are damaged", text=text[:200], at=pair[:40])
+        offsets[int(found[1])] = int(found[2])
+    return offsets
+
+
+def check_offsets(offsets: OffsetMap) -> None:
+    """Raises InvalidInput for a partition or an offset that Kafka cannot have."""
+    for partition, offset in offsets.items():
+        if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
+            raise InvalidInput("not an offset of a partition", partition=partition, offset=offset)
+
+
+def _moved(partition: int, standing: Standing, attempt: Attempt) -> bool:
+    return standing.offsets.get(partition) != attempt.bases.get(partition)
+
+
+def _told(partition: int, offsets: OffsetMap) -> str:
+    return f"{partition}={offsets[partition]}" if partition in offsets else f"{partition}=nothing"
