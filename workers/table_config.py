@@ -33,6 +33,7 @@ from workers.top_n import TOP_N_KEY
 
 BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
+HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
 
 
 class TableType(StrEnum):
@@ -49,6 +50,7 @@ class MergeMode(StrEnum):
 TABLE_OPTIONS: dict[str, str] = {
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
+    HASH_FIELD_KEY: "",  # The key fields that choose the bucket; all of them when empty.
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
     # Follows the ordering field: event time with one, commit time without.
@@ -80,6 +82,8 @@ class TableConfig:
     ordering: tuple[str, ...]
     merge_mode: MergeMode
     buckets: int
+    hash_fields: tuple[str, ...] = ()
+    """Those of the record key that choose the bucket; empty for all of them."""
     is_partial_update: bool = False
     """Null and absent columns keep the stored value
     (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
@@ -138,6 +142,11 @@ class TableConfig:
     def names_key_fields(self) -> bool:
         """Record keys are `field:value,...` rather than the plain value."""
         return len(self.record_key) > 1 or self.key_generator.startswith("COMPLEX")
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """The key fields whose values are hashed: rows that agree in them share a file group."""
+        return self.hash_fields or self.record_key
 
     @property
     def ordering_field(self) -> str | None:
@@ -212,6 +221,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         ordering=ordering,
         merge_mode=MergeMode(mode),
         buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
+        hash_fields=listed(properties.get(HASH_FIELD_KEY)),
         is_partial_update=partial == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",

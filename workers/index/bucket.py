@@ -44,7 +44,7 @@ def bucket_of_keys(
 ) -> Buckets:
     """The bucket of each record key.
 
-    `index_fields` names the hashed fields of a key that has several; otherwise leave it out.
+    `index_fields` names the hashed fields of a key that has several; None: it is one plain value.
 
     Raises InvalidInput for a null key, for keys that are not text, and for a single-field key that
     holds both ',' and ':', on which Hudi's own parser may never return.
@@ -60,26 +60,29 @@ def bucket_of_keys(
 
 def bucket_of_composite_keys(
     keys: pa.Array[Any],
-    values: Sequence[pa.Array[Any]],
+    texts: Sequence[pa.Array[Any]],
     *,
     buckets: int,
+    fields: Sequence[str],
     index_fields: Sequence[str],
 ) -> Buckets:
     """The bucket of each `field:value,...` key, hashed from its fields' texts without parsing it.
 
-    `values` are the texts of `index_fields`, in their order, null where a value is null.
+    `texts` are those of `fields`, in their order, null where a value is null. Hashed are those of
+    `index_fields`, in the order in which the key has them, whatever their own.
     """
     if len(keys) == 0:
         return np.empty(0, np.int32)
-    if len(values) == 1:
+    if len(texts) == 1:
         found = _MULTIPLIER + _text_hashes(keys)
-        odd = _positions(values[0], ",")
+        odd = _positions(texts[0], ",")
     else:
         found = np.ones(len(keys), np.uint32)
-        for texts in values:
-            found = _MULTIPLIER * found + _text_hashes(pc.fill_null(texts, pa.scalar("")))
+        for field, values in zip(fields, texts, strict=True):
+            if field in index_fields:
+                found = _MULTIPLIER * found + _text_hashes(pc.fill_null(values, pa.scalar("")))
         # Hudi's parser ends a value at a ',' that has a ':' behind it.
-        odd = np.unique(np.concatenate([_positions(texts, ",", ":") for texts in values]))
+        odd = np.unique(np.concatenate([_positions(values, ",", ":") for values in texts]))
     if len(odd):
         parsed: Any = keys.take(pa.array(odd, pa.int64())).to_pylist()
         found[odd] = _composite_hashes(parsed, index_fields)
@@ -109,7 +112,7 @@ def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None) -> _Hashes:
         if not _is_text(chunk.type):
             raise InvalidInput("record keys are not text", type=chunk.type)
         chunk = chunk.cast(pa.string())
-    if index_fields is not None and len(index_fields) > 1:
+    if index_fields is not None:
         return _composite_hashes(chunk.to_pylist(), index_fields)
     _refuse_ambiguous(chunk, *_bytes_and_offsets(chunk))
     # List.hashCode of one element starts at 1: 31 * 1 + hash.

@@ -113,7 +113,7 @@ def _owner(rule: GroupRule, schema: TableSchema, column: str) -> ColumnGroup | N
 
 def _slices_of(table: Table, key: str, partition: str | None) -> list[FileSlice]:
     config = table.config
-    fields = config.record_key if config.names_key_fields else None
+    fields = config.index_fields if config.names_key_fields else None
     (bucket,) = bucket_of_keys(pa.array([key]), buckets=config.buckets, index_fields=fields)
     found = [
         one

@@ -116,7 +116,11 @@ class SlicePruner:
         if config.names_key_fields:
             keys = composite_keys(fields, texts)
             found = bucket_of_composite_keys(
-                keys, texts, buckets=config.buckets, index_fields=fields
+                keys,
+                texts,
+                buckets=config.buckets,
+                fields=fields,
+                index_fields=config.index_fields,
             )
         else:
             found = bucket_of_keys(texts[0], buckets=config.buckets)

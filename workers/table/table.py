@@ -25,13 +25,14 @@ from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
 from workers.group_types import check_group_columns
 from workers.merge.mergers import merger_named
-from workers.option_values import boolean
+from workers.option_values import boolean, listed
 from workers.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
 from workers.ports import Ports
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table_config import (
+    HASH_FIELD_KEY,
     MergeMode,
     TableConfig,
     TableType,
@@ -151,9 +152,17 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
     check_table_name(definition.name)
     if not definition.record_key:
         raise InvalidInput("a table needs a record key", table=definition.name)
-    for given in (definition.record_key, definition.partition_by, definition.ordering):
+    hashed = listed(values[HASH_FIELD_KEY])
+    for given in (definition.record_key, definition.partition_by, definition.ordering, hashed):
         if len(set(given)) < len(given):
             raise InvalidInput("a column is named twice", given=given)
+    if not set(hashed) <= set(definition.record_key):
+        raise InvalidInput(
+            "only fields of the record key choose the bucket",
+            key=HASH_FIELD_KEY,
+            given=hashed,
+            record_key=definition.record_key,
+        )
     groups = group_rule(
         values,
         apart=(*definition.record_key, *definition.partition_by),
@@ -262,7 +271,7 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.cdc.enabled": "false",
         "hoodie.table.format": "native",
-        "hoodie.bucket.index.hash.field": ",".join(definition.record_key),
+        HASH_FIELD_KEY: ",".join(definition.record_key),
         **{key: value for key, value in values.items() if value},
     }
     if definition.schema is not None:
@@ -319,6 +328,8 @@ def _write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | 
 def _key_refusal(config: TableConfig) -> str | None:
     if not config.record_key:
         return "the table has no record key, so rows cannot be placed"
+    if not set(config.hash_fields) <= set(config.record_key):
+        return "fields outside the record key choose the bucket, so keys cannot be placed"
     kind = config.key_generator.removesuffix("_AVRO")
     if kind not in ("", "SIMPLE", "COMPLEX", "NON_PARTITION"):
         return f"key generator {config.key_generator} is read only"

@@ -110,7 +110,9 @@ def _located(context: WriteContext, rows: pa.Table) -> tuple[pa.Array[Any], Buck
         is_special = pc.is_in(text, value_set=pa.array([NULL_VALUE, EMPTY_VALUE]))
         refuse_rows(is_special, "record key is spelled like a missing value", field)
     keys = composite_keys(fields, texts)
-    found = bucket_of_composite_keys(keys, texts, buckets=config.buckets, index_fields=fields)
+    found = bucket_of_composite_keys(
+        keys, texts, buckets=config.buckets, fields=fields, index_fields=config.index_fields
+    )
     return keys, found
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
-from workers.index.bucket import bucket_of_keys, java_string_hash
+from workers.files.record_key import composite_keys
+from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys, java_string_hash
 
 
 def buckets_of(*keys: str, buckets: int = 8, **options: Any) -> list[int]:
@@ -134,3 +135,36 @@ def test_a_plain_key_on_which_hudis_parser_may_spin_forever_is_refused_and_named
 
     assert refused.value.values["key"] == key
     assert len(buckets_of("a,b", "c:d", ",", ":")) == 4
+
+
+TEXTS = st.text("ab1,:é", max_size=6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=20), st.data())
+def test_the_hash_of_some_key_fields_agrees_with_the_parsed_key(
+    rows: list[tuple[str, str, str]], data: st.DataObject
+) -> None:
+    fields = ("a", "b", "c")
+    hashed = data.draw(st.permutations(fields).map(lambda one: tuple(one[:2])))
+    hashed = hashed[: data.draw(st.integers(1, 2))]
+    texts: list[Any] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    keys = composite_keys(fields, texts)
+
+    found = bucket_of_composite_keys(keys, texts, buckets=97, fields=fields, index_fields=hashed)
+
+    assert found.tolist() == bucket_of_keys(keys, buckets=97, index_fields=hashed).tolist()
+
+
+def test_rows_that_agree_in_the_hashed_fields_share_a_bucket() -> None:
+    topics = pa.array(["t"] * 4)
+    partitions, offsets = pa.array(["0", "0", "1", "1"]), pa.array(["5", "6", "5", "6"])
+    fields = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+    texts = [topics, partitions, offsets]
+
+    found = bucket_of_composite_keys(
+        composite_keys(fields, texts), texts, buckets=8, fields=fields, index_fields=fields[:2]
+    )
+
+    expected = [list_hash("t", "0") % 8, list_hash("t", "1") % 8]
+    assert found.tolist() == [expected[0], expected[0], expected[1], expected[1]]

@@ -18,6 +18,7 @@ from workers.storage.local import LocalStorage
 from workers.table_config import config_from_properties, table_options
 from workers.timeline.metadata import SCHEMA_KEY, read_commit_metadata
 
+ALONE = {"hoodie.write.markers.type": "direct"}
 PARTIAL = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
 
 RATIOS = schema_of(
@@ -61,6 +62,43 @@ def test_properties_are_those_that_hudi_reads(tmp_path: Path) -> None:
     }
     assert expected.items() <= properties.items()
     assert "hoodie.table.metadata.partitions" not in properties
+
+
+HASHED = "hoodie.bucket.index.hash.field"
+
+
+def test_some_of_the_key_fields_can_choose_the_bucket(tmp_path: Path) -> None:
+    definition = {"record_key": ["id", "place"], "partition_by": [], "ordering": []}
+    table = create(tmp_path / "t", **definition, options={HASHED: "place"})
+    rows = [{"id": str(n), "place": "Oslo", "ts": n} for n in range(20)]
+
+    table.write(pa.Table.from_pylist(rows, READINGS), options=ALONE)
+
+    assert load_properties(LocalStorage(tmp_path / "t"))[HASHED] == "place"
+    assert open_table(tmp_path / "t").table.config.index_fields == ("place",)
+    assert len(table.file_groups()) == 1
+    assert table.read().num_rows == 20
+    assert_referee_agrees(tmp_path / "t")
+
+
+@pytest.mark.parametrize("hashed", ["note", "id,note", "id,id"])
+def test_fields_outside_the_key_choose_no_bucket(tmp_path: Path, hashed: str) -> None:
+    with pytest.raises(InvalidInput):
+        create(tmp_path / "t", options={HASHED: hashed})
+
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_table_hashed_by_other_fields_than_its_key_is_read_only(tmp_path: Path) -> None:
+    create(tmp_path / "t")
+    storage = LocalStorage(tmp_path / "t")
+    store_properties(storage, load_properties(storage) | {HASHED: "note"})
+
+    table = open_table(tmp_path / "t")
+
+    assert table.read().num_rows == 0
+    with pytest.raises(UnsupportedTable, match="outside the record key"):
+        table.table.check_writable()
 
 
 def test_new_table_is_empty_for_everybody_and_knows_its_schema(tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""The files that a sink keeps beside the table: epoch, stop request, state."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.crash_ports import StillClock, still_ports
+from tests.support.memory_storage import MemoryStorage
+from workers.errors import MalformedTable
+from workers.ports import system_ports
+from workers.sink.epoch import acquire_epoch, read_epoch
+from workers.sink.places import SinkPlaces, sink_ids
+from workers.sink.state_file import (
+    TEXT_MAX,
+    TRACE_MAX,
+    TRANSACTIONS_MAX,
+    ParticipantShown,
+    SinkState,
+    TraceEntry,
+    TransactionShown,
+    put_state,
+    read_state,
+)
+from workers.sink.stop_request import StopKind, StopRequest, clear_stop, read_stop, request_stop
+from workers.storage.base import Storage
+from workers.storage.local import LocalStorage
+
+SINK = "orders"
+
+
+@pytest.fixture
+def storage() -> Storage:
+    return MemoryStorage(StillClock())
+
+
+def test_each_coordinator_gets_an_epoch_of_its_own_and_a_higher_one(storage: Storage) -> None:
+    ports = still_ports(StillClock(), prefix="e")
+    assert read_epoch(storage, SINK) is None
+
+    first = acquire_epoch(storage, SINK, ports, owner="one")
+    second = acquire_epoch(storage, SINK, ports, owner="two")
+
+    assert (first.number, second.number) == (1, 2)
+    assert read_epoch(storage, SINK) == second
+    assert sink_ids(storage) == [SINK]
+
+
+def test_of_many_that_raise_the_epoch_at_once_no_two_get_the_same(tmp_path: Path) -> None:
+    def raised(number: int) -> list[int]:
+        mine = LocalStorage(tmp_path)
+        ports = system_ports()
+        return [acquire_epoch(mine, SINK, ports, owner=str(number)).number for _ in range(5)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [one for part in pool.map(raised, range(4)) for one in part]
+
+    assert sorted(found) == list(range(1, 21))
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"number": 1}', b"no json"])
+def test_a_damaged_epoch_is_no_first_epoch(storage: Storage, content: bytes) -> None:
+    storage.put(SinkPlaces(SINK).epoch, content)
+
+    with pytest.raises(MalformedTable, match=r"sink/orders/epoch"):
+        read_epoch(storage, SINK)
+    with pytest.raises(MalformedTable):
+        acquire_epoch(storage, SINK, still_ports(StillClock(), prefix="e"), owner="me")
+
+
+def test_a_hard_stop_is_not_softened_and_both_can_be_cleared(storage: Storage) -> None:
+    graceful = StopRequest(StopKind.GRACEFUL, "ann", 1)
+    hard = StopRequest(StopKind.HARD, "bob", 2)
+    assert read_stop(storage, SINK) is None
+
+    assert request_stop(storage, SINK, graceful) == graceful
+    assert request_stop(storage, SINK, hard) == hard
+    assert request_stop(storage, SINK, graceful) == hard
+    assert read_stop(storage, SINK) == hard
+
+    clear_stop(storage, SINK)
+    assert read_stop(storage, SINK) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"kind": "soft", "by": "x", "at_ms": 1}'])
+def test_a_damaged_stop_request_is_an_error(storage: Storage, content: bytes) -> None:
+    storage.put(SinkPlaces(SINK).stop, content)
+
+    with pytest.raises(MalformedTable, match=r"sink/orders/stop"):
+        read_stop(storage, SINK)
+
+
+def state(epoch: int = 1, **changes: object) -> SinkState:
+    known: dict[str, object] = {
+        "participants": (ParticipantShown(0, "p-1", state="OPEN", local_offset=7),),
+        "transactions": (TransactionShown("20260101000000000", "committed", 1, 2, 3),),
+        "trace": (TraceEntry(5, "START_COMMIT", "coordinator", None, "20260101000000000"),),
+        "counters": {"bad_signature": 2},
+    }
+    return SinkState(SINK, "orders", epoch, "STARTED_COMMIT", **(known | changes))  # type: ignore[arg-type]
+
+
+def test_a_state_comes_back_as_it_was_put(storage: Storage) -> None:
+    assert read_state(storage, SINK) is None
+
+    assert put_state(storage, state())
+
+    assert read_state(storage, SINK) == state()
+
+
+def test_a_fenced_coordinator_does_not_overwrite_its_successors_state(storage: Storage) -> None:
+    put_state(storage, state(epoch=2))
+
+    assert not put_state(storage, state(epoch=1))
+
+    assert read_state(storage, SINK) == state(epoch=2)
+
+
+def test_a_state_stays_within_bounds_and_keeps_the_newest(storage: Storage) -> None:
+    long = state(
+        reason="r" * 9999,
+        transactions=tuple(
+            TransactionShown(str(n), "aborted", n, n, reason="x" * 9999) for n in range(999)
+        ),
+        trace=tuple(TraceEntry(n, "READY", "p", detail="x" * 9999) for n in range(9999)),
+    )
+
+    put_state(storage, long)
+
+    found = read_state(storage, SINK)
+    assert found is not None
+    assert len(found.reason) == TEXT_MAX
+    assert [one.instant for one in found.transactions] == [
+        str(n) for n in range(999 - TRANSACTIONS_MAX, 999)
+    ]
+    assert len(found.transactions[0].reason) == TEXT_MAX
+    assert [found.trace[0].at_ms, found.trace[-1].at_ms] == [9999 - TRACE_MAX, 9998]
+    assert len(storage.read(SinkPlaces(SINK).state)) < 1 << 20
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 9}', b'{"version": 1}'])
+def test_a_damaged_state_is_told_and_replaced_by_the_next(storage: Storage, content: bytes) -> None:
+    storage.put(SinkPlaces(SINK).state, content)
+    with pytest.raises(MalformedTable, match=r"sink/orders/state\.json"):
+        read_state(storage, SINK)
+
+    assert put_state(storage, state())
+
+    assert read_state(storage, SINK) == state()

@@ -1,0 +1,82 @@
+"""The epoch of a sink: a number that each coordinator raises by one conditional write (KS3).
+
+Whoever raised it last is the coordinator; all others are fenced, by participants that ignore lower
+epochs and by the commit, which looks under the table lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+
+from workers.errors import MalformedTable, NotFound, StorageFailed
+from workers.ports import Ports
+from workers.sink.places import SinkPlaces
+from workers.storage.base import Storage
+
+_TRIES_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    number: int
+    owner: str
+    host: str
+    pid: int
+    at_ms: int
+
+
+def acquire_epoch(storage: Storage, sink_id: str, ports: Ports, *, owner: str) -> Epoch:
+    """One more than ever before, and nobody else's.
+
+    Raises WriteOutcomeUnknown, after which the number may be taken and the next try gets another;
+    StorageFailed when others raise it all the time.
+    """
+    path = SinkPlaces(sink_id).epoch
+    for _ in range(_TRIES_MAX):
+        try:
+            standing = storage.read_tagged(path)
+        except NotFound:
+            mine = _next(None, ports, owner)
+            if storage.put_if_absent(path, _encode(mine)):
+                return mine
+            continue
+        mine = _next(_decode(standing.content, path), ports, owner)
+        if storage.replace_if_match(path, _encode(mine), standing.tag) is not None:
+            return mine
+    raise StorageFailed("others raise the epoch faster", path=path, tries=_TRIES_MAX)
+
+
+def read_epoch(storage: Storage, sink_id: str) -> Epoch | None:
+    """None before the first coordinator. Raises MalformedTable."""
+    path = SinkPlaces(sink_id).epoch
+    try:
+        return _decode(storage.read(path), path)
+    except NotFound:
+        return None
+
+
+def _next(standing: Epoch | None, ports: Ports, owner: str) -> Epoch:
+    return Epoch(
+        number=standing.number + 1 if standing else 1,
+        owner=owner,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        at_ms=ports.clock.now_ms(),
+    )
+
+
+def _encode(epoch: Epoch) -> bytes:
+    return json.dumps(asdict(epoch)).encode()
+
+
+def _decode(content: bytes, path: str) -> Epoch:
+    try:
+        found = Epoch(**json.loads(content))
+    except (ValueError, TypeError) as error:
+        raise MalformedTable("the sink's epoch is damaged", path=path) from error
+    if type(found.number) is not int or found.number < 1:
+        raise MalformedTable("the sink's epoch is no number", path=path)
+    return found

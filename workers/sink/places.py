@@ -1,0 +1,35 @@
+"""Where a sink keeps what is no row and no commit: `.hoodie/.sluice/sink/<id>/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.storage.base import Storage
+
+DIRECTORY = ".hoodie/.sluice/sink"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlaces:
+    sink_id: str
+
+    @property
+    def directory(self) -> str:
+        return f"{DIRECTORY}/{self.sink_id}"
+
+    @property
+    def epoch(self) -> str:
+        return f"{self.directory}/epoch"
+
+    @property
+    def stop(self) -> str:
+        return f"{self.directory}/stop"
+
+    @property
+    def state(self) -> str:
+        return f"{self.directory}/state.json"
+
+
+def sink_ids(storage: Storage) -> list[str]:
+    """Every sink that ever ran on the table, sorted."""
+    return [path.rpartition("/")[2] for path in storage.list_directories(DIRECTORY)]

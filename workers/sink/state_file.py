@@ -1,0 +1,143 @@
+"""`state.json`: what a sink shows of itself to pages and shells. Nobody decides by it.
+
+The coordinator writes it at each transition, whole, and within bounds: of long lists the newest
+entries, of long texts the beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable, NotFound
+from workers.sink.places import SinkPlaces
+from workers.storage.base import Storage
+
+VERSION = 1
+PARTICIPANTS_MAX = 10_000
+TRANSACTIONS_MAX = 50
+TRACE_MAX = 500
+TEXT_MAX = 500
+_BYTES_MAX = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantShown:
+    partition: int
+    participant: str = ""
+    worker: str = ""
+    """Host and process."""
+    state: str = ""
+    local_offset: int | None = None
+    """Next one to read."""
+    table_offset: int | None = None
+    """Next one that the table lacks."""
+    broker_offset: int | None = None
+    """High watermark."""
+    has_reported: bool = False
+    seen_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionShown:
+    instant: InstantTime
+    outcome: str
+    started_ms: int
+    ended_ms: int
+    rows: int = 0
+    bad_rows: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEntry:
+    """One control message or transition."""
+
+    at_ms: int
+    kind: str
+    sender: str
+    partition: int | None = None
+    instant: InstantTime = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    sink_id: str
+    topic: str
+    epoch: int
+    state: str
+    """Of the coordinator."""
+    instant: InstantTime = ""
+    deadline_ms: int | None = None
+    owner: str = ""
+    updated_ms: int = 0
+    reason: str = ""
+    participants: tuple[ParticipantShown, ...] = ()
+    transactions: tuple[TransactionShown, ...] = ()
+    """The newest last."""
+    trace: tuple[TraceEntry, ...] = ()
+    """The newest last."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def put_state(storage: Storage, state: SinkState) -> bool:
+    """False, and nothing changed, when a coordinator of a higher epoch told its state already."""
+    try:
+        standing = read_state(storage, state.sink_id)
+    except MalformedTable:  # It is for showing only: what is whole replaces it.
+        standing = None
+    if standing is not None and standing.epoch > state.epoch:
+        return False
+    body = {"version": VERSION, **asdict(_bounded(state))}
+    storage.put(SinkPlaces(state.sink_id).state, json.dumps(body, separators=(",", ":")).encode())
+    return True
+
+
+def read_state(storage: Storage, sink_id: str) -> SinkState | None:
+    """None before the first one. Raises MalformedTable, also for one of another version."""
+    path = SinkPlaces(sink_id).state
+    try:
+        content = storage.read(path)
+    except NotFound:
+        return None
+    try:
+        return _decode(content)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise MalformedTable("the sink's state is not readable", path=path) from error
+
+
+def _bounded(state: SinkState) -> SinkState:
+    return replace(
+        state,
+        reason=state.reason[:TEXT_MAX],
+        participants=state.participants[:PARTICIPANTS_MAX],
+        transactions=tuple(
+            replace(one, reason=one.reason[:TEXT_MAX])
+            for one in state.transactions[-TRANSACTIONS_MAX:]
+        ),
+        trace=tuple(replace(one, detail=one.detail[:TEXT_MAX]) for one in state.trace[-TRACE_MAX:]),
+    )
+
+
+def _decode(content: bytes) -> SinkState:
+    if len(content) > _BYTES_MAX:
+        raise ValueError("too long")
+    body = json.loads(content)
+    if body.pop("version") != VERSION:
+        raise ValueError("another version")
+    body["participants"] = _all(ParticipantShown, body["participants"])
+    body["transactions"] = _all(TransactionShown, body["transactions"])
+    body["trace"] = _all(TraceEntry, body["trace"])
+    return SinkState(**body)
+
+
+_Shown = TypeVar("_Shown", ParticipantShown, TransactionShown, TraceEntry)
+
+
+def _all(kind: type[_Shown], listed: list[dict[str, Any]]) -> tuple[_Shown, ...]:
+    known = {one.name for one in fields(kind)}
+    return tuple(kind(**{key: one[key] for key in one if key in known}) for one in listed)
