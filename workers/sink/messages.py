@@ -1,0 +1,269 @@
+"""What coordinator and participants tell each other; pure values and their JSON.
+
+Each message names the epoch of the coordinator and the instant of the transaction that it is about,
+so that whoever reads it can tell at any later time whether it still matters. Losing, repeating,
+delaying or reordering messages is allowed: see `coordinator` and `participant`. `signing` makes
+records of the control topic from them, and adds which sink of which table they belong to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from workers.clock import InstantTime
+
+PROTOCOL_VERSION = 1
+_INTEGER_MAX = 2**63
+
+
+class Outcome(StrEnum):
+    """How a participant's part of a transaction ended."""
+
+    PREPARED = "PREPARED"
+    """Its files are durable; the coordinator may commit them."""
+    FAILED = "FAILED"
+    NEEDS_SCHEMA = "NEEDS_SCHEMA"
+    """Records bring fields that the table has no columns for yet."""
+
+
+class ParticipantName(StrEnum):
+    """States of a participant, by RFC-32's names and two of ours."""
+
+    IDLE = "IDLE"
+    """In no transaction; its partition is paused."""
+    OPEN = "OPEN"
+    CLOSING = "CLOSING"
+    """Told to end; its writer makes its files durable."""
+    PREPARED = "PREPARED"
+    """Has reported, whatever the outcome, and waits for what becomes of it."""
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class StartCommit:
+    """Begin to read and write. Also ends whatever older transaction a participant is in."""
+
+    epoch: int
+    instant: InstantTime
+    sender: str
+    offsets: Mapping[int, int]
+    """Where each partition begins; these partitions are the transaction's, and no others."""
+    members: Mapping[int, str]
+    """The one participant of each partition that may write in this transaction."""
+    schema: str
+    """Avro JSON of what is written."""
+    read_at: InstantTime | str
+    """Completion time of the newest commit that the transaction builds on; empty if none."""
+    refused_fields: tuple[str, ...] = ()
+    """Fields of records that the table will not take; to be left out, not asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndCommit:
+    """Stop reading, close the files, report."""
+
+    epoch: int
+    instant: InstantTime
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckCommit:
+    """The transaction is in the table."""
+
+    epoch: int
+    instant: InstantTime
+    sender: str
+    offsets: Mapping[int, int]
+    is_last: bool = False
+    """The coordinator stops: there will be no other transaction, so participants end too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Hudi's WRITE_STATUS: what one participant did in one transaction."""
+
+    epoch: int
+    instant: InstantTime
+    sender: str
+    """The participant's id."""
+    partition: int
+    outcome: Outcome
+    start: int
+    end: int
+    """The next offset to read."""
+    records: int = 0
+    gaps: int = 0
+    """Offsets between start and end that the broker had no record for."""
+    bad_records: int = 0
+    left_out: int = 0
+    """Records that brought fields which are in no column."""
+    statuses: tuple[str, ...] = ()
+    """A `WriteStatus` for each file, as JSON."""
+    letters: tuple[str, ...] = ()
+    """A `DeadLetterFile` for each file of bad records, as JSON."""
+    max_timestamp_ms: int = 0
+    reason: str = ""
+    """Why, when it failed."""
+    new_fields: str = ""
+    """Avro JSON of the fields that are needed; empty unless NEEDS_SCHEMA."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to commit, not even an offset."""
+        return self.start == self.end and not (self.statuses or self.letters)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Ours: where a participant stands, every few seconds and after each transition."""
+
+    epoch: int
+    """The newest that it has heard of."""
+    instant: InstantTime | str
+    """The transaction it is in or was in last; empty if none."""
+    sender: str
+    partition: int
+    state: ParticipantName
+    offset: int
+    """The next offset it would write: the local one."""
+    since_ms: int
+    """When it came to be; of two for one partition the younger one counts."""
+
+
+CoordinatorMessage = StartCommit | EndCommit | AckCommit
+ParticipantMessage = Report | Ready
+Message = CoordinatorMessage | ParticipantMessage
+
+TYPES: dict[str, type[Message]] = {
+    "START_COMMIT": StartCommit,
+    "END_COMMIT": EndCommit,
+    "ACK_COMMIT": AckCommit,
+    "WRITE_STATUS": Report,
+    "READY": Ready,
+}
+_NAMES: dict[type[Message], str] = {kind: name for name, kind in TYPES.items()}
+
+
+class Ignored(StrEnum):
+    """Why a message had no effect."""
+
+    SIZE = "size"
+    SIGNATURE = "signature"
+    MALFORMED = "malformed"
+    CHUNK = "chunk"
+    """Part of a message whose other parts never came."""
+    VERSION = "version"
+    TYPE = "type"
+    TABLE = "table"
+    SINK = "sink"
+    EPOCH = "epoch"
+    """Of a coordinator that another has taken over from."""
+    INSTANT = "instant"
+    """About another transaction."""
+    SENDER = "sender"
+    """From somebody who is not the transaction's participant of this partition, or to another."""
+    OFFSETS = "offsets"
+    """A report that does not begin where the transaction began, or goes back."""
+    STATE = "state"
+    """Came when it could not matter any more, or not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAMessage:
+    cause: Ignored
+    detail: str = field(default="", compare=False)
+
+
+def type_name(message: Message) -> str:
+    return _NAMES[type(message)]
+
+
+def to_json(message: Message, *, sink_id: str, table_id: str) -> bytes:
+    body = {one.name: getattr(message, one.name) for one in fields(message)}
+    header = {
+        "protocol_version": PROTOCOL_VERSION,
+        "type": type_name(message),
+        "sink_id": sink_id,
+        "table_id": table_id,
+    }
+    return json.dumps(header | body, separators=(",", ":")).encode()
+
+
+def from_json(content: bytes, *, sink_id: str, table_id: str) -> Message | NotAMessage:
+    """The message, or why these bytes are none for this sink. Every field must be there, with a
+    value of its own type: what is guessed here would be committed later.
+    """
+    try:
+        body = json.loads(content)
+    except ValueError as error:
+        return NotAMessage(Ignored.MALFORMED, str(error))
+    if not isinstance(body, dict):
+        return NotAMessage(Ignored.MALFORMED, "not an object")
+    if body.get("protocol_version") != PROTOCOL_VERSION:
+        return NotAMessage(Ignored.VERSION, str(body.get("protocol_version")))
+    kind = TYPES.get(str(body.get("type")))
+    if kind is None:
+        return NotAMessage(Ignored.TYPE, str(body.get("type")))
+    if body.get("table_id") != table_id:
+        return NotAMessage(Ignored.TABLE, str(body.get("table_id")))
+    if body.get("sink_id") != sink_id:
+        return NotAMessage(Ignored.SINK, str(body.get("sink_id")))
+    try:
+        return kind(**{name: read(body[name]) for name, read in _READERS[kind]})
+    except (KeyError, ValueError) as error:
+        return NotAMessage(Ignored.MALFORMED, f"{_NAMES[kind]}: {error!r}")
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _INTEGER_MAX:
+        raise ValueError(f"not a number from 0 on: {value!r}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"not a text: {value!r}")
+    return value
+
+
+def _claim(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"neither true nor false: {value!r}")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"not a list: {value!r}")
+    return tuple(_text(one) for one in value)
+
+
+def _by_partition(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def by_partition(value: Any) -> dict[int, Any]:
+        if not isinstance(value, dict):
+            raise ValueError(f"not by partition: {value!r}")
+        return {_integer(int(key)): read(one) for key, one in value.items()}
+
+    return by_partition
+
+
+_BY_TYPE: dict[str, Callable[[Any], Any]] = {
+    "int": _integer,
+    "str": _text,
+    "bool": _claim,
+    "InstantTime": _text,
+    "InstantTime | str": _text,
+    "tuple[str, ...]": _texts,
+    "Mapping[int, int]": _by_partition(_integer),
+    "Mapping[int, str]": _by_partition(_text),
+    "Outcome": Outcome,
+    "ParticipantName": ParticipantName,
+}
+_READERS = {
+    kind: [(one.name, _BY_TYPE[str(one.type)]) for one in fields(kind)] for kind in TYPES.values()
+}
