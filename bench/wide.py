@@ -7,6 +7,7 @@ Spark session and drained into its noop sink.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.engine import Engine, JobFailed, Measured, engine
-from bench.lines import Goal, Line, compared
+from bench.lines import Goal, Line, compared, spread
 from bench.wide_rows import COLUMNS, STREAMS
-from bench.workloads import READS, Side, taking_turns
+from bench.workloads import HUDI, READS, Side, taking_turns
+from tests.support.hudi_environment import HudiMissing, hudi_environment
 
 KEYS: Final = 1_000_000
 ROUNDS: Final = 5
@@ -27,6 +29,9 @@ _JOIN: Final = "3-way join in Spark"
 _WRITES: Final = 5
 _SMALL: Final = (20, 1_000)
 _LARGE: Final = (2, 250_000)
+_DELTA: Final = 100_000
+_ROUNDS: Final = 3
+_TABLES: Final = ("ours", "hudi")
 
 
 def wide(folder: Path) -> Iterator[Line]:
@@ -34,6 +39,8 @@ def wide(folder: Path) -> Iterator[Line]:
     yield from wide_reads(folder)
     yield from narrow_write(folder)
     yield from streams_together(folder)
+    yield from merge_kernel(folder)
+    yield from partial_updates(folder)
 
 
 def wide_reads(folder: Path, *, keys: int = KEYS) -> Iterator[Line]:
@@ -164,3 +171,61 @@ def _together_and_in_turn(
     if len({tuple(one) for one in contents}) > 1:
         raise JobFailed(f"the streams left different rows: {contents}")
     return measured
+
+
+def merge_kernel(folder: Path) -> Iterator[Line]:
+    """Versions merged per processor second, in memory: three groups with deletes among them."""
+    with engine("kernel", folder) as kernel:
+        rows = kernel.do("prepare", keys=KEYS, delta=_DELTA).answer
+        measured = taking_turns({"ours": lambda _: kernel.do("merge")}, READS)["ours"]
+    cpu_s = statistics.median(one.cpu_s for one in measured)
+    seconds = statistics.median(one.seconds for one in measured)
+    yield Line(
+        f"merge of {_DELTA:,} versions into {KEYS:,} rows, three groups",
+        "",
+        seconds,
+        None,
+        rows / cpu_s / 1e6,
+        Goal(5, " M rows/s/core"),
+        {"ours": spread(measured)},
+    )
+
+
+def partial_updates(folder: Path, *, keys: int = KEYS) -> Iterator[Line]:
+    """One stream's columns of a tenth of the keys, in Spark on both sides; then a scan of all.
+
+    Apache Hudi has one ordering column for the row and takes partial rows by `MERGE INTO`; its
+    updates are newer than what stands, so that both sides hold the same rows.
+    """
+    found = hudi_environment()
+    if isinstance(found, HudiMissing):
+        raise JobFailed(f"without Apache Hudi: {found.reason}")
+    where = str(folder / "partial")
+    with ExitStack() as stack:
+        ours = stack.enter_context(engine("wide", folder))
+        hudi = stack.enter_context(
+            engine("hudi", folder, python=str(found.python), arguments=(str(found.jar),))
+        )
+        ours.do("partial_draw", folder=where, keys=keys, rounds=_ROUNDS + 1, share=SHARE)
+        engines = dict(zip(_TABLES, (ours, hudi), strict=True))
+        for one in engines.values():
+            one.do("partial_load", folder=where)
+        sides: dict[str, Side] = {name: _updating(one, where) for name, one in engines.items()}
+        measured = taking_turns(sides, _ROUNDS)
+        scans: dict[str, Side] = {name: _scanning(one, where) for name, one in engines.items()}
+        scanned = taking_turns(scans, READS)
+    if scanned["ours"][-1].answer != scanned["hudi"][-1].answer:
+        raise JobFailed(f"the sides hold different rows: {scanned['ours'][-1].answer}")
+    share = f"{int(keys * SHARE):,} of {keys:,} keys"
+    told = f"partial update of {COLUMNS} of {COLUMNS * len(STREAMS)} columns, {share}"
+    yield compared(told, HUDI, measured["ours"], measured["hudi"], Goal(3))
+    told = f"scan of the table after {_ROUNDS + 1} partial updates"
+    yield compared(told, HUDI, scanned["ours"], scanned["hudi"], Goal(3))
+
+
+def _updating(one: Engine, where: str) -> Side:
+    return lambda number: one.do("partial_update", folder=where, number=number)
+
+
+def _scanning(one: Engine, where: str) -> Side:
+    return lambda _: one.do("partial_content", folder=where)

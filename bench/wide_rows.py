@@ -82,6 +82,28 @@ def _table(stream: str, ids: _Ids, times: _Ids, values: npt.NDArray[np.float64])
     return pa.table(columns, schema=stream_schema(stream))
 
 
+def all_streams(keys: int) -> pa.Table:
+    """Whole rows: what every stream says first of every key."""
+    drawn = [Versions.drawn(name, 0, keys=keys, count=keys) for name in STREAMS]
+    ids = drawn[0].ids
+    tables = [
+        _table(name, ids, one.times, one.values()) for name, one in zip(STREAMS, drawn, strict=True)
+    ]
+    whole = tables[0]
+    for one in tables[1:]:
+        for name in one.column_names[1:]:
+            whole = whole.append_column(name, one.column(name))
+    return whole
+
+
+def partial_update(stream: str, number: int, *, keys: int, share: float) -> pa.Table:
+    """A stream's newer values for a part of the keys, newer than all rounds before."""
+    chance = np.random.default_rng((_VERSION, 7, STREAMS.index(stream), number))
+    ids = chance.choice(keys, size=int(keys * share), replace=False)
+    times = chance.integers(0, 10**6, len(ids)) + _TIME_MAX + number * 10**6
+    return _table(stream, ids, times, chance.normal(size=(COLUMNS, len(ids))))
+
+
 NARROW: Final[dict[str, Any]] = {"name": "n", "ordering": ["ts"], "columns": ["c0", "c1", "c2"]}
 _HUNDRED: dict[str, pa.DataType] = {
     "key": pa.string(),

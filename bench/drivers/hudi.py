@@ -9,10 +9,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from bench.drivers.queries import ROW_TYPE, aggregated, content_of
+from bench.drivers.queries import ROW_TYPE, aggregated, content_of, sums_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 
+_PARTIAL = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "8",
+    "hoodie.compact.inline": "false",
+    "hoodie.spark.sql.merge.into.partial.updates": "true",
+}
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
@@ -57,6 +63,38 @@ class Hudi:
         """Number of rows, and a hash of them all that every engine computes alike."""
         return content_of(self._spark.read.format("hudi").load(table))
 
+    def partial_load(self, folder: str) -> None:
+        """A table by bulk insert that `MERGE INTO` then knows by name; one ordering column."""
+        rows = self._spark.read.parquet(f"{folder}/rows").withColumnRenamed("ts_a", "ts")
+        rows.drop("ts_b", "ts_c").write.format("hudi").options(
+            **{
+                "hoodie.table.name": "partial",
+                "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+                "hoodie.datasource.write.operation": "bulk_insert",
+                "hoodie.datasource.write.recordkey.field": "key",
+                "hoodie.datasource.write.precombine.field": "ts",
+                **_PARTIAL,
+            }
+        ).mode("overwrite").save(f"{folder}/hudi")
+        self._spark.sql("DROP TABLE IF EXISTS partial")
+        self._spark.sql(f"CREATE TABLE partial USING hudi LOCATION '{folder}/hudi'")
+        for key, value in _PARTIAL.items():
+            self._spark.sql(f"SET {key}={value}")
+
+    def partial_update(self, folder: str, number: int) -> None:
+        stream = "abc"[number % 3]
+        rows = self._spark.read.parquet(f"{folder}/update-{number}")
+        rows.withColumnRenamed(f"ts_{stream}", "ts").createOrReplaceTempView("newer")
+        columns = ["ts", *(f"{stream}{n}" for n in range(10))]
+        told = ", ".join(f"target.{name} = newer.{name}" for name in columns)
+        self._spark.sql(
+            "MERGE INTO partial AS target USING newer ON target.key = newer.key "
+            f"WHEN MATCHED THEN UPDATE SET {told}"
+        )
+
+    def partial_content(self, folder: str) -> list[float]:
+        return sums_of(self._spark.read.format("hudi").load(f"{folder}/hudi"))
+
     def _write(
         self, table: str, rows: str, operation: str, kind: str, buckets: int, codec: str, mode: str
     ) -> None:
@@ -99,6 +137,9 @@ def jobs() -> dict[str, Job]:
         "aggregate": hudi.aggregate,
         "compact": hudi.compact,
         "content": hudi.content,
+        "partial_load": hudi.partial_load,
+        "partial_update": hudi.partial_update,
+        "partial_content": hudi.partial_content,
     }
 
 

@@ -28,3 +28,10 @@ def content_of(frame: Any) -> list[int]:
     text = functions.concat_ws("|", "key", "ts", "part", cents, "name", "cat", "u")
     checksums = frame.select(functions.crc32(text).alias("c"))
     return list(checksums.agg(functions.count("c"), functions.sum("c")).collect()[0])
+
+
+def sums_of(frame: Any) -> list[float]:
+    """Number of rows, and of each double column a sum, over every row and column."""
+    names = sorted(one.name for one in frame.schema if one.dataType.typeName() == "double")
+    sums = [functions.round(functions.sum(name), 3).alias(name) for name in names]
+    return list(frame.agg(functions.count("*").alias("rows"), *sums).collect()[0])

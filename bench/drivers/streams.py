@@ -56,7 +56,7 @@ def created(
     )
 
 
-def written(table: LakehouseTable, writer: str, rows: pa.Table) -> None:
+def written(table: LakehouseTable, writer: str, rows: Any) -> None:
     outcome = table.write(rows, options={**_MODE, "sluice.writer.name": writer})
     assert isinstance(outcome, Committed), outcome
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from bench.drivers.queries import sums_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 from bench.drivers.streams import compact, created, written
-from bench.wide_rows import STREAMS, Versions, standing
+from bench.wide_rows import STREAMS, Versions, all_streams, partial_update, standing
 from workers.lakehouse import open_table
 
 _FILES = 8
@@ -57,6 +58,27 @@ class Wide:
             },
         }
 
+    def partial_draw(self, folder: str, keys: int, rounds: int, share: float) -> None:
+        """Whole rows in `rows`, each round's partial ones in `update-<number>`."""
+        shutil.rmtree(folder, ignore_errors=True)
+        _write_plain(all_streams(keys), Path(folder, "rows"))
+        for number in range(rounds):
+            stream = STREAMS[number % len(STREAMS)]
+            one = partial_update(stream, number, keys=keys, share=share)
+            _write_plain(one, Path(folder, f"update-{number}"))
+
+    def partial_load(self, folder: str) -> None:
+        table = created(f"{folder}/ours", buckets=_FILES)
+        written(table, "base", self._spark.read.parquet(f"{folder}/rows"))
+        compact(f"{folder}/ours")
+
+    def partial_update(self, folder: str, number: int) -> None:
+        rows = self._spark.read.parquet(f"{folder}/update-{number}")
+        written(open_table(f"{folder}/ours"), STREAMS[number % len(STREAMS)], rows)
+
+    def partial_content(self, folder: str) -> list[float]:
+        return sums_of(open_table(f"{folder}/ours").read(self._spark))
+
     def _ours(self, folder: str, table: str, columns: list[str] | None) -> DataFrame:
         found: DataFrame = open_table(f"{folder}/{table}").read(self._spark, columns=columns)
         return found
@@ -97,6 +119,10 @@ def jobs() -> dict[str, Job]:
         "read": wide.read,
         "join": wide.join,
         "contents": wide.contents,
+        "partial_draw": wide.partial_draw,
+        "partial_load": wide.partial_load,
+        "partial_update": wide.partial_update,
+        "partial_content": wide.partial_content,
     }
 
 

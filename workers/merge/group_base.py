@@ -212,4 +212,9 @@ def _replaced(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any
         at = np.arange(len(standing))
         at[target.at] = len(standing) + np.arange(len(cells))
         return pa.concat_arrays([standing, cells]).take(taken(at))
+    is_number = pa.types.is_integer(standing.type) or pa.types.is_floating(standing.type)
+    if is_number and not standing.null_count and not cells.null_count:
+        found = standing.to_numpy().copy()  # Half the time of Arrow's way, which looks at each row.
+        found[target.at] = cells.to_numpy()
+        return pa.array(found, standing.type)
     return pc.replace_with_mask(standing, target.mask, cells)
