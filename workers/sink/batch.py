@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,15 @@ class BadRecord:
     key: bytes | None
     value: bytes | None
     cause: str
+    timestamp_ms: int | None = None
+
+
+class Tombstone(NamedTuple):
+    """A record without a value."""
+
+    offset: int
+    key: bytes | None
+    timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +57,8 @@ class DecodedBatch:
     """Of each row."""
     timestamps_ms: Offsets
     bad: tuple[BadRecord, ...] = ()
-    tombstones: Sequence[tuple[int, bytes | None]] = ()
-    """(offset, key) of records without a value; they are not among the rows."""
+    tombstones: Sequence[Tombstone] = ()
+    """They are not among the rows."""
     new_fields: pa.Schema = field(default_factory=lambda: pa.schema([]))
     """Fields that records bring and the schema has not; found only where they are asked for."""
     left_out: int = 0
