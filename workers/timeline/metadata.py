@@ -15,7 +15,7 @@ from typing import Any
 from workers.clock import InstantTime, parse_instant
 from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
-from workers.files.names import instant_of
+from workers.files.names import instant_of, parse_log_file
 from workers.group_facts import Told, added, encoded
 from workers.storage.base import checked_path
 from workers.timeline.avro_schemas import (
@@ -84,8 +84,13 @@ class WriteStat:
             "prevBaseFile": self.prev_base_file,
         }
         if self.is_log:
-            log = {"baseFile": "", "logFiles": [self.file_name], "logVersion": 1, "logOffset": 0}
-            record |= log
+            name = parse_log_file(self.file_name)
+            record |= {
+                "baseFile": "",
+                "logFiles": [self.file_name],
+                "logVersion": name.version if name else 1,
+                "logOffset": 0,
+            }
         return record
 
     @classmethod

@@ -21,19 +21,15 @@ from workers.concurrency.conflicts import Conflict, FileGroupKey, LostWrite
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.transaction import Proposal, Started
-from workers.config import MarkerKind, WriteOptions
+from workers.config import WriteOptions
 from workers.errors import (
-    InvalidInput,
     LakehouseError,
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.files.names import bucket_of, parse_base_file, parse_log_file
-from workers.markers.base import MarkerSettings
+from workers.files.names import parse_base_file, parse_log_file
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
-from workers.markers.tokens import mint_token
-from workers.merge.rule import MergeRule
 from workers.recovery.failed_writes import (
     clean_after_write,
     clean_before_write,
@@ -43,21 +39,20 @@ from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.strategies import check_strategy
 from workers.storage.base import FileInfo
-from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import metadata
 from workers.timeline.instant import Action
 from workers.timeline.metadata import WriteStat
-from workers.write.columns import marks_deletes, writer_schema, written_columns
+from workers.write.columns import writer_schema
 from workers.write.context import WriteContext
 from workers.write.dead_letters import DeadLetters, check_bad_rows
 from workers.write.finalize import drop_strays
 from workers.write.replacing import replacement
 from workers.write.request import WriteRequest, check_request
+from workers.write.snapshot_context import snapshot_context
 from workers.write.status import DeadLetterFile, WriteStatus
-from workers.writer_modes import ConcurrencyMode
 
 __all__ = ["Transaction", "WriteClient", "WriteRequest"]
 
@@ -138,32 +133,15 @@ class Transaction:
         schema = writer_schema(table, options, self._request, batch_schema, known)
         view = FileSystemView.load(table, timeline=self._started.timeline)
         delete_late_files(table, view)
-        self.context = WriteContext(
-            location=table.storage.location,
+        self.context = snapshot_context(
+            view,
+            options,
+            self._request,
             instant=self._instant,
-            operation=self._request.operation,
-            config=table.config,
-            schema=schema,
-            columns=written_columns(table, self._request, batch_schema, schema),
-            slices=_slices(table, view),
-            replaced_at=dict(view.replaced_at),
-            markers=self._marker_settings(),
             writer=self._writer,
-            appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
-            options=options,
-            rule=MergeRule.of(table.config),
-            marks_deletes=marks_deletes(self._request, batch_schema),
+            schema=schema,
+            batch_schema=batch_schema,
         )
-
-    def _marker_settings(self) -> MarkerSettings:
-        options = self._options
-        if options.marker_kind is MarkerKind.DIRECT:
-            return MarkerSettings(MarkerKind.DIRECT, early=options.early)
-        url = options.marker_url or os.environ.get("SLUICE_MARKER_URL") or None
-        secret = os.environ.get("SLUICE_MARKER_SECRET")
-        location = self._table.storage.location
-        token = mint_token(secret, location, self._instant) if secret else None
-        return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token, options.early)
 
     def commit(
         self, statuses: Iterable[WriteStatus], letters: Iterable[DeadLetterFile] = ()
@@ -177,7 +155,8 @@ class Transaction:
         self._letters = tuple(letters)
         stop_points.reach("after_data", writer=self._writer)
         try:
-            check_bad_rows(sum(one.rows for one in self._letters))
+            if self._request.bounds_bad_rows:
+                check_bad_rows(sum(one.rows for one in self._letters))
             self._drop_strays(written)
             proposal = self._proposal(written)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
@@ -365,24 +344,6 @@ def _file_group(file: FileInfo) -> FileGroupKey | None:
     partition, _, name = file.path.rpartition("/")
     found = parse_base_file(name) or parse_log_file(name)
     return (partition, found.file_id) if found else None
-
-
-def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
-    found: dict[tuple[str, int], FileSlice] = {}
-    for one in view.slices:
-        bucket = bucket_of(one.file_id)
-        if bucket is None or bucket >= table.config.buckets:
-            raise InvalidInput(
-                "a file group is outside the table's buckets",
-                file_id=one.file_id,
-                buckets=table.config.buckets,
-            )
-        if (one.partition, bucket) in found:
-            raise InvalidInput(
-                "two file groups share one bucket", partition=one.partition, bucket=bucket
-            )
-        found[one.partition, bucket] = one
-    return found
 
 
 def _own_columns(context: WriteContext) -> list[str]:

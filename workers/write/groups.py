@@ -22,6 +22,8 @@ class RowGroup:
     """As `prepare` made them, without partition path and bucket, in the order of arrival."""
     first_row: int
     """How many rows of the task stand in groups before this: keeps sequence numbers apart."""
+    keys_differ: bool = False
+    """No key stands here twice, so that nobody has to look."""
 
 
 def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
@@ -37,7 +39,8 @@ def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
     for start, end in pairwise(starts):
         first = int(order[start])
         partition = paths[first].as_py()
-        yield RowGroup(partition, int(buckets[first]), whole.take(order[start:end]), int(start))
+        rows = whole if len(starts) == 2 else whole.take(order[start:end])
+        yield RowGroup(partition, int(buckets[first]), rows, int(start))
 
 
 def _small(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | npt.NDArray[np.int16]:

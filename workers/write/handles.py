@@ -70,7 +70,7 @@ def _planned(
     standing = context.standing(group.partition, group.bucket)
     file_id = context.file_id(group.partition, group.bucket)
     token = write_token(task.partition, task.stage, task.attempt)
-    log_name = LogFileName(file_id, context.instant, 1, token).text
+    log_name = LogFileName(file_id, context.instant, task.file_version, token).text
     base_name = BaseFileName(file_id, token, context.instant).text
     if context.operation == "delete":
         if standing is None:

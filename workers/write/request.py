@@ -33,6 +33,9 @@ class WriteRequest:
     is_ordered: bool = False
     """A delete whose keys come with ordering values: newer rows of them stay."""
 
+    bounds_bad_rows: bool = True
+    """A batch with too many is refused; a stream has no batch that could be bad as a whole."""
+
     attempts_max: int | None = None
     """How often the caller tries at most; None for as often as the options say."""
 

@@ -28,7 +28,7 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
     """The group's rows, settled among themselves, as rows of this instant; `DELETED` last where
     the batch says so. Keys repeat only where rows of different ages stand apart.
     """
-    rows = settled(group.rows, context.rule)
+    rows = group.rows if group.keys_differ else settled(group.rows, context.rule)
     marks = [name for name in rows.column_names if name == DELETED or is_hidden(name)]
     return with_meta_columns(
         rows.select([*context.columns, *marks]),

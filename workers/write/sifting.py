@@ -48,7 +48,16 @@ class Sifted:
         return [written]
 
 
-def sift(context: WriteContext, batch: pa.Table, *, is_numbered: bool = False) -> Sifted:
+Prepare = Callable[[WriteContext, pa.Table], pa.Table]
+
+
+def sift(
+    context: WriteContext,
+    batch: pa.Table,
+    *,
+    is_numbered: bool = False,
+    prepare: Prepare = prepare,
+) -> Sifted:
     """`is_numbered` says that the batch is all that the caller gave.
 
     Raises InvalidInput when the batch as such is refused, when too many rows are, and for any row

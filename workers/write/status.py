@@ -58,3 +58,5 @@ class TaskIds:
     partition: int = 0
     stage: int = 0
     attempt: int = 0
+    file_version: int = 1
+    """Rises with each log file that one attempt adds to a file group: the later wins."""

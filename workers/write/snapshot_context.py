@@ -1,0 +1,84 @@
+"""The context of a write, made from the snapshot that it starts from.
+
+Whoever knows the snapshot makes the same one: the driver when it begins the write, and a process
+that takes part in it without having been sent the context.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from workers.clock import InstantTime
+from workers.config import MarkerKind, WriteOptions
+from workers.errors import InvalidInput
+from workers.files.names import bucket_of
+from workers.markers.base import MarkerSettings
+from workers.markers.tokens import mint_token
+from workers.merge.rule import MergeRule
+from workers.schema.table_schema import TableSchema
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.write.columns import marks_deletes, written_columns
+from workers.write.context import WriteContext
+from workers.write.request import WriteRequest
+from workers.writer_modes import ConcurrencyMode
+
+
+def snapshot_context(
+    view: FileSystemView,
+    options: WriteOptions,
+    request: WriteRequest,
+    *,
+    instant: InstantTime,
+    writer: str,
+    schema: TableSchema,
+    batch_schema: pa.Schema | None,
+) -> WriteContext:
+    """Raises InvalidInput for file groups that no bucket of the table has."""
+    table = view.table
+    return WriteContext(
+        location=table.storage.location,
+        instant=instant,
+        operation=request.operation,
+        config=table.config,
+        schema=schema,
+        columns=written_columns(table, request, batch_schema, schema),
+        slices=_slices(table, view),
+        replaced_at=dict(view.replaced_at),
+        markers=_marker_settings(table, options, instant),
+        writer=writer,
+        appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
+        options=options,
+        rule=MergeRule.of(table.config),
+        marks_deletes=marks_deletes(request, batch_schema),
+    )
+
+
+def _marker_settings(table: Table, options: WriteOptions, instant: InstantTime) -> MarkerSettings:
+    if options.marker_kind is MarkerKind.DIRECT:
+        return MarkerSettings(MarkerKind.DIRECT, early=options.early)
+    url = options.marker_url or os.environ.get("SLUICE_MARKER_URL") or None
+    secret = os.environ.get("SLUICE_MARKER_SECRET")
+    token = mint_token(secret, table.storage.location, instant) if secret else None
+    return MarkerSettings(MarkerKind.TIMELINE_SERVER_BASED, url, token, options.early)
+
+
+def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
+    found: dict[tuple[str, int], FileSlice] = {}
+    for one in view.slices:
+        bucket = bucket_of(one.file_id)
+        if bucket is None or bucket >= table.config.buckets:
+            raise InvalidInput(
+                "a file group is outside the table's buckets",
+                file_id=one.file_id,
+                buckets=table.config.buckets,
+            )
+        if (one.partition, bucket) in found:
+            raise InvalidInput(
+                "two file groups share one bucket", partition=one.partition, bucket=bucket
+            )
+        found[one.partition, bucket] = one
+    return found
