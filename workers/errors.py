@@ -160,6 +160,18 @@ class MarkerRefused(LakehouseError):
     code = "marker_refused"
 
 
+class KafkaFailed(LakehouseError):
+    """The broker refused, or did not answer in time. Retry later."""
+
+    code = "kafka_failed"
+
+
+class OffsetExpired(LakehouseError):
+    """The topic no longer has the next offset: records are lost to the table."""
+
+    code = "offset_expired"
+
+
 class StopPointRaised(LakehouseError):
     """A test asked this process to fail here."""
 

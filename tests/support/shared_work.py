@@ -11,6 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 GROUPS = {
     "pytest.mark.interop": "interop",
     "pytest.mark.spark": "spark",
+    "pytest.mark.kafka": "kafka",
     "pytest.mark.browser": "browser",
 }
 """Files with this mark go to one worker: they share a process that takes long to start."""

@@ -1,0 +1,66 @@
+"""One real Apache Kafka for all tests of a session, and a topic of its own for each."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from workers.sink.config import SinkConfig, sink_config
+from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.client_config import ClientSettings, connection
+from workers.sink.kafka.topics import Topics
+
+KEPT = Path(__file__).resolve().parents[2] / "var" / "peers" / "kafka"
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """About eight seconds; the jars take half a minute more on the first use of a checkout."""
+    directory, class_path = tmp_path_factory.mktemp("kafka"), kafka_class_path(KEPT)
+    broker = Broker(directory, class_path, settings={"log.cleaner.backoff.ms": "500"})
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def topics(kafka: Broker) -> Topics:
+    return Topics(client(kafka))
+
+
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    """Two partitions."""
+    return fresh_topic(topics, 2)
+
+
+def fresh_topic(topics: Topics, partitions: int) -> str:
+    name = f"trips-{uuid.uuid4().hex[:12]}"
+    topics.create(name, partitions)
+    return name
+
+
+def sink_of(broker: Broker, topic: str, **options: str) -> SinkConfig:
+    return sink_config(
+        {
+            "hoodie.kafka.topic": topic,
+            "bootstrap.servers": broker.bootstrap,
+            "hoodie.kafka.control.topic": f"{topic}-control",
+            **options,
+        }
+    )
+
+
+def client(broker: Broker) -> ClientSettings:
+    return connection(sink_of(broker, "none"), {})
+
+
+def eventually(claim: Callable[[], bool], *, within_s: float = 20.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not claim():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.02)

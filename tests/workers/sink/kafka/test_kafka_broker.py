@@ -1,0 +1,102 @@
+"""The broker dies and comes back; topics are deleted and made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.kafka import KEPT, client, eventually, fresh_topic, sink_of
+from tests.workers.sink.kafka.test_kafka_consumer import read
+from workers.clock import SystemClock
+from workers.errors import InvalidInput, KafkaFailed, NotFound
+from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.client_config import consumer_settings
+from workers.sink.kafka.consumer import PartitionConsumer
+from workers.sink.kafka.control_bus import ControlBus
+from workers.sink.kafka.topics import Topics, produce
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.slow
+def test_killed_broker_comes_back_with_its_records_and_clients_go_on(
+    kafka: Broker, topic: str, topics: Topics
+) -> None:
+    produce(client(kafka), topic, 0, [(None, b"%d" % at) for at in range(1_000)])
+    before = topics.facts(topic)
+    bus = ControlBus(sink_of(kafka, topic), {}, SystemClock(), worker="w", timeout_s=3.0)
+    consumer = PartitionConsumer(
+        consumer_settings(sink_of(kafka, topic), {}), topic, 0, wants_keys=False
+    )
+    consumer.seek(0)
+    consumer.resume()
+    read(consumer, up_to=100, records_max=100)
+
+    kafka.kill()
+    with pytest.raises(KafkaFailed):
+        bus.publish([b"nobody is there"])
+    with pytest.raises(KafkaFailed):
+        Topics(client(kafka), timeout_s=1.0).facts(topic)
+    kafka.start()
+    produce(client(kafka), topic, 0, [(None, b"%d" % at) for at in range(1_000, 1_100)])
+    batches = read(consumer, up_to=1_100)
+
+    assert [int(at) for one in batches for at in one.offsets][-1] == 1_099
+    assert topics.facts(topic).topic_id == before.topic_id
+    bus.publish([b"here again"])
+    eventually(lambda: b"here again" in bus.poll(0.2))
+    bus.close()
+    consumer.close()
+
+
+def test_topic_that_was_made_again_is_another_one(
+    kafka: Broker, topic: str, topics: Topics
+) -> None:
+    produce(client(kafka), topic, 1, [(None, b"x")] * 5)
+    old = topics.facts(topic)
+
+    topics.delete(topic)
+    eventually(lambda: is_missing(topics, topic))
+    topics.create(topic, 2)
+    new = topics.facts(topic)
+
+    assert old.watermarks == {0: (0, 0), 1: (0, 5)}
+    assert new.watermarks == {0: (0, 0), 1: (0, 0)}
+    assert new.topic_id != old.topic_id
+
+
+def test_added_partitions_are_seen(topics: Topics, topic: str) -> None:
+    topics.add_partitions(topic, 5)
+
+    eventually(lambda: len(topics.facts(topic).watermarks) == 5)
+
+
+def test_topic_is_made_once(topics: Topics, topic: str) -> None:
+    with pytest.raises(InvalidInput, match="exists"):
+        topics.create(topic, 2)
+
+    assert not topics.create_if_missing(topic, 2)
+
+
+def test_deleted_head_is_seen_in_the_watermarks(kafka: Broker, topics: Topics) -> None:
+    name = fresh_topic(topics, 1)
+    produce(client(kafka), name, 0, [(None, b"x")] * 10)
+
+    topics.delete_records(name, {0: 7})
+
+    assert topics.facts(name).watermarks == {0: (7, 10)}
+
+
+def test_broker_that_does_not_come_up_says_why(tmp_path_factory: pytest.TempPathFactory) -> None:
+    wrong = {"broker.session.timeout.ms": "never"}
+    broker = Broker(tmp_path_factory.mktemp("kafka"), kafka_class_path(KEPT), settings=wrong)
+
+    with pytest.raises(KafkaFailed, match=r"broker\.session\.timeout\.ms"):
+        broker.start()
+
+
+def is_missing(topics: Topics, topic: str) -> bool:
+    try:
+        topics.facts(topic)
+    except NotFound:
+        return True
+    return False

@@ -1,0 +1,239 @@
+"""A real Apache Kafka on loopback, for the demo, tests and the bench: one process, KRaft.
+
+Its jars are resolved by Spark's package resolver, once; Scala's library and the logging come from
+Spark's own jars. The directory holds everything of a broker, so that one that was killed starts
+again on it. It is reachable by everyone on this machine and asks nobody who he is: no broker for
+work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from workers.clock import Clock, SystemClock
+from workers.errors import KafkaFailed
+
+PACKAGE: Final = "org.apache.kafka:kafka_2.13:4.1.0"
+
+_CLUSTER_ID: Final = "c2x1aWNlLWthZmthLWRlbQ"  # Any 16 bytes in base 64.
+_RESOLVE_TIMEOUT_S = 900.0
+_FORMAT_TIMEOUT_S = 60.0
+_STOP_WAIT_S = 20.0
+_TOLD_LINES = 5
+_HEAP = "-Xmx512m"
+_RESOLVE = """
+import os, sys
+
+os.environ["PYSPARK_SUBMIT_ARGS"] = f"--packages {sys.argv[1]} pyspark-shell"
+from pyspark.java_gateway import launch_gateway
+
+gateway = launch_gateway()
+print(gateway.jvm.java.lang.System.getProperty("spark.jars"))
+gateway.shutdown()
+gateway.proc.stdin.close()
+"""
+
+
+class Broker:
+    """One broker on a directory of its own; not started yet."""
+
+    def __init__(
+        self,
+        directory: Path,
+        class_path: str,
+        *,
+        ports: tuple[int, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._directory = directory
+        self._class_path = class_path
+        self._port, self._controller_port = ports or free_ports()
+        self._settings = dict(settings or {})
+        self._clock = clock or SystemClock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker was not started"
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        return self._directory / "kafka.log"
+
+    def prepare(self) -> list[str]:
+        """Format the directory unless it is; the words that start the broker."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        properties = self._directory / "server.properties"
+        lines = [f"{key}={value}\n" for key, value in self._properties().items()]
+        properties.write_text("".join(lines))
+        if not (self._directory / "data" / "meta.properties").exists():
+            tool = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool"]
+            words = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(properties)]
+            _run("format the broker's directory", [*tool, *words], timeout_s=_FORMAT_TIMEOUT_S)
+        return [*self._java(_HEAP), "kafka.Kafka", str(properties)]
+
+    def start(self, *, wait_s: float = 60.0) -> None:
+        """Returns when it answers; raises KafkaFailed when it does not."""
+        assert self._process is None, "the broker was started already"
+        command = self.prepare()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self._await_answer(wait_s)
+        except KafkaFailed:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """As an operator would; what does not end in time is killed."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL; nothing is flushed and nobody is told."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _await_answer(self, wait_s: float) -> None:
+        assert self._process is not None
+        deadline_s = self._clock.monotonic_s() + wait_s
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        while self._process.poll() is None and self._clock.monotonic_s() < deadline_s:
+            try:
+                if client.list_topics(timeout=0.5).brokers:
+                    return
+            except KafkaException:
+                self._clock.sleep(0.05)
+        ended = self._process.poll()
+        raise KafkaFailed("broker did not come up", ended=ended, told=_told(self.log.read_bytes()))
+
+    def _java(self, *options: str) -> list[str]:
+        home = os.environ.get("JAVA_HOME", "")
+        program = str(Path(home) / "bin" / "java") if home else "java"
+        return [program, "-XX:+UseSerialGC", *options, "-cp", self._class_path]
+
+    def _properties(self) -> dict[str, str]:
+        broker = f"PLAINTEXT://{self.bootstrap}"
+        controller = f"127.0.0.1:{self._controller_port}"
+        alone = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{broker},CONTROLLER://{controller}",
+            "advertised.listeners": broker,
+            "log.dirs": str(self._directory / "data"),
+            "auto.create.topics.enable": "false",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            "group.initial.rebalance.delay.ms": "0",
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
+            **{f"{one}.replication.factor": "1" for one in alone},
+            **{f"{one}.num.partitions": "1" for one in alone},
+            **{f"{one}.min.isr": "1" for one in alone[1:]},
+            **self._settings,
+        }
+
+
+def kafka_class_path(kept: Path) -> str:
+    """What Java needs to run Kafka, resolved on first use; `kept` is a directory that remembers
+    where the jars lie. Raises KafkaFailed when they cannot be had.
+    """
+    known = kept / (PACKAGE.replace(":", "_") + ".jars")
+    with _one_at_a_time(kept):
+        jars = known.read_text().split() if known.exists() else []
+        if not jars or not all(Path(one).is_file() for one in jars):
+            jars = _resolved()
+            known.write_text("\n".join(jars))
+    return ":".join((*_spark_jars(), *jars))
+
+
+def free_ports() -> tuple[int, int]:
+    """Two ports of loopback that nobody listens on right now."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return int(first.getsockname()[1]), int(second.getsockname()[1])
+
+
+def _resolved() -> list[str]:
+    command = [sys.executable, "-c", _RESOLVE, PACKAGE]
+    told = _run("resolve Kafka's jars", command, timeout_s=_RESOLVE_TIMEOUT_S)
+    found = [one.strip().removeprefix("file://") for one in told.split("\n")[-2].split(",")]
+    if not all(Path(one).is_file() for one in found):
+        raise KafkaFailed("Spark's resolver named jars that are not there", jars=found)
+    return found
+
+
+def _spark_jars() -> list[str]:
+    """First on the path: with these logging says what is wrong, errors only."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    jars = Path(spec.submodule_search_locations[0]) / "jars"
+    names = ("slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-", "scala-library-")
+    return [str(next(jars.glob(f"{name}*.jar"))) for name in names]
+
+
+def _run(step: str, command: list[str], *, timeout_s: float) -> str:
+    """What it printed; raises KafkaFailed."""
+    without = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    try:
+        done = subprocess.run(
+            command, env=without, capture_output=True, timeout=timeout_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KafkaFailed(f"could not {step}", error=error) from error
+    if done.returncode:
+        raise KafkaFailed(f"could not {step}", told=_told(done.stdout + done.stderr))
+    return done.stdout.decode()
+
+
+def _told(output: bytes) -> str:
+    """The last lines, without Java's traces."""
+    lines = output.decode(errors="replace").splitlines()
+    return " | ".join([one for one in lines if not one.startswith("\tat ")][-_TOLD_LINES:])
+
+
+@contextmanager
+def _one_at_a_time(kept: Path) -> Iterator[None]:
+    """Spark's resolver is not made for two at once in one directory."""
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

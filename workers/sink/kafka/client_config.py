@@ -1,0 +1,177 @@
+"""Settings of Kafka clients, built here key by key.
+
+Nothing that a person gives is passed through: a map of client settings can name programs to run,
+libraries to load and addresses to call (reliability 4.2, T5). What can be set are the few options
+of the sink, each held to a grammar of its own. The password comes out of an environment variable
+whose name begins with `SLUICE_KAFKA_`, so that no other secret of the process can be sent to a
+broker by naming it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from workers.errors import InvalidInput
+from workers.option_values import listed
+from workers.sink.config import SinkConfig
+
+ClientSettings = dict[str, str | int | bool]
+
+PASSWORD_PREFIX = "SLUICE_KAFKA_"  # noqa: S105 - begins the name of a variable
+QUEUE_BYTES_MAX = 16 << 20
+"""What a client holds of a partition that nobody has asked for yet."""
+
+_FETCH_BYTES_MAX = 4 << 20
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Not GSSAPI, which runs a program, and not OAUTHBEARER, which calls an address.
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SERVER = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:]{2,45}\]):([0-9]{1,5})")
+_PASSWORD_VARIABLE = re.compile(PASSWORD_PREFIX + r"[A-Z0-9_]{1,100}")
+_SERVERS_MAX = 64
+# When a topic is deleted and made again, within seconds instead of minutes.
+_NOTICES_NEW_TOPIC: ClientSettings = {
+    "topic.metadata.refresh.interval.ms": 2_000,
+    "topic.metadata.propagation.max.ms": 1_000,
+}
+
+
+def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
+    """Where the broker is and who we are; raises InvalidInput naming the option."""
+    settings: ClientSettings = {
+        "bootstrap.servers": _servers(config.bootstrap),
+        "client.id": f"sluice-{config.sink_id}",
+        # A broker that comes back is found within a second, not within ten.
+        "reconnect.backoff.ms": 100,
+        "reconnect.backoff.max.ms": 1_000,
+        "socket.keepalive.enable": True,
+        "log_level": 0,  # That a broker is away is seen by what fails, and said by that.
+    }
+    given = dict(config.client)
+    if variable := given.pop("sasl.password.env", ""):
+        settings["sasl.password"] = _password(variable, environment)
+    for key, value in given.items():
+        settings[key] = _CHECKS[key](key, value)
+    _check_together(settings)
+    return settings
+
+
+def consumer_settings(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
+    """A consumer of one partition, which says where it begins and keeps no offsets itself."""
+    return {
+        **connection(config, environment),
+        "group.id": group_id(config),
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "queued.min.messages": 1_000_000,  # The bytes below are the bound.
+        "queued.max.messages.kbytes": QUEUE_BYTES_MAX >> 10,
+        "max.partition.fetch.bytes": _FETCH_BYTES_MAX,
+        "fetch.max.bytes": _FETCH_BYTES_MAX,
+        "fetch.wait.max.ms": 100,
+        "fetch.queue.backoff.ms": 5,  # A full queue is looked at again at once, not in a second.
+        "fetch.error.backoff.ms": 100,
+    }
+
+
+def control_consumer_settings(
+    config: SinkConfig, environment: Mapping[str, str], *, worker: str
+) -> ClientSettings:
+    """Each worker process has a group of its own, and what it missed it need not know."""
+    return {
+        **connection(config, environment),
+        "group.id": f"{group_id(config)}-control-{worker}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": "read_uncommitted",
+        "auto.offset.reset": "latest",
+        "fetch.wait.max.ms": 500,
+        **_NOTICES_NEW_TOPIC,
+        "fetch.error.backoff.ms": 100,
+        "queued.max.messages.kbytes": 8 << 10,
+    }
+
+
+def producer_settings(
+    config: SinkConfig, environment: Mapping[str, str], *, timeout_s: float
+) -> ClientSettings:
+    """Each message once and in order, or an error within the time."""
+    return {
+        **connection(config, environment),
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 5,
+        **_NOTICES_NEW_TOPIC,
+        "delivery.timeout.ms": int(timeout_s * 1000),
+        "message.max.bytes": 1_000_000,
+    }
+
+
+def group_id(config: SinkConfig) -> str:
+    """The group whose offsets follow the table's; only tools that show lag look at them."""
+    return f"sluice-{config.sink_id}"
+
+
+def _servers(text: str) -> str:
+    servers = listed(text)
+    is_good = 1 <= len(servers) <= _SERVERS_MAX and all(
+        (found := _SERVER.fullmatch(one)) and 1 <= int(found[2]) <= 65_535 for one in servers
+    )
+    if not is_good:
+        raise InvalidInput(
+            "brokers are written host:port,host:port", key="bootstrap.servers", given=text
+        )
+    return ",".join(servers)
+
+
+def _password(variable: str, environment: Mapping[str, str]) -> str:
+    key = "sasl.password.env"
+    if not _PASSWORD_VARIABLE.fullmatch(variable):
+        raise InvalidInput(
+            "the password's variable must begin with " + PASSWORD_PREFIX, key=key, given=variable
+        )
+    if not (password := environment.get(variable, "")):
+        raise InvalidInput("the password's variable is not set", key=key, given=variable)
+    return password
+
+
+def _one_of(allowed: tuple[str, ...]) -> Callable[[str, str], str]:
+    def check(key: str, value: str) -> str:
+        if value.upper() not in allowed:
+            raise InvalidInput("value is not one of those allowed", key=key, allowed=allowed)
+        return value.upper()
+
+    return check
+
+
+def _username(key: str, value: str) -> str:
+    if len(value) > 255 or not value.isprintable():
+        raise InvalidInput("not a name", key=key, given=value)
+    return value
+
+
+def _certificates(key: str, value: str) -> str:
+    if not (Path(value).is_absolute() and Path(value).is_file()):
+        raise InvalidInput("not the absolute path of a file", key=key, given=value)
+    return value
+
+
+def _check_together(settings: ClientSettings) -> None:
+    is_sasl = str(settings.get("security.protocol", "")).startswith("SASL_")
+    sasl = ("sasl.mechanism", "sasl.username", "sasl.password")
+    if is_sasl and (missing := [key for key in sasl if key not in settings]):
+        raise InvalidInput("security.protocol asks for more", missing=missing)
+    if not is_sasl and (idle := [key for key in sasl if key in settings]):
+        raise InvalidInput("security.protocol does not use these", given=idle)
+
+
+_CHECKS: dict[str, Callable[[str, str], str]] = {
+    "security.protocol": _one_of(_PROTOCOLS),
+    "sasl.mechanism": _one_of(_MECHANISMS),
+    "sasl.username": _username,
+    "ssl.ca.location": _certificates,
+}

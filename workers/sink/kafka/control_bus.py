@@ -1,0 +1,130 @@
+"""The control topic: what is published reaches every worker process that listens at the time.
+
+Nobody reads its history. A bus stands at the end of the topic before it is handed out, so that what
+is published after that is seen (S1-05). Messages may come twice, late or never: the protocol is
+made for that. The topic may be emptied, or deleted and made again, at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from workers.clock import Clock
+from workers.errors import KafkaFailed
+from workers.sink.config import SinkConfig
+from workers.sink.kafka.client_config import (
+    connection,
+    control_consumer_settings,
+    producer_settings,
+)
+from workers.sink.kafka.failures import error_of, failed, kafka_errors
+from workers.sink.kafka.topics import Topics
+
+PUBLISH_TIMEOUT_S = 10.0
+MESSAGES_MAX = 1_000
+MESSAGE_BYTES_MAX = 900_000
+
+_PARTITION = 0
+_MISSING = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+
+
+class ControlBus:
+    """One per worker process; one thread uses it."""
+
+    def __init__(
+        self,
+        config: SinkConfig,
+        environment: Mapping[str, str],
+        clock: Clock,
+        *,
+        worker: str,
+        timeout_s: float = PUBLISH_TIMEOUT_S,
+    ) -> None:
+        """Creates the topic when it is missing; raises KafkaFailed when nobody answers."""
+        self._topic = config.control_topic
+        self._timeout_s = timeout_s
+        self._topics = Topics(connection(config, environment), timeout_s=timeout_s, clock=clock)
+        self._sending = producer_settings(config, environment, timeout_s=timeout_s)
+        self._topics.create_if_missing(self._topic, 1)
+        with kafka_errors("no control topic", topic=self._topic):
+            self._producer = Producer(dict(self._sending))
+            self._consumer = Consumer(
+                dict(control_consumer_settings(config, environment, worker=worker))
+            )
+        self._stand_at_end()
+
+    def publish(self, messages: Sequence[bytes]) -> None:
+        """All of them, in their order, durable when this returns.
+
+        Raises KafkaFailed when that is not certain in time; any of them may be there.
+        """
+        try:
+            self._send(messages)
+        except _TopicGone:
+            self._topics.create_if_missing(self._topic, 1)
+            self._send_again(messages)
+
+    def poll(self, timeout_s: float, messages_max: int = MESSAGES_MAX) -> list[bytes]:
+        """What has come since the last poll; waits so long for a first one.
+
+        A broker that is away is no message. Raises KafkaFailed when the topic cannot be read.
+        """
+        with kafka_errors("control topic not read", topic=self._topic):
+            first = self._consumer.poll(timeout_s)
+            rest = self._consumer.consume(messages_max - 1, 0) if first is not None else []
+        return [one for one in map(self._value, [first, *rest]) if one is not None]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _value(self, message: Message | None) -> bytes | None:
+        if message is None or (error := message.error()) is None:
+            return message.value() if message is not None else None
+        if error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise failed("control topic not read", error, topic=self._topic)
+        return None
+
+    def _stand_at_end(self) -> None:
+        _, end = self._topics.facts(self._topic).watermarks[_PARTITION]
+        with kafka_errors("control topic not read", topic=self._topic):
+            self._consumer.assign([TopicPartition(self._topic, _PARTITION, end)])
+
+    def _send(self, messages: Sequence[bytes]) -> None:
+        refused: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
+        for message in messages:
+            assert len(message) <= MESSAGE_BYTES_MAX, len(message)
+            try:
+                self._producer.produce(
+                    self._topic, message, partition=_PARTITION, on_delivery=delivered
+                )
+            except KafkaException as raised:
+                refused.append(error_of(raised))
+        waiting = self._producer.flush(self._timeout_s + 1)
+        if refused and refused[0].code() in _MISSING:
+            raise _TopicGone(self._topic)
+        if refused:
+            raise failed("control message not sent", refused[0], topic=self._topic)
+        if waiting:
+            raise KafkaFailed("control message not sent in time", topic=self._topic)
+
+    def _send_again(self, messages: Sequence[bytes]) -> None:
+        self._producer = Producer(dict(self._sending))
+        try:
+            self._send(messages)
+        except _TopicGone as gone:
+            raise KafkaFailed("control topic does not exist", topic=self._topic) from gone
+
+
+class _TopicGone(Exception):
+    pass

@@ -1,0 +1,192 @@
+"""Topics as the broker has them: identity, partitions, the offsets between which records are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from workers.clock import Clock, SystemClock
+from workers.errors import InvalidInput, KafkaFailed, NotFound
+from workers.sink.kafka.client_config import ClientSettings
+from workers.sink.kafka.failures import error_of, failed
+
+TIMEOUT_S = 10.0
+_POLL_S = 0.05
+_MOVING = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    topic_id: str
+    """Another one after the topic was deleted and made again under its name."""
+    watermarks: Mapping[int, tuple[int, int]]
+    """Of each partition the first offset that is left, and where committed records end."""
+
+
+class Topics:
+    """An administrator's client; one thread uses it."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        clock: Clock | None = None,
+    ) -> None:
+        self._admin = AdminClient(dict(settings))
+        self._timeout_s = timeout_s
+        self._clock = clock or SystemClock()
+
+    def facts(self, topic: str) -> TopicFacts:
+        """Raises NotFound for a topic that does not exist, KafkaFailed when nobody answers."""
+        deadline_s = self._clock.monotonic_s() + self._timeout_s
+        while True:
+            try:
+                return self._facts(topic)
+            except _LeaderMissing as missing:
+                # For a moment after the topic was made, or its broker came back.
+                if self._clock.monotonic_s() > deadline_s:
+                    raise KafkaFailed("a partition has no leader", topic=topic) from missing
+            self._clock.sleep(_POLL_S)
+
+    def _facts(self, topic: str) -> TopicFacts:
+        asked = self._admin.describe_topics(
+            TopicCollection([topic]), request_timeout=self._timeout_s
+        )
+        described = self._answer(asked[topic], "topic not described", topic)
+        partitions = [one.id for one in described.partitions]
+        lows = self._offsets(topic, partitions, OffsetSpec.earliest())
+        highs = self._offsets(topic, partitions, OffsetSpec.latest())
+        return TopicFacts(
+            str(described.topic_id), {one: (lows[one], highs[one]) for one in sorted(partitions)}
+        )
+
+    def create(
+        self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """It can be used when this returns; raises InvalidInput when it exists already."""
+        new = NewTopic(topic, partitions, config=dict(settings or {}))
+        asked = self._admin.create_topics([new], request_timeout=self._timeout_s)
+        self._answer(asked[topic], "topic not created", topic)
+        deadline_s = self._clock.monotonic_s() + self._timeout_s
+        while True:
+            try:
+                self.facts(topic)
+            except NotFound:
+                # The controller knows of it before the broker does.
+                if self._clock.monotonic_s() > deadline_s:
+                    raise
+                self._clock.sleep(_POLL_S)
+            else:
+                return
+
+    def create_if_missing(self, topic: str, partitions: int) -> bool:
+        """Whether it was missing; somebody else may create it at the same moment."""
+        try:
+            self.create(topic, partitions)
+        except InvalidInput:
+            return False
+        return True
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        asked = self._admin.create_partitions(
+            [NewPartitions(topic, total)], request_timeout=self._timeout_s
+        )
+        self._answer(asked[topic], "partitions not added", topic)
+
+    def delete(self, topic: str) -> None:
+        asked = self._admin.delete_topics([topic], request_timeout=self._timeout_s)
+        self._answer(asked[topic], "topic not deleted", topic)
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """What retention does one day: the records below these offsets are gone."""
+        ends = [TopicPartition(topic, partition, end) for partition, end in before.items()]
+        asked = self._admin.delete_records(ends, request_timeout=self._timeout_s)
+        for future in asked.values():
+            self._answer(future, "records not deleted", topic)
+
+    def _offsets(self, topic: str, partitions: Sequence[int], end: OffsetSpec) -> dict[int, int]:
+        asked = self._admin.list_offsets(
+            {TopicPartition(topic, one): end for one in partitions},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=self._timeout_s,
+        )
+        return {
+            one.partition: int(self._answer(future, "offsets not listed", topic).offset)
+            for one, future in asked.items()
+        }
+
+    def _answer(self, future: Future[Any], message: str, topic: str) -> Any:
+        try:
+            # The client gives up by itself; this bound is for a client that does not.
+            return future.result(2 * self._timeout_s + 1)
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() in _MISSING:
+                raise NotFound("broker has no such topic", topic=topic) from raised
+            if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise InvalidInput("topic exists already", topic=topic) from raised
+            if error.code() in _MOVING:
+                raise _LeaderMissing(topic) from raised
+            raise failed(message, error, topic=topic) from raised
+        except TimeoutError as raised:
+            raise KafkaFailed(message + ": no answer", topic=topic) from raised
+
+
+class _LeaderMissing(Exception):
+    pass
+
+
+def produce(
+    settings: ClientSettings,
+    topic: str,
+    partition: int,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    *,
+    timeout_s: float = 60.0,
+) -> int:
+    """Send (key, value) records to one partition in their order; how many.
+
+    Raises KafkaFailed unless the broker has them all.
+    """
+    refused: list[KafkaError] = []
+    sent = 0
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            refused.append(error)
+
+    producer = Producer({**settings, "enable.idempotence": True, "linger.ms": 5})
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, on_delivery=delivered)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        sent += 1
+    waiting = producer.flush(timeout_s)
+    if refused or waiting:
+        if refused:
+            raise failed("records not sent", refused[0], topic=topic, refused=len(refused))
+        raise KafkaFailed("records not sent in time", topic=topic, waiting=waiting)
+    return sent
