@@ -1,7 +1,9 @@
-"""A driver program of its own: Structured Streaming queries on a classic session, one after the
-other, that write one stream's columns with `foreachBatch` until all that is there was delivered.
+"""A driver program of its own: Structured Streaming queries, one after the other, that write one
+stream's columns with `foreachBatch` until all that is there was delivered.
 
-    python -m tests.support.streaming_process <table> <source> <checkpoint> [<source> <checkpoint>]
+    python -m tests.support.streaming_process <remote> <table> <source> <checkpoint> [...]
+
+<remote> is the address of a Connect server, or `classic` for a session of this process.
 """
 
 from __future__ import annotations
@@ -18,13 +20,12 @@ NON_BLOCKING = {
 }
 
 
-def main(location: str, *queries: str) -> None:
+def main(remote: str, location: str, *queries: str) -> None:
     def write(batch: DataFrame, number: int) -> None:
         del number  # Merging is idempotent, so nobody has to remember what was delivered.
         open_table(location).write(batch, stream="views", options=NON_BLOCKING)
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    spark = _session(remote)
     for source, checkpoint in zip(queries[::2], queries[1::2], strict=True):
         frames = spark.readStream.schema("id string, seen_at long, views long").parquet(source)
         query = (
@@ -35,6 +36,13 @@ def main(location: str, *queries: str) -> None:
         )
         query.awaitTermination()
     spark.stop()
+
+
+def _session(remote: str) -> SparkSession:
+    if remote != "classic":
+        return SparkSession.builder.remote(remote).getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    return builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import pytest
 from tests.support.classic_environment import classic_environment
 from tests.support.streaming_process import NON_BLOCKING
 from workers.lakehouse import LakehouseTable, create_table
+from workers.spark.connect_server import ConnectServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -56,10 +57,19 @@ def deliver(folder: Path, name: str, *rows: tuple[str, int, int]) -> None:
     pq.write_table(batch, folder / name)
 
 
-def run_queries(location: str, *queries: Path) -> None:
+@pytest.fixture(params=["classic", "connect"])
+def remote(request: pytest.FixtureRequest) -> str:
+    if request.param == "classic":
+        return "classic"
+    server: ConnectServer = request.getfixturevalue("server")
+    return server.remote
+
+
+def run_queries(remote: str, location: str, *queries: Path) -> None:
     """Each a source and its checkpoint; all that is there, then the end."""
+    program = [sys.executable, "-m", "tests.support.streaming_process"]
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.streaming_process", location, *map(str, queries)],
+        [*program, remote, location, *map(str, queries)],
         cwd=PROJECT,
         env=classic_environment(),
         capture_output=True,
@@ -76,7 +86,7 @@ def rows_of(table: LakehouseTable) -> list[dict[str, Any]]:
 
 
 def test_a_streaming_query_writes_its_columns_and_a_replay_changes_nothing(
-    tmp_path: Path, table: LakehouseTable
+    tmp_path: Path, table: LakehouseTable, remote: str
 ) -> None:
     clicks = pa.table({"id": ["a", "b"], "clicked_at": [7, 7], "clicks": [1, 2]})
     table.write(clicks, stream="clicks", options=NON_BLOCKING)
@@ -85,7 +95,9 @@ def test_a_streaming_query_writes_its_columns_and_a_replay_changes_nothing(
     deliver(late, "two.parquet", ("a", 3, 30), ("b", 9, 90))
     lost = tmp_path / "a-checkpoint-that-was-lost"
 
-    run_queries(table.location, early, tmp_path / "first", late, tmp_path / "second", early, lost)
+    run_queries(
+        remote, table.location, early, tmp_path / "first", late, tmp_path / "second", early, lost
+    )
 
     assert rows_of(table) == [
         {"id": "a", "seen_at": 5, "views": 50, "clicked_at": 7, "clicks": 1},
