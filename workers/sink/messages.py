@@ -79,8 +79,10 @@ class AckCommit:
     instant: InstantTime
     sender: str
     offsets: Mapping[int, int]
-    is_last: bool = False
-    """The coordinator stops: there will be no other transaction, so participants end too."""
+    ends_run: str = ""
+    """The coordinator stops: there will be no other transaction, so the participants of this run
+    end too. Those of a run that was launched meanwhile do not.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,28 @@ TYPES: dict[str, type[Message]] = {
     "READY": Ready,
 }
 _NAMES: dict[type[Message], str] = {kind: name for name, kind in TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """An event of both machines."""
+
+    message: Message
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """An event of both machines: time has passed. Several a second are enough."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """An effect of both machines: publish, to everybody. It may get lost."""
+
+    message: Message
 
 
 class Ignored(StrEnum):

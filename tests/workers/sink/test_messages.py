@@ -46,7 +46,7 @@ REPORT = Report(
 MESSAGES: list[Message] = [
     StartCommit(3, INSTANT, "c3", {0: 5, 10: 0}, {0: "p0-a", 10: "p10-a"}, "{}", "", ("x y",)),
     EndCommit(3, INSTANT, "c3"),
-    AckCommit(3, INSTANT, "c3", {0: 9}, is_last=True),
+    AckCommit(3, INSTANT, "c3", {0: 9}, ends_run="run"),
     REPORT,
     Report(3, INSTANT, "p1-a", 1, Outcome.FAILED, 5, 5, reason="disk full"),
     Report(3, INSTANT, "p1-a", 1, Outcome.NEEDS_SCHEMA, 5, 6, new_fields='{"type": "record"}'),

@@ -1,0 +1,316 @@
+"""The participant of one partition: a pure state machine that says when to read and what to write.
+
+It joins a transaction only when START names it, once, and only one that is newer than any it heard
+of; so no file is ever written into a transaction that may be over. It has no timeout: the next
+START puts everything right. Records are taken only from batches read after the last seek, in the
+order of the consumer, so an offset that is not there was left out by the broker and is no reason to
+go back.
+
+A runtime feeds `step` with one event after the other and performs the effects in their order,
+before the next event. `OpenWriter`, `Write` and `CloseWriter` may be done elsewhere; what becomes
+of them comes back as an event that names the instant, and is ignored when that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from workers.clock import InstantTime
+from workers.sink.messages import (
+    AckCommit,
+    CoordinatorMessage,
+    EndCommit,
+    Ignored,
+    MessageReceived,
+    Outcome,
+    ParticipantName,
+    Ready,
+    Report,
+    Send,
+    StartCommit,
+    Tick,
+)
+from workers.sink.participant_events import (
+    Assigned,
+    Closed,
+    CloseWriter,
+    DropWriter,
+    Finished,
+    LeaveRequested,
+    NeedsSchema,
+    OpenWriter,
+    ParticipantEffect,
+    ParticipantEvent,
+    Pause,
+    Polled,
+    Resume,
+    Seek,
+    StoreOffset,
+    Write,
+    WriteFailed,
+)
+
+READY_MS = 3_000
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantState:
+    partition: int
+    participant_id: str
+    """Unique for ever: a partition that is assigned again has a new participant."""
+    since_ms: int
+    run_id: str
+    """Which launch of the sink it belongs to."""
+    name: ParticipantName = ParticipantName.IDLE
+    newest: tuple[int, InstantTime | str] = (0, "")
+    """Epoch and instant of the newest transaction heard of, joined or not."""
+    joined: StartCommit | None = None
+    """The transaction it is in, or was in last."""
+    offset: int = 0
+    """The next one to write: RFC-32's local offset."""
+    gaps: int = 0
+    """Offsets of this transaction that the broker left out."""
+    report: Report | None = None
+    seeks: int = 0
+    position: int = _UNKNOWN
+    """Where the consumer goes on, as far as its batches tell."""
+    ready_at_ms: int = 0
+    """When to tell again where it stands."""
+    ignored: Mapping[Ignored, int] = field(default_factory=dict)
+
+
+Step = tuple[ParticipantState, list[ParticipantEffect]]
+
+
+def step(state: ParticipantState, event: ParticipantEvent) -> Step:
+    if state.name is ParticipantName.STOPPED:
+        return _when_stopped(state, event)
+    match event:
+        case Assigned():
+            ready = _told(replace(state, ready_at_ms=event.now_ms + READY_MS))
+            return ready[0], [Pause(), *ready[1]]
+        case Tick():
+            if event.now_ms < state.ready_at_ms:
+                return state, []
+            return _told(replace(state, ready_at_ms=event.now_ms + READY_MS))
+        case MessageReceived():
+            if isinstance(event.message, Report | Ready):
+                return state, []  # Other participants' business, and the echo of its own.
+            return _heard(state, event.message)
+        case Polled():
+            return _polled(state, event)
+        case Closed():
+            return _closed(state, event)
+        case WriteFailed():
+            return _failed(state, event.instant, Outcome.FAILED, reason=event.reason)
+        case NeedsSchema():
+            return _failed(state, event.instant, Outcome.NEEDS_SCHEMA, new_fields=event.new_fields)
+        case LeaveRequested():
+            return _left(state, event.reason)
+        case _:
+            assert_never(event)
+
+
+def _when_stopped(state: ParticipantState, event: ParticipantEvent) -> Step:
+    """Only tells whoever still counts on it that it is gone."""
+    if isinstance(event, MessageReceived) and isinstance(event.message, StartCommit | AckCommit):
+        return _told(state)
+    return state, []
+
+
+def _heard(state: ParticipantState, message: CoordinatorMessage) -> Step:
+    if message.epoch < state.newest[0]:
+        return _ignored(state, Ignored.EPOCH)
+    if message.epoch > state.newest[0]:
+        # From now on the older coordinator is not listened to. What it had opened stays open until
+        # the new one's START: an END or ACK of a transaction that we are not in says nothing of it.
+        state = replace(state, newest=(message.epoch, ""))
+    match message:
+        case StartCommit():
+            if message.instant > state.newest[1]:
+                return _started(replace(state, newest=(message.epoch, message.instant)), message)
+            return _started_again(state, message)
+        case EndCommit():
+            return _ended(state, message)
+        case AckCommit():
+            return _acknowledged(state, message)
+        case _:
+            assert_never(message)
+
+
+def _started(state: ParticipantState, start: StartCommit) -> Step:
+    dropped = _dropped(state)
+    offset = start.offsets.get(state.partition)
+    if offset is None or start.members.get(state.partition) != state.participant_id:
+        idle, effects = _told(replace(_counted(state, Ignored.SENDER), name=ParticipantName.IDLE))
+        return idle, [*dropped, *([Pause()] if dropped else []), *effects]
+    opened = replace(
+        state,
+        name=ParticipantName.OPEN,
+        joined=start,
+        offset=offset,
+        gaps=0,
+        report=None,
+    )
+    sought: list[ParticipantEffect] = []
+    if state.position != offset:
+        opened = replace(opened, seeks=state.seeks + 1, position=offset)
+        sought = [Seek(offset, opened.seeks)]
+    ready, effects = _told(opened)
+    return ready, [*dropped, *sought, OpenWriter(start), Resume(), *effects]
+
+
+def _started_again(state: ParticipantState, start: StartCommit) -> Step:
+    """A repetition, or one that was overtaken. It opens nothing, and is answered where it is about
+    the transaction that we are in: the coordinator may have missed the first answer.
+    """
+    if not _is_joined(state, start):
+        return _ignored(state, Ignored.INSTANT)
+    return _answered(state)
+
+
+def _ended(state: ParticipantState, end: EndCommit) -> Step:
+    if not _is_joined(state, end):
+        return _ignored(state, Ignored.INSTANT)
+    if state.name is not ParticipantName.OPEN:
+        return _answered(state)
+    closing, effects = _told(replace(state, name=ParticipantName.CLOSING))
+    return closing, [Pause(), CloseWriter(end.instant), *effects]
+
+
+def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
+    effects: list[ParticipantEffect] = []
+    if state.name is ParticipantName.PREPARED and _is_joined(state, ack):
+        # Should it differ from ours, the coordinator's is what stands in the table.
+        offset = ack.offsets.get(state.partition, state.offset)
+        state = replace(state, name=ParticipantName.IDLE, offset=offset)
+        effects.append(StoreOffset(offset))
+    elif ack.ends_run != state.run_id:
+        return _ignored(state, Ignored.INSTANT)
+    if ack.ends_run == state.run_id:
+        stopped, told = _stopped(state, "the coordinator has stopped")
+    else:
+        stopped, told = _told(state)
+    return stopped, [*effects, *told]
+
+
+def _polled(state: ParticipantState, batch: Polled) -> Step:
+    if batch.seeks != state.seeks:
+        return state, []  # Fetched before the consumer was sent elsewhere.
+    moved = replace(state, position=batch.next_offset)
+    if state.name is not ParticipantName.OPEN or batch.next_offset <= state.offset:
+        return moved, []
+    given = 0
+    if batch.first_offset is not None:
+        given = batch.records - max(0, state.offset - batch.first_offset)
+    gaps = state.gaps + batch.next_offset - state.offset - max(0, given)
+    taken = replace(moved, offset=batch.next_offset, gaps=gaps)
+    return taken, [] if batch.first_offset is None else [Write(state.offset)]
+
+
+def _closed(state: ParticipantState, closed: Closed) -> Step:
+    if state.name is not ParticipantName.CLOSING or not _is_in(state, closed.instant):
+        return _ignored(state, Ignored.INSTANT)
+    report = replace(
+        _report(state, Outcome.PREPARED),
+        records=closed.records,
+        statuses=closed.statuses,
+        letters=closed.letters,
+        bad_records=closed.bad_records,
+        left_out=closed.left_out,
+        max_timestamp_ms=closed.max_timestamp_ms,
+    )
+    return replace(state, name=ParticipantName.PREPARED, report=report), [Send(report)]
+
+
+def _failed(
+    state: ParticipantState,
+    instant: InstantTime,
+    outcome: Outcome,
+    *,
+    reason: str = "",
+    new_fields: str = "",
+) -> Step:
+    dropped = _dropped(state)
+    if not dropped or not _is_in(state, instant):
+        return _ignored(state, Ignored.INSTANT)
+    report = replace(_report(state, outcome), reason=reason, new_fields=new_fields)
+    prepared = replace(state, name=ParticipantName.PREPARED, report=report)
+    return prepared, [Pause(), *dropped, Send(report)]
+
+
+def _left(state: ParticipantState, reason: str) -> Step:
+    """Says so where a transaction waits for it, so that nobody waits for a timeout."""
+    failed: list[ParticipantEffect] = []
+    if _dropped(state):
+        failed = [Send(replace(_report(state, Outcome.FAILED), reason=reason))]
+    stopped, effects = _stopped(state, reason)
+    return stopped, [*failed, *effects]
+
+
+def _stopped(state: ParticipantState, reason: str) -> Step:
+    stopped, told = _told(replace(state, name=ParticipantName.STOPPED))
+    return stopped, [Pause(), *_dropped(state), *told, Finished(reason)]
+
+
+def _answered(state: ParticipantState) -> Step:
+    if state.name is ParticipantName.PREPARED and state.report is not None:
+        return state, [Send(state.report)]
+    return _told(state)
+
+
+def _told(state: ParticipantState) -> Step:
+    ready = Ready(
+        epoch=state.newest[0],
+        instant=state.joined.instant if state.joined else "",
+        sender=state.participant_id,
+        partition=state.partition,
+        state=state.name,
+        offset=state.offset,
+        since_ms=state.since_ms,
+    )
+    return state, [Send(ready)]
+
+
+def _report(state: ParticipantState, outcome: Outcome) -> Report:
+    assert state.joined is not None, state
+    return Report(
+        epoch=state.joined.epoch,
+        instant=state.joined.instant,
+        sender=state.participant_id,
+        partition=state.partition,
+        outcome=outcome,
+        start=state.joined.offsets[state.partition],
+        end=state.offset,
+        gaps=state.gaps,
+    )
+
+
+def _dropped(state: ParticipantState) -> list[ParticipantEffect]:
+    """The writer that is open, if one is."""
+    if state.name not in (ParticipantName.OPEN, ParticipantName.CLOSING):
+        return []
+    assert state.joined is not None, state
+    return [DropWriter(state.joined.instant)]
+
+
+def _is_joined(state: ParticipantState, message: CoordinatorMessage) -> bool:
+    return state.joined is not None and (state.joined.epoch, state.joined.instant) == (
+        message.epoch,
+        message.instant,
+    )
+
+
+def _is_in(state: ParticipantState, instant: InstantTime) -> bool:
+    return state.joined is not None and state.joined.instant == instant
+
+
+def _ignored(state: ParticipantState, cause: Ignored) -> Step:
+    return _counted(state, cause), []
+
+
+def _counted(state: ParticipantState, cause: Ignored) -> ParticipantState:
+    return replace(state, ignored={**state.ignored, cause: state.ignored.get(cause, 0) + 1})
