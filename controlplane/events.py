@@ -27,6 +27,7 @@ Kind = Literal[
     "markers",
     "locks",
     "streams",
+    "sinks",
     "operations",
     "marker_server",
 ]

@@ -23,6 +23,7 @@ from controlplane.mirror.plan_facts import (
     pending_plan,
 )
 from controlplane.mirror.schema_verdicts import schema_verdict
+from controlplane.mirror.sink_facts import OFFSETS_KEY, told_sink
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
@@ -271,7 +272,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
     shown = {
         key: _text(value)
         for key, value in extra.items()
-        if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY, GROUP_FACTS_KEY)
+        if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY, GROUP_FACTS_KEY, OFFSETS_KEY)
     }
     return {
         "inserts": sum(stat.num_inserts for stat in stats),
@@ -285,6 +286,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "extra": shown,
         "process": _process(extra.get(PROCESS_KEY, "")),
         **told_groups(extra.get(GROUP_FACTS_KEY)),
+        **told_sink(extra),
         **schema_verdict(extra.get(SCHEMA_RESOLUTION_KEY)),
     }
 

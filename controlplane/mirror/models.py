@@ -11,7 +11,25 @@ from typing import Literal
 from django.db import models
 
 from controlplane.fields import InstantTimeField, OptionalInstantTimeField
+from controlplane.mirror.sink_models import SinkParticipant, SinkRecord
 from controlplane.tables.models import Table
+
+__all__ = [
+    "FileGroupRecord",
+    "HeartbeatRecord",
+    "InstantRecord",
+    "JoinMeasure",
+    "JoinPoint",
+    "LockRecord",
+    "MarkerCount",
+    "MarkerDirectory",
+    "SchemaRecord",
+    "ServerSample",
+    "SinkParticipant",
+    "SinkRecord",
+    "StreamStatus",
+    "SyncMark",
+]
 
 Liveness = Literal["alive", "suspect", "expired", "gone"]
 SUSPECT_PART = 0.5
@@ -27,6 +45,8 @@ class InstantRecord(models.Model):
     operation_type = models.CharField(max_length=32, blank=True)
     writer_name = models.CharField(max_length=200, blank=True)
     stream = models.CharField(max_length=100, blank=True)
+    sink = models.CharField(max_length=100, blank=True)
+    """Of a commit that carries the offsets of one: its id."""
     rows = models.BigIntegerField(null=True)
     files = models.PositiveIntegerField(null=True)
     bytes = models.BigIntegerField(null=True)
@@ -51,6 +71,11 @@ class InstantRecord(models.Model):
             # The timeline window asks for what had not ended before its start.
             models.Index(fields=["table", "completed_at"], name="instant_by_completion"),
             models.Index(fields=["table", "state"], name="instant_by_state"),
+            models.Index(
+                fields=["table", "sink", "-completed_at"],
+                condition=~models.Q(sink=""),
+                name="instant_by_sink",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -33,12 +33,14 @@ from controlplane.mirror.apply import (
 )
 from controlplane.mirror.apply_claims import apply_directories, apply_lock
 from controlplane.mirror.apply_files import apply_file_groups
+from controlplane.mirror.apply_sinks import apply_sinks
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
 from controlplane.mirror.claim_facts import DirectoryFacts, directory_facts
 from controlplane.mirror.conflict_facts import ConflictFacts
 from controlplane.mirror.facts import InstantFacts, Listing, MarkerFacts
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
+from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
@@ -54,16 +56,17 @@ TURN = timedelta(seconds=60)
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-_PROJECTION = "4"
+_PROJECTION = "5"
 """Changes with what is mirrored: a mirror that an older program made is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What changes without a name on the timeline: markers, and who has the lock."""
+    """What changes without a name on the timeline: markers, who has the lock, and sinks."""
 
     directories: list[DirectoryFacts]
     lock: LockView
+    sinks: list[SinkFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
     claims = Claims(
         [directory_facts(opened.storage, instant, names[instant]) for instant in names],
         read_lock(opened.storage, opened.ports.clock.now_ms()),
+        observe_sinks(opened.storage),
     )
     provider = lock_provider(opened.storage)
     mark = SyncMark.objects.get(table=table)
@@ -179,6 +183,7 @@ def forget_mirror(table: Table) -> None:
         LockRecord.objects.filter(table=table).delete()
         table.conflicts.all().delete()
         table.file_groups.all().delete()
+        table.sinks.all().delete()
         SyncMark.objects.filter(table=table).update(
             listing_hash="", last_completed_at="", history_version=""
         )
@@ -225,6 +230,8 @@ def _apply(
             changed.add("markers")
         if apply_lock(table, observed.claims.lock, now):
             changed.add("locks")
+        if apply_sinks(table, observed.claims.sinks):
+            changed.add("sinks")
         synced: dict[str, Any] = {"synced_at": now}
         if observed.instants is not None:
             synced["sync_error"] = observed.problem

@@ -1,0 +1,247 @@
+"""Sinks as storage tells of them: the files beside the table, and what commits carry.
+
+Whatever is there was written by other processes: a value of a wrong kind is a damaged file, told as
+such, and never half a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from controlplane.fields import INSTANT_TIME
+from controlplane.mirror.conflict_facts import text
+from workers.errors import MalformedTable
+from workers.sink.epoch import Epoch, read_epoch
+from workers.sink.offsets import parse_offsets
+from workers.sink.places import sink_ids
+from workers.sink.state_file import (
+    ParticipantShown,
+    SinkState,
+    TraceEntry,
+    TransactionShown,
+    read_state,
+)
+from workers.sink.stop_request import StopRequest, read_stop
+from workers.storage.base import Storage
+from workers.timeline.metadata import DEAD_LETTER_FILES_KEY
+
+SINKS_MAX = 100
+"""Of one table. More of them is not how a table is fed."""
+OFFSETS_KEY = "kafka.commit.offsets"
+_ID, _EPOCH, _TOPIC = "hoodie.sink.id", "hoodie.sink.epoch", "hoodie.sink.topic"
+_BAD, _GAPS = "hoodie.sink.dlq.count", "hoodie.sink.gaps"
+OFFSETS_CHARS_MAX = 400_000
+LETTER_FILES_KEPT = 200
+_NUMBER_MAX = 2**63 - 1
+_MOMENT_MAX_MS = 253_402_300_800_000
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """One sink; a file that cannot be read is absent, and `problem` says which."""
+
+    sink_id: str
+    state: SinkState | None
+    epoch: Epoch | None
+    stop: StopRequest | None
+    problem: str = ""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+
+def observe_sinks(storage: Storage) -> list[SinkFacts]:
+    """Every sink that has a place beside the table, by id, the first of them if they are many."""
+    return [_sink(storage, one) for one in sink_ids(storage)[:SINKS_MAX]]
+
+
+def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"sink": ...}` for commits that carry a sink's offsets; nothing for all others.
+
+    Hudi's own sink has no id: its offsets are under the empty one.
+    """
+    offsets = extra.get(OFFSETS_KEY)
+    if not isinstance(offsets, str) or not offsets:
+        return {}
+    letters = [text(one) for one in str(extra.get(DEAD_LETTER_FILES_KEY) or "").split(",") if one]
+    return {
+        "sink": {
+            "id": text(extra.get(_ID), most=100),
+            "epoch": _count(extra.get(_EPOCH)),
+            "topic": text(extra.get(_TOPIC), most=249),
+            "offsets": offsets[:OFFSETS_CHARS_MAX],
+            "bad": _count(extra.get(_BAD)),
+            "gaps": _count(extra.get(_GAPS)),
+            "letters": letters[:LETTER_FILES_KEPT],
+        }
+    }
+
+
+def committed_offsets(told: Mapping[str, Any]) -> dict[int, int]:
+    """Of a `sink` of `told_sink`. Raises MalformedTable."""
+    return parse_offsets(str(told.get("offsets") or ""))
+
+
+def _sink(storage: Storage, sink_id: str) -> SinkFacts:
+    problems: list[str] = []
+
+    def tried(read: Callable[[Storage, str], _Read | None]) -> _Read | None:
+        try:
+            return read(storage, sink_id)
+        except MalformedTable as error:
+            problems.append(str(error))
+            return None
+
+    return SinkFacts(
+        sink_id=text(sink_id, most=100),
+        state=tried(_state),
+        epoch=tried(_epoch),
+        stop=tried(_stop),
+        problem="; ".join(problems)[:500],
+    )
+
+
+def _state(storage: Storage, sink_id: str) -> SinkState | None:
+    """Raises MalformedTable also where a value is not of its kind."""
+    found = read_state(storage, sink_id)
+    if found is None:
+        return None
+    try:
+        return replace(
+            found,
+            sink_id=sink_id,
+            topic=_word(found.topic, 249),
+            epoch=_number(found.epoch),
+            state=_word(found.state, 32),
+            instant=_instant(found.instant),
+            deadline_ms=_moment(found.deadline_ms),
+            owner=_word(found.owner, 500),
+            updated_ms=_moment(found.updated_ms) or 0,
+            reason=_word(found.reason, 500),
+            participants=_once([_participant(one) for one in found.participants]),
+            transactions=tuple(map(_transaction, found.transactions)),
+            trace=tuple(map(_entry, found.trace)),
+            counters={_word(name, 100): _number(n) for name, n in found.counters.items()},
+        )
+    except (TypeError, ValueError, AttributeError) as error:
+        raise MalformedTable("the sink's state is not what it should be", why=error) from error
+
+
+def _participant(one: ParticipantShown) -> ParticipantShown:
+    return replace(
+        one,
+        partition=_number(one.partition),
+        participant=_word(one.participant, 200),
+        worker=_word(one.worker, 300),
+        state=_word(one.state, 32),
+        local_offset=_optional(one.local_offset),
+        table_offset=_optional(one.table_offset),
+        broker_offset=_optional(one.broker_offset),
+        has_reported=_claim(one.has_reported),
+        seen_ms=_moment(one.seen_ms) or 0,
+    )
+
+
+def _once(listed: list[ParticipantShown]) -> tuple[ParticipantShown, ...]:
+    found = {one.partition: one for one in listed}
+    if len(found) != len(listed):
+        raise ValueError("a partition is there twice")
+    return tuple(found[partition] for partition in sorted(found))
+
+
+def _transaction(one: TransactionShown) -> TransactionShown:
+    return replace(
+        one,
+        instant=_instant(one.instant),
+        outcome=_word(one.outcome, 32),
+        started_ms=_moment(one.started_ms) or 0,
+        ended_ms=_moment(one.ended_ms) or 0,
+        rows=_number(one.rows),
+        bad_rows=_number(one.bad_rows),
+        reason=_word(one.reason, 500),
+    )
+
+
+def _entry(one: TraceEntry) -> TraceEntry:
+    return replace(
+        one,
+        at_ms=_moment(one.at_ms) or 0,
+        kind=_word(one.kind, 64),
+        sender=_word(one.sender, 200),
+        partition=_optional(one.partition),
+        instant=_instant(one.instant),
+        detail=_word(one.detail, 500),
+    )
+
+
+def _epoch(storage: Storage, sink_id: str) -> Epoch | None:
+    found = read_epoch(storage, sink_id)
+    if found is None:
+        return None
+    try:
+        return Epoch(
+            number=_number(found.number),
+            owner=_word(found.owner, 200),
+            host=_word(found.host, 200),
+            pid=_number(found.pid),
+            at_ms=_moment(found.at_ms) or 0,
+        )
+    except (TypeError, ValueError) as error:
+        raise MalformedTable("the sink's epoch is not what it should be", why=error) from error
+
+
+def _stop(storage: Storage, sink_id: str) -> StopRequest | None:
+    found = read_stop(storage, sink_id)
+    if found is None:
+        return None
+    try:
+        return replace(found, by=_word(found.by, 200), at_ms=_moment(found.at_ms) or 0)
+    except (TypeError, ValueError) as error:
+        raise MalformedTable("the stop request is not what it should be", why=error) from error
+
+
+def _word(value: object, most: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {str(value)[:60]}")
+    return text(value, most=most)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+        raise ValueError(f"not a number from 0 on: {str(value)[:60]}")
+    return value
+
+
+def _optional(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
+def _moment(value: object) -> int | None:
+    found = _optional(value)
+    if found is not None and found >= _MOMENT_MAX_MS:
+        raise ValueError(f"not a time: {found}")
+    return found
+
+
+def _claim(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"neither true nor false: {str(value)[:60]}")
+    return value
+
+
+def _instant(value: object) -> str:
+    found = _word(value, 17)
+    if found and not INSTANT_TIME.match(found):
+        raise ValueError(f"not an instant: {found}")
+    return found
+
+
+def _count(value: object) -> int:
+    told = str(value or "")
+    return int(told) if told.isascii() and told.isdecimal() and len(told) < 19 else 0
