@@ -54,6 +54,30 @@ class BadRows(InvalidInput):
     """All of them that were found, counted from the batch's first row; the message names a few."""
 
 
+class BadRecords(LakehouseError):
+    """A sink met records that cannot be taken, and was told to stop at them."""
+
+    code = "bad_records"
+
+
+class OffsetsMissing(LakehouseError):
+    """Nothing says from where a sink is to read. Set hoodie.kafka.start.offsets."""
+
+    code = "offsets_missing"
+
+
+class TopicReplaced(LakehouseError):
+    """The topic is not the one that the table's offsets are of: it was deleted and made again."""
+
+    code = "topic_replaced"
+
+
+class SinkFenced(LakehouseError):
+    """Another coordinator has taken the sink over: stop."""
+
+    code = "sink_fenced"
+
+
 class TableExists(InvalidInput):
     """A table already lives at this location."""
 

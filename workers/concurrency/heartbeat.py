@@ -39,6 +39,9 @@ class Heartbeat:
     operation: str | None = None
     host: str | None = None
     pid: int | None = None
+    sink: str | None = None
+    """The sink of whose transaction this is, and the epoch of its coordinator."""
+    sink_epoch: int | None = None
 
     @property
     def bound_ms(self) -> int:
@@ -56,9 +59,11 @@ class HeartbeatContent:
     writer: str
     operation: str
     stream: str | None
+    sink: str | None = None
+    sink_epoch: int | None = None
 
     def encode(self) -> bytes:
-        body = {
+        body: dict[str, object] = {
             "writer": self.writer,
             "operation_id": self.options.operation_id or None,
             "stream": self.stream,
@@ -69,6 +74,8 @@ class HeartbeatContent:
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
+        if self.sink is not None:
+            body |= {"sink": self.sink, "sink_epoch": self.sink_epoch}
         return json.dumps(body).encode()
 
 
@@ -153,6 +160,8 @@ def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
         operation=body.get("operation"),
         host=body.get("host"),
         pid=body.get("pid"),
+        sink=body.get("sink"),
+        sink_epoch=body.get("sink_epoch"),
     )
 
 

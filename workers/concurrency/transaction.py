@@ -9,7 +9,7 @@ completion time
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -146,6 +146,10 @@ def refuse_during_restore(timeline: Timeline) -> None:
             )
 
 
+Condition = Callable[[Timeline], Conflict | Mapping[str, str]]
+"""Of the timeline under the lock: why not to commit, or what the commit tells besides."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What a writer wants to publish."""
@@ -161,6 +165,7 @@ class Proposal:
     """Columns into which the files bring values; None without files."""
     deletes_only: bool = False
     """Brings no schema of its own: the table's stays as it is."""
+    condition: Condition | None = None
 
 
 def commit(
@@ -286,6 +291,10 @@ def _validated(
     proposal: Proposal,
     read: ReadCommits,
 ) -> Proposal | Conflict:
+    told = proposal.condition(timeline) if proposal.condition else {}
+    if isinstance(told, Conflict):
+        return told
+    proposal = replace(proposal, metadata=proposal.metadata.with_extra(**told))
     if (lost := _lost_base(table, started, timeline, proposal)) is not None:
         return lost
     # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it

@@ -74,15 +74,16 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
 def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """What a batch has to say to rows that it does not see: `merge` as far as they cannot matter.
 
-    Of whole rows one per key. Where a row is folded from several versions, one per key and ordering
-    value, because a stored row may stand between two of them in age (bug H3); of a key that the
-    batch deletes, its last delete and what comes after it. The oldest of a key stands first.
+    Of whole rows one per key, behind the last `DELETE_NOW` that it has if rows compete. Where a row
+    is folded from several versions, one per key and ordering value, because a stored row may stand
+    between two of them in age (bug H3); of a key that the batch deletes, its last delete and what
+    comes after it. The oldest of a key stands first.
     Deletes of a batch compete by ordering value where the rule names one; `DELETE_NOW` does not.
     """
     if rule.groups is not None:
         return fresh_states(versions, rule.groups)
     if not rule.is_folding:
-        return merge(versions, rule)
+        return _with_erasing(versions, rule)
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
@@ -90,6 +91,18 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     order = standing[np.argsort(keys.codes[standing], kind="stable")]
     kept = versions.take(_after_last_delete(versions, keys, order))
     return _one_per_age(kept, rule)
+
+
+def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
+    """A row alone would compete with stored ones that were erased before it came."""
+    erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
+    if rule.ordering_field is None or not len(erasing):
+        return merge(versions, rule)
+    keys = Keys.of(versions)
+    last = np.full(len(keys.distinct), -1)
+    last[keys.codes[erasing]] = erasing  # Numpy lets the last of equal indices win.
+    winners = _winners(keys, _standing(versions, keys, rule.ordering_field))
+    return versions.take(np.unique(np.concatenate([last[last >= 0], winners])))
 
 
 def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Positions:

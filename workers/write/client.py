@@ -15,12 +15,12 @@ from dataclasses import replace
 import pyarrow as pa
 
 from workers import stop_points
-from workers.clock import parse_instant
+from workers.clock import InstantTime, parse_instant
 from workers.concurrency import transaction
 from workers.concurrency.conflicts import Conflict, FileGroupKey, LostWrite
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
-from workers.concurrency.transaction import Proposal, Started
+from workers.concurrency.transaction import Condition, Proposal, Started
 from workers.config import WriteOptions
 from workers.errors import (
     LakehouseError,
@@ -82,7 +82,9 @@ class WriteClient:
         # from.
         writer_schema(table, self._options, request, batch_schema, current_schema(table))
         clean_before_write(table, self._options)
-        content = HeartbeatContent(self._options, self._writer, request.operation, request.stream)
+        content = HeartbeatContent(
+            self._options, self._writer, request.operation, request.stream, *(request.sink or ())
+        )
         action = Action.REPLACECOMMIT if request.replaces else None
         started = transaction.begin(table, self._options, content, action)
         attempt = Transaction(table, self._options, self._writer, request, started)
@@ -120,6 +122,14 @@ class Transaction:
         return self._instant
 
     @property
+    def built_on(self) -> InstantTime:
+        """Completion time of the newest commit that this builds on; empty when there is none."""
+        return max(
+            (one.completed_at or "" for one in self._started.timeline.completed_writes()),
+            default="",
+        )
+
+    @property
     def is_fenced(self) -> bool:
         """Somebody decided to roll this instant back: whatever is still being written is in
         vain.
@@ -144,10 +154,13 @@ class Transaction:
         )
 
     def commit(
-        self, statuses: Iterable[WriteStatus], letters: Iterable[DeadLetterFile] = ()
+        self,
+        statuses: Iterable[WriteStatus],
+        letters: Iterable[DeadLetterFile] = (),
+        condition: Condition | None = None,
     ) -> CommitOutcome:
         """Drop strays, validate, publish, tidy up. Of the dead letters those of the attempts that
-        were taken stay.
+        were taken stay. `condition` is asked under the table lock before anything else.
 
         Raises LockTimeout, or InvalidInput for too many dead letters, with the instant rolled back.
         """
@@ -158,7 +171,7 @@ class Transaction:
             if self._request.bounds_bad_rows:
                 check_bad_rows(sum(one.rows for one in self._letters))
             self._drop_strays(written)
-            proposal = self._proposal(written)
+            proposal = replace(self._proposal(written), condition=condition)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
         except Exception as error:
             self.abort(str(error))
@@ -275,8 +288,8 @@ class Transaction:
             conflict=conflict.to_json() if conflict else None,
             writer=self._writer,
         )
-        rollback(self._table, request, self._options)
-        self._drop_letters()
+        if not rollback(self._table, request, self._options).is_committed:
+            self._drop_letters()
 
     def _drop_strays(self, written: list[WriteStatus]) -> None:
         """What attempts left that were not taken."""

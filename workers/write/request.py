@@ -33,6 +33,9 @@ class WriteRequest:
     is_ordered: bool = False
     """A delete whose keys come with ordering values: newer rows of them stay."""
 
+    sink: tuple[str, int] | None = None
+    """The sink that this is a transaction of, and the epoch of its coordinator."""
+
     bounds_bad_rows: bool = True
     """A batch with too many is refused; a stream has no batch that could be bad as a whole."""
 

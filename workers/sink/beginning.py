@@ -1,0 +1,149 @@
+"""From where a transaction reads: the standing offsets held against what the topic still has.
+
+Pure. Nothing is ever taken for 0: where nobody says from where to read, or the topic is not the one
+that the offsets are of, it is an error for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from workers.errors import InvalidInput, OffsetExpired, OffsetsMissing, TopicReplaced
+from workers.sink.config import OnExpired, SinkConfig
+from workers.sink.offsets import OffsetMap, Standing
+
+
+class TopicRange(Protocol):
+    """What the broker says of the topic."""
+
+    @property
+    def topic_id(self) -> str: ...
+
+    @property
+    def watermarks(self) -> Mapping[int, tuple[int, int]]:
+        """Partition to the first offset that is left, and where its records end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    bases: OffsetMap
+    """The standing offsets; partitions that have none are not in it."""
+    starts: OffsetMap
+    lost: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Partition to the offsets, the last one exclusive, that the topic lost unread."""
+
+    def reads_something(self, topic: TopicRange) -> bool:
+        return any(topic.watermarks[one][1] > start for one, start in self.starts.items())
+
+
+def beginning(
+    config: SinkConfig,
+    standing: Standing,
+    topic: TopicRange,
+    *,
+    agreed: OffsetMap,
+    has_rows: bool,
+) -> Beginning:
+    """`agreed`: first offsets that this coordinator found before, so that `latest` stays where it
+    was until the first commit. `has_rows`: of the table.
+
+    Raises OffsetsMissing, TopicReplaced, OffsetExpired, InvalidInput.
+    """
+    if not topic.watermarks:
+        raise InvalidInput("the topic has no partitions", topic=config.topic)
+    _check_topic(config, standing, topic)
+    starts: dict[int, int] = {}
+    lost: dict[int, tuple[int, int]] = {}
+    for partition, (low, high) in sorted(topic.watermarks.items()):
+        base = standing.offsets.get(partition)
+        if base is None:
+            wanted = agreed.get(partition)
+            if wanted is None:
+                wanted = _first(config, standing, partition, (low, high), has_rows=has_rows)
+        else:
+            wanted = base
+        if wanted > high:
+            raise TopicReplaced(
+                "the topic ends before the next offset",
+                topic=config.topic,
+                partition=partition,
+                next=wanted,
+                end=high,
+            )
+        if wanted < low:
+            _check_expired(config, partition, wanted, low)
+            lost[partition] = (wanted, low)
+        starts[partition] = max(wanted, low)
+    bases = {one: standing.offsets[one] for one in starts if one in standing.offsets}
+    return Beginning(bases, starts, lost)
+
+
+def _check_topic(config: SinkConfig, standing: Standing, topic: TopicRange) -> None:
+    if not standing.offsets:
+        return
+    if standing.topic != config.topic:
+        raise TopicReplaced(
+            "this sink's offsets are of another topic; give the sink another id",
+            sink=config.sink_id,
+            committed=standing.topic,
+            topic=config.topic,
+        )
+    if standing.topic_id != topic.topic_id:
+        raise TopicReplaced(
+            "the topic was deleted and made again; give the sink another id to read the new one",
+            topic=config.topic,
+            committed=standing.topic_id,
+            id=topic.topic_id,
+        )
+    if gone := sorted(standing.offsets.keys() - topic.watermarks.keys()):
+        raise TopicReplaced("the topic has lost partitions", topic=config.topic, partitions=gone)
+
+
+def _first(
+    config: SinkConfig,
+    standing: Standing,
+    partition: int,
+    ends: tuple[int, int],
+    *,
+    has_rows: bool,
+) -> int:
+    """Of a partition that this sink never committed."""
+    low, high = ends
+    if standing.offsets:
+        return low  # It was added to the topic: all of it is new.
+    match config.start_offsets:
+        case "earliest":
+            return low
+        case "latest":
+            return high
+        case str():
+            if has_rows:
+                raise OffsetsMissing(
+                    "the table has rows and no offsets of this sink: set "
+                    "hoodie.kafka.start.offsets to earliest, latest or an offset per partition",
+                    sink=config.sink_id,
+                )
+            return low
+        case given:
+            if partition not in given:
+                raise OffsetsMissing(
+                    "hoodie.kafka.start.offsets names no offset of a partition",
+                    partition=partition,
+                    given=dict(given),
+                )
+            return given[partition]
+
+
+def _check_expired(config: SinkConfig, partition: int, wanted: int, low: int) -> None:
+    if config.on_expired is OnExpired.FAIL:
+        raise OffsetExpired(
+            "the topic no longer has the next records; set hoodie.kafka.on.expired=earliest to "
+            "go on without them",
+            topic=config.topic,
+            partition=partition,
+            next=wanted,
+            first=low,
+            lost=low - wanted,
+        )

@@ -1,0 +1,136 @@
+"""Where a sink stands: the newest completed commit of the table that carries its keys.
+
+Other writers' commits, compaction, clustering, cleaning and archiving come between and hide nothing
+(K6): commits are looked through by completion time, the active ones and those of the history. What
+was read of a commit is remembered, as a completed one never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable, NotFound
+from workers.sink.offsets import Standing, parse_offsets
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.archive import archived_instants, read_manifest
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import read_commit_metadata
+from workers.timeline.timeline import Timeline
+
+OFFSETS_KEY = "kafka.commit.offsets"
+"""Hudi's key and format: the next offset to read of every partition ever seen."""
+ID_KEY = "hoodie.sink.id"
+EPOCH_KEY = "hoodie.sink.epoch"
+TOPIC_KEY = "hoodie.sink.topic"
+TOPIC_ID_KEY = "hoodie.sink.topic.id"
+START_KEY = "hoodie.sink.start.offsets"
+"""Where the partitions of this commit began."""
+VALID_THROUGH_KEY = "hoodie.sink.valid.through.ts"
+"""Milliseconds: of each partition that brought records, all up to this time are in the table."""
+GAPS_KEY = "hoodie.sink.gaps"
+"""Offsets for which the broker had no record."""
+LETTERS_KEY = "hoodie.sink.dlq.count"
+LEFT_OUT_KEY = "hoodie.sink.left.out"
+LOST_KEY = "hoodie.sink.lost.offsets"
+"""`partition=from-to`, to exclusive: records that the topic lost before they were read."""
+
+
+class StandingOffsets:
+    """Of one sink, for one coordinator."""
+
+    def __init__(self, table: Table, sink_id: str) -> None:
+        self._table = table
+        self._sink_id = sink_id
+        self._read: dict[Instant, Standing | None] = {}
+        self._manifest = -1
+        self._archived_times: list[InstantTime] = []
+        self._archived: dict[InstantTime, Standing] | None = None
+        """Completion time to what a commit of this sink says; None while nobody had to know."""
+
+    def newest(self, timeline: Timeline) -> Standing:
+        """The empty one when the sink never committed. `timeline` is settled: a commit that was
+        decided is on it. Raises MalformedTable.
+        """
+        completed_at, found = self._newest_active(timeline)
+        # Read after the active timeline: what an archiver moves meanwhile is here or there.
+        return self._newest_archived(completed_at) or found or Standing()
+
+    def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, Standing | None]:
+        writes = timeline.completed_writes()
+        self._read = {one: self._read[one] for one in writes if one in self._read}
+        for instant in reversed(writes):
+            if instant not in self._read:
+                extra = read_instant(self._table, instant).extra_metadata
+                self._read[instant] = standing_of(extra, self._sink_id, instant.requested_at)
+            found = self._read[instant]
+            # Decided to go, though its file may still be there.
+            if found and not decisions.is_undone(self._table.storage, instant.requested_at):
+                return instant.completed_at or "", found
+        return "", None
+
+    def _newest_archived(self, since: InstantTime) -> Standing | None:
+        """Of those that completed after `since`: archivers go by request time."""
+        storage = self._table.storage
+        manifest = read_manifest(storage)
+        if manifest.number != self._manifest:
+            self._archived = None
+            self._archived_times = [
+                one.instant.completed_at or ""
+                for one in archived_instants(storage)
+                if one.instant.action.writes_data
+            ]
+            self._manifest = manifest.number
+        if max(self._archived_times, default="") <= since:
+            return None
+        if self._archived is None:
+            self._archived = self._read_archived()
+        newest = max(self._archived, default="")
+        return self._archived[newest] if newest > since else None
+
+    def _read_archived(self) -> dict[InstantTime, Standing]:
+        found: dict[InstantTime, Standing] = {}
+        for one in archived_instants(self._table.storage, with_content=True):
+            if one.metadata is None or not one.instant.action.writes_data:
+                continue
+            extra = read_commit_metadata(one.metadata).extra_metadata
+            standing = standing_of(extra, self._sink_id, one.instant.requested_at)
+            if standing is not None:
+                found[one.instant.completed_at or ""] = standing
+        return found
+
+
+def standing_of(extra: Mapping[str, str], sink_id: str, instant: InstantTime) -> Standing | None:
+    """What a commit says of this sink; None when it is another's. Raises MalformedTable."""
+    if extra.get(ID_KEY) != sink_id:
+        return None
+    try:
+        return Standing(
+            offsets=parse_offsets(extra[OFFSETS_KEY]),
+            epoch=int(extra[EPOCH_KEY]),
+            instant=instant,
+            topic=extra[TOPIC_KEY],
+            topic_id=extra[TOPIC_ID_KEY],
+        )
+    except (KeyError, ValueError) as error:
+        raise MalformedTable(
+            "a commit of the sink lacks what says where it stands", instant=instant, sink=sink_id
+        ) from error
+
+
+def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
+    """The map of a completed commit of a sink. Raises MalformedTable."""
+    standing = table.timeline().find(instant)
+    if standing is not None and standing.is_completed:
+        try:
+            extra = read_instant(table, standing).extra_metadata
+            return parse_offsets(extra.get(OFFSETS_KEY, ""))
+        except MalformedTable as error:
+            if not isinstance(error.__cause__, NotFound):  # Archived since it was listed.
+                raise
+    for one in archived_instants(table.storage, requested_from=instant, with_content=True):
+        if one.instant.requested_at == instant and one.metadata is not None:
+            return parse_offsets(read_commit_metadata(one.metadata).extra_metadata[OFFSETS_KEY])
+    raise MalformedTable("a decided commit is nowhere on the timeline", instant=instant)

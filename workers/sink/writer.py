@@ -1,0 +1,197 @@
+"""What a participant writes in one transaction: decoded batches in, log files and letters out.
+
+Rows wait until they fill half of the buffer; then they become log files, one for each file group
+that they touch, of a version above those before, so that later flushes win. Files have names that
+no other attempt picks, and count only when a commit takes the statuses of `close`. `drop` forgets
+and deletes nothing: whether the transaction was committed after all, a participant cannot know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from workers.errors import BadRecords
+from workers.sink.appended import AppendedRows
+from workers.sink.batch import BadRecord, DecodedBatch
+from workers.sink.config import OnBadRecord, SinkConfig, SinkMode
+from workers.sink.keyed import KeyedRows
+from workers.sink.letters import letters_table
+from workers.sink.pending import PendingRows, Preparer
+from workers.storage.base import Storage
+from workers.write.context import WriteContext
+from workers.write.groups import RowGroup
+from workers.write.handles import write_row_groups
+from workers.write.sifting import Sifted
+from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
+
+_SHARE_HELD = 2
+"""Writing rows takes about as much again as holding them."""
+_LETTERS_MAX = 10_000
+"""Held in memory; more become a file before the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Whose records are written, and by which attempt."""
+
+    topic: str
+    partition: int
+    participant: str
+    """Unique to the attempt; makes the names of its files so."""
+
+    @property
+    def task(self) -> TaskIds:
+        digest = hashlib.sha256(self.participant.encode()).digest()
+        numbers = [int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4)]
+        return TaskIds(self.partition, stage=numbers[0], attempt=numbers[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a participant reports of its transaction."""
+
+    statuses: tuple[WriteStatus, ...]
+    letters: tuple[DeadLetterFile, ...]
+    records: int
+    """All that were taken: rows, deletes and bad records."""
+    bad_records: int
+    left_out: int
+    """Records that brought fields which are in no column."""
+    max_timestamp_ms: int | None
+
+
+class SinkWriter:
+    """Not for several threads. Once anything raised, only `drop` is left."""
+
+    def __init__(
+        self, context: WriteContext, config: SinkConfig, source: Source, storage: Storage
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._source = source
+        self._storage = storage
+        self._pending = PendingRows()
+        self._preparer: Preparer = (
+            AppendedRows(context, source.topic, source.partition)
+            if config.mode is SinkMode.APPEND
+            else KeyedRows(context, config, source.topic, source.partition)
+        )
+        self._flush_bytes = config.buffer_bytes_max // _SHARE_HELD
+        self._task = source.task
+        self._bad: list[BadRecord] = []
+        self._statuses: list[WriteStatus] = []
+        self._letters: list[DeadLetterFile] = []
+        self._flushes = 0
+        self._rows_written = 0
+        self._records = 0
+        self._left_out = 0
+        self._max_timestamp_ms = -1
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._pending.bytes
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was taken: a transaction without is empty."""
+        return self._records > 0
+
+    def add(self, batch: DecodedBatch, from_offset: int = 0) -> None:
+        """Take the batch; records below `from_offset` are in the table already.
+
+        Where there are no dead letters, raises BadRecords for a record that cannot be decoded and
+        BadRows for one that the table cannot hold. Raises InstantRolledBack, MarkerRefused,
+        StorageFailed.
+        """
+        batch = _from(batch, from_offset)
+        self._records += len(batch.offsets) + len(batch.tombstones) + len(batch.bad)
+        self._left_out += batch.left_out
+        newest = int(batch.timestamps_ms.max()) if len(batch.timestamps_ms) else -1
+        self._max_timestamp_ms = max(self._max_timestamp_ms, newest)
+        self._refuse(batch.bad)
+        self._pending.add(batch)
+        if self._pending.bytes >= self._flush_bytes:
+            self._flush()
+
+    def close(self) -> Written:
+        """Write what waits. Everything is durable when this returns. Raises as `add`."""
+        self._flush()
+        self._put_letters()
+        newest = self._max_timestamp_ms
+        return Written(
+            statuses=tuple(self._statuses),
+            letters=tuple(self._letters),
+            records=self._records,
+            bad_records=sum(one.rows for one in self._letters),
+            left_out=self._left_out,
+            max_timestamp_ms=newest if newest >= 0 else None,
+        )
+
+    def drop(self) -> None:
+        """Forget. What was written and not committed goes with the transaction's rollback."""
+        self._pending = PendingRows()
+        self._bad = []
+
+    def _flush(self) -> None:
+        if self._pending.is_empty:
+            return
+        held, self._pending = self._pending, PendingRows()
+        prepared = self._preparer.prepared(held)
+        self._refuse(prepared.bad)
+        self._flushes += 1
+        self._task = replace(self._task, file_version=self._flushes)
+        groups = self._numbered(prepared.groups)
+        self._statuses += write_row_groups(self._context, groups, self._task, self._storage)
+
+    def _numbered(self, groups: Iterator[RowGroup]) -> Iterator[RowGroup]:
+        """With sequence numbers above those of the flushes before."""
+        before = self._rows_written
+        for group in groups:
+            self._rows_written += group.rows.num_rows
+            yield replace(group, first_row=before + group.first_row)
+
+    def _refuse(self, bad: tuple[BadRecord, ...]) -> None:
+        if not bad:
+            return
+        if self._config.on_bad_record is OnBadRecord.FAIL:
+            first = min(bad, key=lambda one: one.offset)
+            raise BadRecords(
+                "a record cannot be taken, and the sink is told to stop at one",
+                topic=self._source.topic,
+                partition=self._source.partition,
+                offset=first.offset,
+                cause=first.cause,
+                records=len(bad),
+            )
+        self._bad += bad
+        if len(self._bad) >= _LETTERS_MAX:
+            self._put_letters()
+
+    def _put_letters(self) -> None:
+        if not self._bad:
+            return
+        bad, self._bad = self._bad, []
+        letters = letters_table(self._source.topic, self._source.partition, bad)
+        sifted = Sifted(letters.slice(0, 0), letters)
+        self._letters += sifted.put_letters(
+            self._context, self._task, self._storage, part=len(self._letters)
+        )
+
+
+def _from(batch: DecodedBatch, offset: int) -> DecodedBatch:
+    """Without the records below `offset`."""
+    if offset <= 0:
+        return batch
+    kept = int(np.searchsorted(batch.offsets, offset))
+    return replace(
+        batch,
+        rows=batch.rows.slice(kept),
+        offsets=batch.offsets[kept:],
+        timestamps_ms=batch.timestamps_ms[kept:],
+        bad=tuple(one for one in batch.bad if one.offset >= offset),
+        tombstones=tuple(one for one in batch.tombstones if one.offset >= offset),
+    )
