@@ -1,0 +1,156 @@
+"""From what a parser reads to the types of the table, whole columns at a time.
+
+A parser of text reads most types itself. The others arrive as something plainer: dates as text or
+days, times as text or whole numbers in the column's own unit, bytes as base 64, maps as lists of
+pairs.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.sink.decoding.chunks import Undecodable
+
+Mask = npt.NDArray[np.bool_]
+_CAUSE_CHARS_MAX = 300
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_PER_DAY = {"day": 1, "ms": 86_400_000, "us": 86_400_000_000}
+
+
+def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+    """Columns that were read, as those of the schema; missing ones are null.
+
+    Raises Undecodable where a value does not fit its column.
+    """
+    arrays = []
+    for one in schema:
+        found = columns.get(one.name)
+        if found is None:
+            found = pa.nulls(rows, one.type)
+        try:
+            array = converted(found, one.type)
+            if is_ranged(one.type):
+                _check_range(array)
+        except pa.ArrowException as error:
+            raise Undecodable(f"{one.name}: {cause_of(error)}") from error
+        arrays.append(array)
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def converted(array: Any, target: pa.DataType) -> Any:
+    """Raises ArrowInvalid where a value does not fit."""
+    if array.type == target:
+        return array
+    types = pa.types
+    if types.is_struct(target):
+        children = [converted(array.field(one.name), one.type) for one in _fields(target)]
+        return pa.StructArray.from_arrays(children, fields=_fields(target), mask=array.is_null())
+    if types.is_list(target):
+        values = converted(array.values, target.value_type)
+        lists: Any = pa.ListArray
+        return lists.from_arrays(array.offsets, values, target, mask=array.is_null())
+    if types.is_map(target):
+        pairs = array.values
+        keys = converted(pairs.field(0), target.key_type)
+        if keys.null_count or pairs.null_count:
+            raise pa.ArrowInvalid("a key of a map is null")
+        items = converted(pairs.field(1), target.item_type)
+        maps: Any = pa.MapArray
+        return maps.from_arrays(array.offsets, keys, items, target, mask=array.is_null())
+    if types.is_binary(target) and types.is_string(array.type):
+        return pa.array([_bytes(one) for one in array.to_pylist()], target)
+    return array.cast(target)
+
+
+def lacking(table: pa.Table, required: Collection[str]) -> dict[int, str]:
+    """Rows without a value where there must be one -> which column it is."""
+    found: dict[int, str] = {}
+    for name, field in zip(table.column_names, table.schema, strict=True):
+        field = field.with_nullable(field.nullable and name not in required)
+        if _has_required(field):
+            column = table.column(name).combine_chunks()
+            for row in np.flatnonzero(_lacking(column, field)).tolist():
+                found.setdefault(row, f"{name} has no value, and must have one")
+    return found
+
+
+def cause_of(error: Exception) -> str:
+    """One short line."""
+    return " ".join(str(error).split())[:_CAUSE_CHARS_MAX]
+
+
+def is_ranged(found: Any) -> bool:
+    """Whether the type can hold what no table should: numbers that are none, times of no year."""
+    types = pa.types
+    if types.is_list(found):
+        return is_ranged(found.value_type)
+    if types.is_map(found):
+        return is_ranged(found.item_type)
+    if types.is_struct(found):
+        return any(is_ranged(child.type) for child in _fields(found))
+    return bool(types.is_floating(found) or types.is_timestamp(found) or types.is_date32(found))
+
+
+def _check_range(array: Any) -> None:
+    """Raises ArrowInvalid for what is no number, and outside of the years 1 to 9999, which all
+    readers know.
+    """
+    types = pa.types
+    if types.is_floating(array.type):
+        if pc.all(pc.is_finite(array)).as_py() is False:
+            raise pa.ArrowInvalid("not a finite number")
+    elif types.is_timestamp(array.type) or types.is_date32(array.type):
+        unit = "day" if types.is_date32(array.type) else array.type.unit
+        low, high = (at * _PER_DAY[unit] for at in (_FIRST_DAY, _LAST_DAY + 1))
+        raw = array.view(pa.int32() if unit == "day" else pa.int64())
+        found: Any = pc.min_max(raw).as_py()
+        if found["min"] is not None and not low <= found["min"] <= found["max"] < high:
+            raise pa.ArrowInvalid("not in the years 1 to 9999")
+    elif types.is_struct(array.type):
+        for child in array.flatten():
+            _check_range(child)
+    elif types.is_list(array.type):
+        _check_range(array.flatten())
+    elif types.is_map(array.type):
+        _check_range(array.items)
+
+
+def _lacking(array: Any, field: Any) -> Mask:
+    """Of a column whose type holds required fields somewhere, or that is required itself."""
+    is_null: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    mask = is_null.copy() if not field.nullable else np.zeros(len(array), np.bool_)
+    if pa.types.is_struct(field.type):
+        for child in filter(_has_required, _fields(field.type)):
+            mask |= _lacking(array.field(child.name), child) & ~is_null
+    elif pa.types.is_list(field.type) and _has_required(field.type.value_field):
+        lacks = _lacking(array.flatten(), field.type.value_field)
+        mask[pc.list_parent_indices(array).to_numpy()[lacks]] = True
+    return mask
+
+
+def _has_required(field: Any) -> bool:
+    if not field.nullable:
+        return True
+    if pa.types.is_struct(field.type):
+        return any(map(_has_required, _fields(field.type)))
+    return pa.types.is_list(field.type) and _has_required(field.type.value_field)
+
+
+def _fields(struct: Any) -> list[Any]:
+    return [struct.field(at) for at in range(struct.num_fields)]
+
+
+def _bytes(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise pa.ArrowInvalid("not base 64") from error

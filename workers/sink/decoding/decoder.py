@@ -1,0 +1,91 @@
+"""From what a consumer gave to rows: tombstones apart, bad records named, the rest in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.sink.batch import BadRecord, DecodedBatch, RawBatch, Tombstone
+from workers.sink.config import SchemaSource, SinkConfig, ValueFormat
+from workers.sink.decoding.chunks import Decoded, Value
+from workers.sink.decoding.conversion import lacking
+from workers.sink.decoding.json_values import JsonValues
+from workers.sink.decoding.new_fields import together
+
+Decode: TypeAlias = Callable[[RawBatch], DecodedBatch]
+
+
+class Values(Protocol):
+    """Values of one format."""
+
+    def decode(self, values: Sequence[Value]) -> Decoded: ...
+
+
+def decoder(config: SinkConfig, schema: pa.Schema, *, required: Collection[str] = ()) -> Decode:
+    """Decodes batches of the topic into rows of `schema`.
+
+    `schema` has the columns that records fill, `required` those of them that must not be null, such
+    as keys; columns that are not nullable are required anyway. A record that is bad by either is
+    among the batch's bad records, and is no reason to raise. One decoder serves one participant:
+    it remembers how the topic looks. Raises InvalidInput for options that do not go together.
+    """
+    values = _values(config, schema)
+
+    def decode(batch: RawBatch) -> DecodedBatch:
+        return _decoded(batch, values, schema, required)
+
+    return decode
+
+
+def _values(config: SinkConfig, schema: pa.Schema) -> Values:
+    infers = config.schema_source is SchemaSource.INFER
+    if config.value_format is ValueFormat.JSON:
+        return JsonValues(schema, infers=infers)
+    raise InvalidInput("format is not supported", format=config.value_format)
+
+
+def _decoded(
+    batch: RawBatch, values: Values, schema: pa.Schema, required: Collection[str]
+) -> DecodedBatch:
+    present = [one for one in batch.values if one is not None]
+    at = np.arange(len(batch), dtype=np.int64)
+    tombstones: list[Tombstone] = []
+    if len(present) < len(batch):
+        is_present = np.array([one is not None for one in batch.values], np.bool_)
+        tombstones = [
+            Tombstone(int(batch.offsets[one]), _key(batch, one), int(batch.timestamps_ms[one]))
+            for one in at[~is_present].tolist()
+        ]
+        at = at[is_present]
+    found = values.decode(present)
+    rows = pa.concat_tables([one.rows for one in found.chunks] or [schema.empty_table()])
+    bad = {int(at[position]): cause for position, cause in found.bad.items()}
+    at = np.delete(at, list(found.bad))
+    if lacks := lacking(rows, required):
+        bad |= {int(at[position]): cause for position, cause in lacks.items()}
+        keeps = np.ones(len(at), np.bool_)
+        keeps[list(lacks)] = False
+        rows, at = rows.filter(pa.array(keeps)), at[keeps]
+    assert rows.num_rows == len(at), (rows.num_rows, len(at))
+    return DecodedBatch(
+        rows=rows,
+        offsets=batch.offsets[at],
+        timestamps_ms=batch.timestamps_ms[at],
+        bad=tuple(_bad(batch, one, bad[one]) for one in sorted(bad)),
+        tombstones=tombstones,
+        new_fields=together([one.new_fields for one in found.chunks]),
+        left_out=sum(one.left_out for one in found.chunks),
+    )
+
+
+def _bad(batch: RawBatch, at: int, cause: str) -> BadRecord:
+    offset, timestamp = int(batch.offsets[at]), int(batch.timestamps_ms[at])
+    return BadRecord(offset, _key(batch, at), batch.values[at], cause, timestamp)
+
+
+def _key(batch: RawBatch, at: int) -> bytes | None:
+    return batch.keys[at] if batch.keys else None

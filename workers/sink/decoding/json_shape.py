@@ -1,0 +1,167 @@
+"""How JSON is read for a schema: the types that the parser is given, and what it cannot read.
+
+Dates and times may be text or numbers. Which of the two a topic has is told by the first record
+that has them; a batch with both is read in parts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+Path: TypeAlias = tuple[str, ...]
+"""`("a", "[]", "b")` is the field b of the structs in the list a; `{}` is a map's values."""
+NumberAt: TypeAlias = Mapping[Path, bool]
+
+DEPTH_MAX = 200
+"""The parser calls itself for each level, so a value that is too deep would end the process."""
+
+_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def read_type(found: Any, number_at: NumberAt, path: Path) -> pa.DataType:
+    """What the parser reads instead of this type."""
+    types = pa.types
+    if types.is_timestamp(found):
+        return pa.int64() if number_at.get(path, False) else found
+    if types.is_date32(found):
+        return pa.int32() if number_at.get(path, False) else pa.string()
+    if types.is_binary(found):
+        return pa.string()
+    if types.is_list(found):
+        inner = read_type(found.value_type, number_at, (*path, "[]"))
+        return pa.list_(pa.field("element", inner))
+    if types.is_map(found):
+        value = read_type(found.item_type, number_at, (*path, "{}"))
+        pair = [("key", pa.string()), ("value", value)]
+        return pa.list_(pa.field("element", pa.struct(pair)))
+    if types.is_struct(found):
+        return pa.struct(
+            [
+                (child.name, read_type(child.type, number_at, (*path, child.name)))
+                for child in _children(found)
+            ]
+        )
+    assert isinstance(found, pa.DataType)
+    return found
+
+
+def temporal_paths(found: Any, path: Path = ()) -> Iterator[Path]:
+    """Where dates and times are."""
+    types = pa.types
+    if types.is_timestamp(found) or types.is_date32(found):
+        yield path
+    elif types.is_list(found):
+        yield from temporal_paths(found.value_type, (*path, "[]"))
+    elif types.is_map(found):
+        yield from temporal_paths(found.item_type, (*path, "{}"))
+    elif types.is_struct(found):
+        for child in _children(found):
+            yield from temporal_paths(child.type, (*path, child.name))
+
+
+def has_map(found: Any) -> bool:
+    types = pa.types
+    if types.is_list(found):
+        return has_map(found.value_type)
+    if types.is_struct(found):
+        return any(has_map(child.type) for child in _children(found))
+    return types.is_map(found)
+
+
+def numbers_in(value: bytes, paths: list[Path], known: NumberAt) -> dict[Path, bool]:
+    """`known`, corrected by what stands at these places of one record."""
+    try:
+        record = json.loads(value)
+    except (ValueError, RecursionError):
+        return dict(known)
+    found = dict(known)
+    for path in paths:
+        first = next(_at(record, path), None)
+        if first is not None:
+            found[path] = not isinstance(first, str)
+    return found
+
+
+def depth(value: bytes) -> int:
+    """How deep arrays and objects are nested; never too little for what is JSON."""
+    deepest = level = 0
+    for one in _TEXTS.sub(b"", value):
+        level += _LEVELS.get(one, 0)
+        deepest = max(deepest, level)
+    return deepest
+
+
+def with_pairs(value: bytes, struct: Any) -> bytes:
+    """The same JSON with each map as a list of pairs, which is what the parser can read.
+
+    Numbers and fields that occur twice stay as they were spelled. Raises ValueError.
+    """
+    read = json.loads(
+        value.decode(),
+        object_pairs_hook=_Pairs,
+        parse_float=_Spelled,
+        parse_int=_Spelled,
+        parse_constant=_Spelled,
+    )
+    return _spell(read, struct).encode("utf-8", "surrogatepass")
+
+
+class _Pairs(list[Any]):
+    """An object as its fields in their order."""
+
+
+class _Spelled(str):
+    __slots__ = ()
+
+
+def _spell(node: Any, wanted: Any) -> str:
+    """`wanted` is the type at this place, or None where no column is."""
+    match node:
+        case _Spelled():
+            return str(node)
+        case _Pairs() if wanted is not None and pa.types.is_map(wanted):
+            items = wanted.item_type
+            pairs = [f'{{"key":{json.dumps(k)},"value":{_spell(v, items)}}}' for k, v in node]
+            return f"[{','.join(pairs)}]"
+        case _Pairs():
+            types: dict[str, Any] = {}
+            if wanted is not None and pa.types.is_struct(wanted):
+                types = {child.name: child.type for child in _children(wanted)}
+            fields = [f"{json.dumps(k)}:{_spell(v, types.get(k))}" for k, v in node]
+            return f"{{{','.join(fields)}}}"
+        case list():
+            if wanted is not None and pa.types.is_map(wanted):
+                return '"an array where an object belongs"'
+            inner: Any = None
+            if wanted is not None and pa.types.is_list(wanted):
+                inner = wanted.value_type
+            return f"[{','.join(_spell(one, inner) for one in node)}]"
+        case _:
+            return json.dumps(node)
+
+
+def _at(node: Any, path: Path) -> Iterator[Any]:
+    """What is not null at the place, in the order of the record."""
+    if not path:
+        if node is not None:
+            yield node
+        return
+    step, rest = path[0], path[1:]
+    if step == "[]" and isinstance(node, list):
+        for one in node:
+            yield from _at(one, rest)
+    elif step == "{}" and isinstance(node, list):
+        for one in node:
+            yield from _at(one, ("value", *rest))
+    elif isinstance(node, dict):
+        yield from _at(node.get(step), rest)
+
+
+def _children(struct: Any) -> list[Any]:
+    return [struct.field(at) for at in range(struct.num_fields)]

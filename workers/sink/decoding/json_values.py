@@ -1,0 +1,173 @@
+"""JSON values to rows: one parse of a whole batch by Arrow, with a proof that each gave one row.
+
+Each value is put into an object of its own, `{"v":` value `}`, one to a line. A text cannot go on
+past a line's end, and after the brace that ends a line only the top level can begin another, so
+every line begins a row; as many rows as values means one row for each. What is more than one value
+shows as a field beside `v`.
+
+Accepted is what RFC 8259 calls JSON, in UTF-8, an object at the top, at most `DEPTH_MAX` levels
+deep. Values are not changed into other types: a number is no text and a text no number, except for
+dates, times, decimals and bytes, which JSON has no types for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+
+from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decoded_by_halving
+from workers.sink.decoding.conversion import cause_of, table_of
+from workers.sink.decoding.json_shape import (
+    DEPTH_MAX,
+    Path,
+    depth,
+    has_map,
+    numbers_in,
+    read_type,
+    temporal_paths,
+    with_pairs,
+)
+from workers.sink.decoding.new_fields import brought, kinds_of, new_fields_of
+
+Unexpected: TypeAlias = Literal["error", "ignore", "infer"]
+
+_OPEN, _BETWEEN, _CLOSE = b'{"v":', b'}\n{"v":', b"}"
+_ROW = re.compile(r" in row [0-9]+$")
+
+
+class JsonValues:
+    """Remembers of one batch for the next how the topic writes times, and if it has more fields."""
+
+    def __init__(self, schema: pa.Schema, *, infers: bool) -> None:
+        self._schema = schema
+        self._struct = pa.struct(list(schema))
+        self._infers = infers
+        self._temporal = list(temporal_paths(self._struct))
+        self._has_map = has_map(self._struct)
+        self._number_at: dict[Path, bool] = {}
+        self._brings_more = False
+
+    def decode(self, values: Sequence[Value]) -> Decoded:
+        if self._has_map:
+            values = [self._with_pairs(one) for one in values]
+        return decoded_by_halving(values, self._chunk)
+
+    def _chunk(self, values: Sequence[Value]) -> Chunk:
+        joined = _joined(values)
+        try:
+            return self._read(joined, values)
+        except Undecodable:
+            number_at = numbers_in(values[0], self._temporal, self._number_at)
+            if number_at == self._number_at:
+                raise
+            self._number_at = number_at
+        return self._read(joined, values)
+
+    def _read(self, joined: bytes, values: Sequence[Value]) -> Chunk:
+        try:
+            if not self._brings_more:
+                return self._rows(self._parsed(joined, len(values), "error"))
+        except pa.ArrowException:
+            pass  # It may be bad, or bring more.
+        _check_depth(values)
+        try:
+            found = self._parsed(joined, len(values), "infer")
+        except pa.ArrowException:
+            return self._ignoring(joined, values)
+        more = brought(found, self._struct)
+        self._brings_more = bool(more.any())
+        chunk = self._rows(found)
+        chunk.left_out = int(np.count_nonzero(more))
+        if self._infers:
+            chunk.new_fields = new_fields_of(found.type, self._schema)
+        return chunk
+
+    def _ignoring(self, joined: bytes, values: Sequence[Value]) -> Chunk:
+        """Fields that are in no column may be of one kind here and of another there."""
+        try:
+            chunk = self._rows(self._parsed(joined, len(values), "ignore"))
+            more = [self._more_of(one) for one in values]
+        except (pa.ArrowException, ValueError) as error:
+            raise Undecodable(_told(error)) from error
+        chunk.left_out = sum(any(v is not None for v in one.values()) for one in more)
+        if self._infers:
+            chunk.new_fields = new_fields_of(kinds_of(more), self._schema)
+        return chunk
+
+    def _more_of(self, value: Value) -> dict[str, Any]:
+        """Fields of one record that are in no column; raises as `_parsed` and json do."""
+        try:
+            record = json.loads(value)
+        except ValueError:
+            # Arrow knows words for numbers, such as Inf, that Python does not.
+            record = self._parsed(_joined([value]), 1, "infer").to_pylist()[0]
+        return {name: record[name] for name in record.keys() - set(self._schema.names)}
+
+    def _parsed(self, joined: bytes, rows: int, unexpected: Unexpected) -> Any:
+        """The structs in `v`; raises ArrowInvalid."""
+        schema = pa.schema([("v", read_type(self._struct, self._number_at, ()))])
+        table = pj.read_json(
+            pa.BufferReader(joined),  # type: ignore[arg-type]
+            pj.ReadOptions(use_threads=False, block_size=len(joined) + 1),
+            pj.ParseOptions(
+                explicit_schema=schema,
+                newlines_in_values=True,
+                unexpected_field_behavior=unexpected,
+            ),
+        )
+        if table.num_rows != rows or table.num_columns != 1:
+            raise pa.ArrowInvalid("not one JSON value")
+        structs = table.column(0).combine_chunks()
+        if structs.null_count:
+            raise pa.ArrowInvalid("null is not a JSON object")
+        return structs
+
+    def _rows(self, structs: Any) -> Chunk:
+        columns = {one.name: structs.field(one.name) for one in self._schema}
+        return Chunk(table_of(columns, self._schema, len(structs)))
+
+    def _with_pairs(self, value: Value) -> Value:
+        if depth(value) > DEPTH_MAX:
+            return value
+        try:
+            return with_pairs(value, self._struct)
+        except ValueError:
+            return value  # The parser says what is wrong with it.
+
+
+def _told(error: Exception) -> str:
+    """The cause in words that know nothing of `v`."""
+    text = cause_of(error).removeprefix("JSON parse error: ").replace("(/v/", "(")
+    return _ROW.sub("", text)
+
+
+def _joined(values: Sequence[Value]) -> bytes:
+    """Raises Undecodable for what the parser would let pass."""
+    parts = list(values)
+    parts[0] = _OPEN + parts[0]
+    parts[-1] += _CLOSE
+    joined = _BETWEEN.join(parts)  # One copy of what may be many megabytes.
+    if not joined.isascii():
+        try:
+            joined.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Undecodable("not UTF-8") from error
+    return joined
+
+
+def _check_depth(values: Sequence[Value]) -> None:
+    """Before fields are read that are in no column: those that are cannot be deeper than it."""
+    # Most values are too short, or have too few brackets, to be worth the look.
+    dense = [
+        one
+        for one in values
+        if len(one) > DEPTH_MAX and one.count(b"{") + one.count(b"[") > DEPTH_MAX
+    ]
+    if any(depth(one) > DEPTH_MAX for one in dense):
+        raise Undecodable(f"nested deeper than {DEPTH_MAX} levels")

@@ -1,0 +1,149 @@
+"""Fields that records bring and the schema has not: which rows have them, and of which types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import InvalidInput
+from workers.files.names import check_column_name
+
+Fields = tuple[pa.Field, ...]  # type: ignore[type-arg]
+
+_RESERVED = ("_hoodie_", "_kafka_")
+_KINDS: dict[frozenset[type], pa.DataType] = {
+    frozenset({bool}): pa.bool_(),
+    frozenset({int}): pa.int64(),
+    frozenset({float}): pa.float64(),
+    frozenset({int, float}): pa.float64(),
+    frozenset({str}): pa.string(),
+}
+
+
+def brought(array: Any, asked: Any) -> npt.NDArray[np.bool_]:
+    """The rows that have a value where the asked type has no place for it."""
+    mask = np.zeros(len(array), np.bool_)
+    if pa.types.is_struct(asked) and pa.types.is_struct(array.type):
+        known = {child.name: child.type for child in _children(asked)}
+        for child in _children(array.type):
+            values = array.field(child.name)
+            if child.name in known:
+                mask |= brought(values, known[child.name])
+            else:
+                mask |= values.is_valid().to_numpy(zero_copy_only=False)
+    elif pa.types.is_list(asked) and pa.types.is_list(array.type):
+        inner = brought(array.flatten(), asked.value_type)
+        mask[pc.list_parent_indices(array).to_numpy()[inner]] = True
+    return mask
+
+
+def new_fields_of(found: Any, schema: pa.Schema) -> Fields:
+    """What the schema would need to take in records of this struct, as whole columns.
+
+    Not those that cannot be columns: without any value, of a reserved name, or of a name that
+    differs from another one's by case only.
+    """
+    known = {name.lower(): name for name in schema.names}
+    new = []
+    for child in _children(found):
+        if child.name in schema.names:
+            asked = schema.field(child.name).type
+            wider = _wider(asked, child.type)
+            if wider != asked:
+                new.append(pa.field(child.name, wider))
+        elif child.name.lower() not in known and _may_be_column(child.name):
+            known[child.name.lower()] = child.name
+            if (kind := _column_type(child.type)) is not None:
+                new.append(pa.field(child.name, kind))
+    return tuple(new)
+
+
+def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
+    """The struct of the fields that have values of one plain kind in all these records."""
+    kinds: dict[str, set[type]] = {}
+    for record in records:
+        for name, value in record.items():
+            if value is not None:
+                kinds.setdefault(name, set()).add(type(value))
+    found = {name: _KINDS.get(frozenset(types)) for name, types in kinds.items()}
+    return pa.struct([(name, kind) for name, kind in found.items() if kind is not None])
+
+
+def together(parts: Sequence[Fields]) -> pa.Schema:
+    """The new fields of several parts; one that is not the same in all of them is in none."""
+    found: dict[str, pa.Field[Any]] = {}
+    clashing = set()
+    for field in (one for part in parts for one in part):
+        merged = _merged(found.get(field.name, field).type, field.type)
+        if merged is None:
+            clashing.add(field.name)
+        else:
+            found[field.name] = pa.field(field.name, merged)
+    return pa.schema([one for name, one in found.items() if name not in clashing])
+
+
+def _merged(left: Any, right: Any) -> Any:
+    if left == right:
+        return left
+    if {left, right} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_struct(left) and pa.types.is_struct(right):
+        return _wider(left, right)
+    return None
+
+
+def _wider(asked: Any, found: Any) -> Any:
+    """`asked` with the fields that its structs lack."""
+    if pa.types.is_list(asked) and pa.types.is_list(found):
+        element = asked.value_field
+        return pa.list_(element.with_type(_wider(element.type, found.value_type)))
+    if not (pa.types.is_struct(asked) and pa.types.is_struct(found)):
+        return asked
+    children = {child.name: child for child in _children(asked)}
+    taken = {name.lower() for name in children}
+    for child in _children(found):
+        if child.name in children:
+            old = children[child.name]
+            children[child.name] = old.with_type(_wider(old.type, child.type))
+        elif child.name.lower() not in taken and _may_be_column(child.name):
+            kind = _column_type(child.type)
+            if kind is not None:
+                taken.add(child.name.lower())
+                children[child.name] = pa.field(child.name, kind)
+    return pa.struct(list(children.values()))
+
+
+def _column_type(found: Any) -> pa.DataType | None:
+    """What was inferred, as it would be inferred from any other batch: text is text."""
+    types = pa.types
+    if types.is_null(found):
+        return None
+    if types.is_timestamp(found):
+        return pa.string()
+    if types.is_list(found):
+        inner = _column_type(found.value_type)
+        return None if inner is None else pa.list_(pa.field("element", inner))
+    if types.is_struct(found):
+        named = [(one.name, _column_type(one.type)) for one in _children(found)]
+        names = {name.lower() for name, _ in named}
+        kept = [(n, kind) for n, kind in named if kind is not None and _may_be_column(n)]
+        return pa.struct(kept) if kept and len(names) == len(named) else None
+    assert isinstance(found, pa.DataType)
+    return found
+
+
+def _may_be_column(name: str) -> bool:
+    try:
+        check_column_name(name)
+    except InvalidInput:
+        return False
+    return not name.startswith(_RESERVED)
+
+
+def _children(struct: Any) -> list[Any]:
+    return [struct.field(at) for at in range(struct.num_fields)]
