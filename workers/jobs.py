@@ -29,6 +29,8 @@ OPERATIONS = (
     "insert_overwrite_table",
 )
 """Those that come with rows."""
+APPLICATIONS = ("own", "connect")
+"""Of a sink. Its tasks never end, so in a shared server they would keep its slots from others."""
 SOURCE_KINDS = ("demo_stream", "demo_backfill", "demo_evolve", "csv", "parquet")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
@@ -99,6 +101,50 @@ class WriteJob(_Message):
         _check_name(self.user_id, "user_id")
         _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkJob(_Message):
+    """Feed one table from a Kafka topic until somebody stops it, in a process of its own."""
+
+    TASK: ClassVar[str] = "workers.tasks.launch_sink"
+
+    operation_id: str
+    table: str
+    """The table's absolute location."""
+    sink_options: Mapping[str, str]
+    """Of the sink (`workers.sink.config`), of writes and of services. A password is named by its
+    environment variable.
+    """
+    application: str = APPLICATIONS[0]
+    """Whether the sink is a Spark application of its own or a session of the node's server."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    session_id: str
+    user_id: str = "sluice"
+    run_dir: str
+    report_url: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.operation_id, "operation_id")
+        _check_location(self.table, "table")
+        _check_texts(self.sink_options, "sink_options")
+        if self.application not in APPLICATIONS:
+            raise InvalidInput("no such Spark application", application=_shown(self.application))
+        _check_texts(self.spark_conf, "spark_conf")
+        _check_session(self.session_id)
+        _check_name(self.user_id, "user_id")
+        _check_directory(self.run_dir, "run_dir")
+        _check_report_url(self.report_url)
+
+
+DriverJob = WriteJob | SinkJob
+"""What a driver program carries out."""
+
+
+def driver_job(message: object) -> DriverJob:
+    """Raises InvalidInput."""
+    is_sink = isinstance(message, dict) and "sink_options" in message
+    return SinkJob.from_message(message) if is_sink else WriteJob.from_message(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from workers.errors import MalformedTable
 from workers.sink.state_file import ParticipantShown
 
 _BATCH_ROWS = 500
+SEEN_MS = 5_000
+"""How finely the mirror knows when a participant was seen: it does not write on every word."""
 _PARTICIPANT_COLUMNS = (
     "participant",
     "worker",
@@ -47,8 +50,9 @@ def _apply(record: SinkRecord, facts: SinkFacts) -> bool:
         .values("requested_at", "completed_at", "metadata__sink")
         .first()
     )
-    digest = replace(facts, problem=f"{facts.problem} {commit and commit['requested_at']}").digest
+    digest = _digest(facts, commit["requested_at"] if commit else "")
     if record.digest == digest:
+        _note_life(record, facts)
         return False
     offsets: Mapping[int, int] = {}
     problem = facts.problem
@@ -68,6 +72,23 @@ def _apply(record: SinkRecord, facts: SinkFacts) -> bool:
     record.save()
     _apply_participants(record, facts.state.participants if facts.state else (), offsets)
     return True
+
+
+def _digest(facts: SinkFacts, commit: str) -> str:
+    """Not of when it was told: a state that says the same every two seconds is no news."""
+    state = facts.state
+    if state is not None:
+        seen = tuple(
+            replace(one, seen_ms=one.seen_ms - one.seen_ms % SEEN_MS) for one in state.participants
+        )
+        facts = replace(facts, state=replace(state, updated_ms=0, participants=seen))
+    return hashlib.sha256(f"{commit} {facts!r}".encode()).hexdigest()
+
+
+def _note_life(record: SinkRecord, facts: SinkFacts) -> None:
+    told = _moment(facts.state.updated_ms) if facts.state else None
+    if told != record.updated_at:
+        SinkRecord.objects.filter(pk=record.pk).update(updated_at=told)
 
 
 def _told(facts: SinkFacts) -> dict[str, Any]:
@@ -135,7 +156,7 @@ def _participant(told: ParticipantShown | None, committed: int | None) -> dict[s
         "told_offset": one.table_offset,
         "local_offset": one.local_offset,
         "has_reported": one.has_reported,
-        "seen_at": _moment(one.seen_ms),
+        "seen_at": _moment(one.seen_ms - one.seen_ms % SEEN_MS),
     }
 
 

@@ -6,7 +6,6 @@ such, and never half a row.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -50,10 +49,6 @@ class SinkFacts:
     epoch: Epoch | None
     stop: StopRequest | None
     problem: str = ""
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
 def observe_sinks(storage: Storage) -> list[SinkFacts]:

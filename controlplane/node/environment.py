@@ -33,10 +33,11 @@ SECRET_VARIABLES = frozenset(
         "SLUICE_SECRET_KEY",
         "SLUICE_WORKER_TOKEN",
         "SLUICE_MARKER_SECRET",
+        "SLUICE_SINK_SECRET",
         _SPARK_TOKEN,
     }
 )
-_NEEDS_NO_NODE = frozenset({"down", "status", "doctor", "write"})
+_NEEDS_NO_NODE = frozenset({"down", "status", "doctor", "write", "sink"})
 
 
 def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) -> dict[str, str]:
@@ -120,15 +121,20 @@ def worker_secrets(
     environ: Mapping[str, str], identity: Identity, secrets: NodeSecrets
 ) -> dict[str, str]:
     """What Celery needs itself and hands to writers and marker servers."""
-    return {**web_secrets(environ, identity, secrets), **spark_secrets(environ, identity, secrets)}
+    return {
+        **web_secrets(environ, identity, secrets),
+        **spark_secrets(environ, identity, secrets),
+        "SLUICE_SINK_SECRET": environ.get("SLUICE_SINK_SECRET") or secrets.sink_secret,
+    }
 
 
 def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     """Give a shell command the settings and secrets of this checkout's node, before Django reads
     its settings.
 
-    `up` makes them when they are missing; `down`, `status`, `doctor` and `write` work without, and
-    `doctor` judges what the caller has set. Raises BadSetting when a variable cannot be used.
+    `up` makes them when they are missing; `down`, `status`, `doctor`, `write` and `sink` work
+    without, and `doctor` judges what the caller has set. Raises BadSetting when a variable cannot
+    be used.
     """
     places = places_from(environ)
     runs = supervisor_pid(places) is not None

@@ -23,6 +23,8 @@ class Operation(models.Model):
     )
     service = models.CharField(max_length=32, blank=True)
     """The table service that a `service` runs."""
+    sink_id = models.CharField(max_length=100, blank=True)
+    """Of a `sink`."""
     state = models.CharField(
         max_length=16,
         choices=[(state.value, state.value) for state in OperationState],
@@ -68,10 +70,20 @@ class Operation(models.Model):
                 condition=models.Q(kind="service", state__in=sorted(OPEN)),
                 name="one_open_service_per_table",
             ),
+            models.UniqueConstraint(
+                fields=["table", "sink_id"],
+                condition=models.Q(kind="sink", state__in=sorted(OPEN)),
+                name="one_open_operation_per_sink",
+            ),
         ]
         indexes = [
             models.Index(fields=["table", "-requested_at"], name="operation_by_table"),
             models.Index(fields=["state"], name="operation_by_state"),
+            models.Index(
+                fields=["table", "sink_id", "-requested_at"],
+                condition=models.Q(kind="sink"),
+                name="operation_by_sink",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
-from workers.jobs import CancelJob, RollbackJob, ServiceJob, WriteJob
+from workers.jobs import CancelJob, RollbackJob, ServiceJob, SinkJob, WriteJob
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,16 @@ _TASK_OF_KIND = {
     OperationKind.WRITE: WriteJob.TASK,
     OperationKind.ROLLBACK: RollbackJob.TASK,
     OperationKind.SERVICE: ServiceJob.TASK,
+    OperationKind.SINK: SinkJob.TASK,
 }
-_BEGUN = frozenset({OperationState.STARTING, OperationState.RUNNING, OperationState.CANCELLING})
+_BEGUN = frozenset(
+    {
+        OperationState.STARTING,
+        OperationState.RUNNING,
+        OperationState.STOPPING,
+        OperationState.CANCELLING,
+    }
+)
 
 
 def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Operation | None:

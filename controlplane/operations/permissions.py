@@ -73,5 +73,5 @@ def needed(operation: Operation) -> Permission:
             return permission_of(operation.service)
         case OperationKind.ROLLBACK:
             return Permission.ADMINISTER if operation.plan_hash else Permission.OPERATE
-        case OperationKind.WRITE | OperationKind.CANCEL:
+        case OperationKind.WRITE | OperationKind.SINK | OperationKind.CANCEL:
             return Permission.OPERATE

@@ -83,6 +83,8 @@ def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Opera
     """
     if OperationState(operation.state) in FINAL:
         raise NotAllowedNow("the operation has ended", state=operation.state)
+    if operation.kind == OperationKind.SINK.value:
+        raise NotAllowedNow("a sink is not cancelled but stopped", sink=operation.sink_id)
     if not is_cancellable(operation.kind, operation.service, operation.state):
         raise NotAllowedNow(
             "this is carried to its end once it began", kind=operation.service or operation.kind

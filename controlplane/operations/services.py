@@ -31,6 +31,7 @@ from controlplane.operations.rollbacks import (
     request_rollback,
 )
 from controlplane.operations.settling import reconcile
+from controlplane.operations.sinks import relaunch_sink, start_sink, stop_sink
 from controlplane.operations.table_services import (
     PlanItemRow,
     ServicePlanView,
@@ -56,6 +57,7 @@ __all__ = [
     "plan_service",
     "reconcile",
     "record_report",
+    "relaunch_sink",
     "request_abort",
     "request_cancel",
     "request_planned_write",
@@ -66,4 +68,6 @@ __all__ = [
     "service_kinds",
     "start_demo_conflict",
     "start_demo_schema_conflict",
+    "start_sink",
+    "stop_sink",
 ]

@@ -8,11 +8,9 @@ once its heartbeat has run out.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from django.db.models import Max
 from django.utils import timezone
@@ -21,18 +19,17 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.demo import start_stream_again
+from controlplane.operations.drivers import QUIET, driver_is_gone, take_ending, was_launched
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
 from controlplane.operations.permissions import is_destructive, needed
-from controlplane.operations.reports import record_report
 from controlplane.operations.requests import cancel_job
-from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.sink_settling import reconcile_sink
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.access import may
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat
 from workers.errors import LakehouseError
-from workers.spark.process import ENDING_FILE, is_driver, read_pid
 from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
@@ -41,13 +38,11 @@ log = logging.getLogger(__name__)
 
 LOST_AFTER = timedelta(seconds=30)
 """No worker took the job, or none said so: it is sent again. Tasks are safe to run twice."""
-QUIET = timedelta(seconds=5)
-"""A report may still be on its way from a process that has just ended."""
 CANCEL_AGAIN_AFTER = timedelta(seconds=30)
-SILENT_AFTER = timedelta(minutes=5)
 SERVICE_SILENT_AFTER = timedelta(seconds=60)
 """A service's worker says every ten seconds that it lives. The job sent again does what is left."""
 ATTEMPTS_MAX = 10
+_OF_DRIVERS = (OperationKind.WRITE.value, OperationKind.SINK.value)
 
 
 def reconcile(*, now: datetime | None = None) -> int:
@@ -74,7 +69,9 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
     elif operation.kind == OperationKind.ROLLBACK.value:
         if now - operation.changed_at > LOST_AFTER:
             _settle_rollback(operation)
-    elif _driver_is_gone(operation, now):
+    elif operation.kind == OperationKind.SINK.value:
+        reconcile_sink(operation, now)
+    elif driver_is_gone(operation, now):
         _reconcile_dead(operation, now)
     elif state is OperationState.CANCELLING and now - operation.changed_at > CANCEL_AGAIN_AFTER:
         amend(operation.pk, attempts=operation.attempts + 1)
@@ -88,7 +85,7 @@ def _send_again_if_lost(operation: Operation, now: datetime) -> None:
         return
     if operation.kind == OperationKind.ROLLBACK.value and _settle_rollback(operation):
         return
-    if operation.kind == OperationKind.WRITE.value and _was_launched(operation):
+    if operation.kind in _OF_DRIVERS and was_launched(operation):
         # It was taken, and its first reports were lost. From now on it is watched.
         move(operation.pk, OperationState.RUNNING, message="its driver was launched")
         return
@@ -117,25 +114,13 @@ def _may_still(operation: Operation) -> bool:
 
 
 def _reconcile_dead(operation: Operation, now: datetime) -> None:
-    if operation.state != OperationState.UNKNOWN.value and _take_ending(operation):
+    if operation.state != OperationState.UNKNOWN.value and take_ending(operation):
         return
     ended = _settle_write(operation)
     if ended in (OperationState.FAILED, OperationState.ROLLED_BACK):
         start_stream_again(operation)
     elif ended is OperationState.UNKNOWN:
         _take_over(operation, now)
-
-
-def _take_ending(operation: Operation) -> bool:
-    """The driver's own last word, where its report was lost but its run directory is at hand."""
-    path = Path(run_dir(operation.pk)) / ENDING_FILE
-    try:
-        ending = json.loads(path.read_bytes())
-        report = {"operation_id": str(operation.pk), "state": ending["state"]}
-        report |= {"message": ending.get("message"), "instant": ending.get("instant")}
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return False
-    return record_report(report)
 
 
 def _take_over(operation: Operation, now: datetime) -> None:
@@ -150,30 +135,6 @@ def _take_over(operation: Operation, now: datetime) -> None:
         amend(operation.pk, attempts=operation.attempts + 1)
     job = cancel_job(operation, by="control plane", reason="its driver died")
     send_cancel(operation, replace(job, report_url=None))
-
-
-def _was_launched(operation: Operation) -> bool:
-    return read_pid(Path(run_dir(operation.pk))) is not None
-
-
-def _driver_is_gone(operation: Operation, now: datetime) -> bool:
-    if now - operation.changed_at < QUIET:
-        return False
-    folder = Path(run_dir(operation.pk))
-    pid = read_pid(folder)
-    if pid is not None:
-        return not is_driver(pid, folder)
-    # It never started, or runs on another machine, where only its heartbeat and reports are seen.
-    return now - operation.changed_at > SILENT_AFTER and not _is_beating(operation, now)
-
-
-def _is_beating(operation: Operation, now: datetime) -> bool:
-    beats = HeartbeatRecord.objects.filter(
-        table=operation.table, operation_ref=str(operation.pk), is_gone=False
-    )
-    return any(
-        beat.liveness(age_s=(now - beat.beat_at).total_seconds()) != "expired" for beat in beats
-    )
 
 
 def _settle_write(operation: Operation) -> OperationState | None:

@@ -14,6 +14,8 @@ class OperationState(StrEnum):
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
+    STOPPING = "stopping"
+    """A sink that ends its transaction before it stops."""
     CANCELLING = "cancelling"
     UNKNOWN = "unknown"
     SUCCEEDED = "succeeded"
@@ -21,28 +23,34 @@ class OperationState(StrEnum):
     CONFLICTED = "conflicted"
     ROLLED_BACK = "rolled_back"
     CANCELLED = "cancelled"
+    LOST = "lost"
+    """A sink whose process is gone and left no word."""
 
 
 class OperationKind(StrEnum):
     WRITE = "write"
     ROLLBACK = "rollback"
     SERVICE = "service"
+    SINK = "sink"
     CANCEL = "cancel"
 
 
 _S = OperationState
 FINAL: frozenset[OperationState] = frozenset(
-    {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED}
+    {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED, _S.LOST}
 )
 OPEN: frozenset[OperationState] = frozenset(_S) - FINAL
-_ENDS = FINAL | {_S.UNKNOWN}
+_ENDS = FINAL - {_S.LOST} | {_S.UNKNOWN}
 
 ALLOWED: dict[OperationState, frozenset[OperationState]] = {
     _S.QUEUED: frozenset({_S.STARTING, _S.RUNNING, _S.CANCELLING}) | _ENDS,
-    _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.CANCELLING}) | _ENDS,
-    _S.RUNNING: frozenset({_S.CANCELLING}) | _ENDS,
+    _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.STOPPING, _S.CANCELLING, _S.LOST}) | _ENDS,
+    _S.RUNNING: frozenset({_S.STOPPING, _S.CANCELLING, _S.LOST}) | _ENDS,
+    _S.STOPPING: frozenset({_S.CANCELLING, _S.LOST}) | _ENDS,
     _S.CANCELLING: _ENDS,
     _S.UNKNOWN: FINAL,
+    # Its last word may come late.
+    _S.LOST: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED}),
     # A failed driver may have committed before it died, and recovery may undo what it left.
     _S.FAILED: frozenset({_S.SUCCEEDED, _S.CONFLICTED, _S.ROLLED_BACK}),
     _S.CANCELLED: frozenset({_S.SUCCEEDED, _S.ROLLED_BACK}),

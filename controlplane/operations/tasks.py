@@ -15,6 +15,7 @@ from controlplane.operations import (
     retention,
     schedules,
     settling,
+    sink_settling,
 )
 from controlplane.tables.models import Table
 from controlplane.writers.services import forget_hints
@@ -27,6 +28,7 @@ REPORTS_KEPT_FOR = timedelta(days=7)
 def reconcile() -> None:
     recovery.recover_tables()
     settling.reconcile()
+    sink_settling.relaunch_lost(timezone.now())
 
 
 @app.task(name="controlplane.operations.supervise")

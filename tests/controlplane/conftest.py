@@ -16,6 +16,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake
+from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
 from workers import create_table
 

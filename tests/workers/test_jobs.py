@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workers.errors import InvalidInput
-from workers.jobs import CancelJob, RollbackJob, WriteJob
+from workers.jobs import CancelJob, RollbackJob, SinkJob, WriteJob, driver_job
 
 SESSION = "0b36c24a-7e1e-4a4b-9a9c-0d7f6f1c2e3d"
 
@@ -22,6 +22,14 @@ WRITE: dict[str, Any] = {
     "session_id": SESSION,
     "run_dir": "/srv/run/42",
     "report_url": "http://127.0.0.1:8000/api/v1/reports/operations/",
+}
+SINK: dict[str, Any] = {
+    "operation_id": "44",
+    "table": "/srv/tables/orders",
+    "sink_options": {"hoodie.kafka.topic": "orders"},
+    "application": "connect",
+    "session_id": SESSION,
+    "run_dir": "/srv/run/44",
 }
 ROLLBACK: dict[str, Any] = {
     "operation_id": "43",
@@ -41,7 +49,8 @@ CANCEL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("job", "message"), [(WriteJob, WRITE), (RollbackJob, ROLLBACK), (CancelJob, CANCEL)]
+    ("job", "message"),
+    [(WriteJob, WRITE), (SinkJob, SINK), (RollbackJob, ROLLBACK), (CancelJob, CANCEL)],
 )
 def test_job_is_the_same_after_json(job: Any, message: dict[str, Any]) -> None:
     sent = job.from_message(message)
@@ -53,7 +62,8 @@ def test_job_is_the_same_after_json(job: Any, message: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "message"), [(WriteJob, WRITE), (RollbackJob, ROLLBACK), (CancelJob, CANCEL)]
+    ("job", "message"),
+    [(WriteJob, WRITE), (SinkJob, SINK), (RollbackJob, ROLLBACK), (CancelJob, CANCEL)],
 )
 def test_message_with_a_key_too_many_or_too_few_is_refused(
     job: Any, message: dict[str, Any]
@@ -112,3 +122,26 @@ def test_rollback_of_something_that_is_no_instant_is_refused(instant: object) ->
 def test_message_that_is_no_object_is_refused(message: object) -> None:
     with pytest.raises(InvalidInput):
         WriteJob.from_message(message)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"application": "cluster"},
+        {"sink_options": {"hoodie.kafka.topic": 5}},
+        {"sink_options": ["orders"]},
+        {"run_dir": "run/44"},
+        {"session_id": "latest"},
+    ],
+    ids=str,
+)
+def test_sink_job_with_a_wrong_value_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        SinkJob.from_message(SINK | changes)
+
+
+def test_driver_program_tells_a_sink_from_a_write() -> None:
+    assert isinstance(driver_job(SINK), SinkJob)
+    assert isinstance(driver_job(WRITE), WriteJob)
+    with pytest.raises(InvalidInput):
+        driver_job([SINK])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from workers.clock import Clock, SystemClock
-from workers.jobs import WriteJob
+from workers.jobs import DriverJob
 
 JOB_FILE: Final = "job.json"
 LOG_FILE: Final = "driver.log"
@@ -40,7 +40,7 @@ _NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL")
 """What the control plane keeps to itself: a driver needs no database and signs no cookie."""
 
 
-def launch(job: WriteJob, environment: Mapping[str, str]) -> int | None:
+def launch(job: DriverJob, environment: Mapping[str, str]) -> int | None:
     """Start the driver of this job, detached, in its own process group; its pid.
 
     Started once: the pid of a driver that lives already is answered again; None when it has ended,

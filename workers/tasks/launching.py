@@ -1,0 +1,23 @@
+"""The start of a driver program, as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workers.jobs import DriverJob
+from workers.reporting import OperationReport, ReportState
+from workers.spark.process import launch
+from workers.tasks.reports import reporting
+
+
+def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
+    with reporting(job.operation_id, job.report_url) as reporter:
+        pid = launch(job, environment)
+        if pid is not None:
+            report = OperationReport(
+                operation_id=job.operation_id,
+                state=ReportState.RUNNING,
+                message="driver launched",
+                pid=pid,
+            )
+            reporter.send(report)

@@ -1,0 +1,18 @@
+"""Start the driver program of a sink, detached, and say which process it is. It outlives any task:
+whether it lives is looked up, and what it does stands beside the table.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import shared_task
+
+from workers.jobs import SinkJob
+from workers.tasks.launching import launch_driver
+
+
+@shared_task(name=SinkJob.TASK, acks_late=True)
+def launch_sink(message: dict[str, Any]) -> None:
+    launch_driver(SinkJob.from_message(message), os.environ)
