@@ -70,6 +70,12 @@ class HudiPeer:
         )
         return int(answer["count"])
 
+    def buckets(self, keys: Sequence[str], fields: str, buckets: int) -> list[int]:
+        """Where Apache Hudi's BucketIdentifier puts these record keys."""
+        answer = self._ask(do="buckets", keys=list(keys), fields=fields, buckets=buckets)
+        found: list[int] = answer["found"]
+        return found
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

@@ -98,9 +98,20 @@ def lock(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     return {"count": count}
 
 
+def buckets(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """The bucket of each record key, as Hudi's writers place it."""
+    jvm: Any = spark._jvm
+    identifier = jvm.org.apache.hudi.index.bucket.BucketIdentifier
+    found = [
+        identifier.getBucketId(key, request["fields"], request["buckets"])
+        for key in request["keys"]
+    ]
+    return {"found": found}
+
+
 def main() -> None:
     spark = session(sys.argv[1])
-    doors = {"read": read, "write": write, "sql": sql, "lock": lock}
+    doors = {"read": read, "write": write, "sql": sql, "lock": lock, "buckets": buckets}
     answer_with({"ready": spark.version})
     for line in sys.stdin:
         request = json.loads(line)
