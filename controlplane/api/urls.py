@@ -15,6 +15,7 @@ from controlplane.api.v1 import (
     files,
     operations,
     services,
+    sinks,
     streams,
     tables,
     timeline,
@@ -41,9 +42,14 @@ class FileIdConverter(StringConverter):
     regex = r"[A-Za-z0-9-]{1,128}"
 
 
+class SinkConverter(StringConverter):
+    regex = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+
+
 register_converter(InstantTimeConverter, "instant")
 register_converter(ServiceConverter, "service")
 register_converter(FileIdConverter, "file_id")
+register_converter(SinkConverter, "sink")
 
 # The page's own script is a file of its own; the packaged page still has styles inside.
 docs = csp_update({"style-src": [UNSAFE_INLINE]})(
@@ -51,6 +57,7 @@ docs = csp_update({"style-src": [UNSAFE_INLINE]})(
 )
 
 _TABLE = "tables/<slug:slug>/"
+_SINK = f"{_TABLE}sinks/<sink:sink_id>/"
 
 app_name = "api"
 urlpatterns = [
@@ -100,6 +107,27 @@ urlpatterns = [
     path(f"{_TABLE}streams/join/", streams.JoinApi.as_view(), name="streams_join"),
     path(f"{_TABLE}streams/commits/", streams.StreamCommitListApi.as_view(), name="stream_commits"),
     path(f"{_TABLE}streams/explain/", streams.CellApi.as_view(), name="stream_cell"),
+    path(f"{_TABLE}sinks/", sinks.SinkListApi.as_view(), name="sinks"),
+    path(_SINK, sinks.SinkApi.as_view(), name="sink"),
+    path(
+        f"{_SINK}participants/",
+        sinks.SinkParticipantListApi.as_view(),
+        name="sink_participants",
+    ),
+    path(
+        f"{_SINK}transactions/",
+        sinks.SinkTransactionListApi.as_view(),
+        name="sink_transactions",
+    ),
+    path(f"{_SINK}trace/", sinks.SinkTraceApi.as_view(), name="sink_trace"),
+    path(f"{_SINK}dead-letters/", sinks.SinkLetterListApi.as_view(), name="sink_letters"),
+    path(
+        f"{_SINK}dead-letters/<instant:requested_at>/",
+        sinks.SinkLetterApi.as_view(),
+        name="sink_letter",
+    ),
+    path(f"{_SINK}stop/", sinks.SinkStopApi.as_view(), name="sink_stop"),
+    path(f"{_SINK}relaunch/", sinks.SinkRelaunchApi.as_view(), name="sink_relaunch"),
     path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),
     path(
         f"{_TABLE}writers/activity/", activity.WriterActivityApi.as_view(), name="writers_activity"

@@ -25,7 +25,7 @@ from workers.sink.state_file import (
 )
 from workers.sink.stop_request import StopRequest, read_stop
 from workers.storage.base import Storage
-from workers.timeline.metadata import DEAD_LETTER_FILES_KEY
+from workers.timeline.metadata import DEAD_LETTER_FILES_KEY, DEAD_LETTER_ROWS_KEY
 
 SINKS_MAX = 100
 """Of one table. More of them is not how a table is fed."""
@@ -71,7 +71,7 @@ def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
             "epoch": _count(extra.get(_EPOCH)),
             "topic": text(extra.get(_TOPIC), most=249),
             "offsets": offsets[:OFFSETS_CHARS_MAX],
-            "bad": _count(extra.get(_BAD)),
+            "bad": _count(extra.get(_BAD) or extra.get(DEAD_LETTER_ROWS_KEY)),
             "gaps": _count(extra.get(_GAPS)),
             "letters": letters[:LETTER_FILES_KEPT],
         }

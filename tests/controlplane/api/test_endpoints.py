@@ -275,6 +275,7 @@ def test_conflicts_and_writers_are_read_with_both_names(
         "/api/v1/tables/trips/conflicts/",
         "/api/v1/tables/trips/markers/",
         "/api/v1/tables/trips/streams/",
+        "/api/v1/tables/trips/sinks/",
         "/api/v1/tables/trips/schemas/",
         "/api/v1/tables/trips/file-groups/",
         "/api/v1/tables/trips/partitions/",
@@ -376,3 +377,4 @@ def test_the_openapi_document_is_complete(client: Client, viewer: User) -> None:
 
     assert document["openapi"].startswith("3.")
     assert "/api/v1/tables/{slug}/rollbacks/" in document["paths"]
+    assert "post" in document["paths"]["/api/v1/tables/{slug}/sinks/{sink_id}/stop/"]

@@ -14,9 +14,13 @@ from django.urls import URLPattern, reverse
 from pytest_django import Settings
 
 from controlplane.api.urls import urlpatterns
+from controlplane.mirror.storage import storage_of
+from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
+from tests.support.sinks import SINK, stuck_state
+from workers.sink.state_file import put_state
 
 # Route, method, then the status for: anonymous, no role, viewer, operator, admin, worker token
 MATRIX = """
@@ -50,6 +54,16 @@ streams                POST    401 403 403 403 400 401
 streams_join           GET     401 403 200 200 200 401
 stream_commits         GET     401 403 200 200 200 401
 stream_cell            GET     401 403 400 400 400 401
+sinks                  GET     401 403 200 200 200 401
+sinks                  POST    401 403 403 400 400 401
+sink                   GET     401 403 200 200 200 401
+sink_participants      GET     401 403 200 200 200 401
+sink_transactions      GET     401 403 200 200 200 401
+sink_trace             GET     401 403 200 200 200 401
+sink_letters           GET     401 403 200 200 200 401
+sink_letter            GET     401 403 404 404 404 401
+sink_stop              POST    401 403 403 202 202 401
+sink_relaunch          POST    401 403 403 409 409 401
 writers                GET     401 403 200 200 200 401
 conflicts              GET     401 403 200 200 200 401
 conflict               GET     401 403 404 404 404 401
@@ -80,6 +94,8 @@ def operation(synced: Table, admin: User) -> Operation:
 
 @pytest.fixture
 def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[str, str]:
+    put_state(storage_of(synced), stuck_state())
+    sync_table(synced)
     settings.SLUICE_MARKER_SECRET = ""  # So that no marker server is started here.
     instant = synced.instants.order_by("requested_at").last()
     assert instant is not None
@@ -92,6 +108,7 @@ def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[s
         "token_key": "0" * 15,
         "service": "compaction",
         "file_id": file_group.file_id,
+        "sink_id": SINK,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 

@@ -1,0 +1,206 @@
+"""Sinks of a table: how each is, its participants, transactions and messages; start, stop and
+relaunch.
+"""
+
+from __future__ import annotations
+
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsOperator, IsOperatorToWrite
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.mirror.sink_letters import LetterPage, sink_letters
+from controlplane.mirror.views_sinks import (
+    LetterCommitRow,
+    ParticipantRow,
+    TraceRow,
+    TransactionRow,
+    letter_commits,
+    participants,
+    sink_record,
+    trace,
+    transactions,
+)
+from controlplane.operations.selectors import OperationDetail, operation_detail
+from controlplane.operations.services import relaunch_sink, start_sink, stop_sink
+from controlplane.operations.sink_board import (
+    SinkSummary,
+    letters_directory,
+    sink_summary,
+    sinks_board,
+)
+from controlplane.operations.sinks import RELAUNCHES_MAX
+from controlplane.tables.access import Permission, access_table
+from controlplane.tables.models import Table
+
+PARTICIPANTS_MAX = 1_000
+_KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
+
+
+class SinkListApi(APIView):
+    permission_classes = [IsOperatorToWrite]
+
+    class SinkStart(Strict):
+        sink_options = serializers.DictField(
+            child=serializers.CharField(max_length=4_000, allow_blank=True),
+            help_text="As `hoodie.kafka.topic`; a password by the name of its variable.",
+        )
+        application = serializers.ChoiceField(choices=["own", "connect"], default="own")
+        spark_conf = serializers.DictField(child=serializers.CharField(), required=False)
+        relaunches_max = serializers.IntegerField(
+            min_value=0,
+            max_value=RELAUNCHES_MAX,
+            default=0,
+            help_text="How often in a row it is launched again by itself when it dies.",
+        )
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(operation_id="sinks_list", responses=output(SinkSummary)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(sinks_board(table)))
+
+    @extend_schema(
+        operation_id="sinks_start",
+        request=SinkStart,
+        parameters=[_KEY],
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        asked = validated(self.SinkStart, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        operation = start_sink(
+            table,
+            asked.pop("sink_options"),
+            by=actor(request),
+            idempotency_key=idempotency_key(request),
+            **asked,
+        )
+        return Response(shown(operation_detail(operation.pk)), status=202)
+
+
+class SinkApi(APIView):
+    @extend_schema(operation_id="sinks_read", responses=output(SinkSummary))
+    def get(self, request: Request, slug: str, sink_id: str) -> Response:
+        return Response(shown(sink_summary(_table(request, slug), sink_id)))
+
+
+class SinkParticipantListApi(APIView):
+    """By partition; a further page begins behind the last one of this."""
+
+    class Query(Strict):
+        after = serializers.IntegerField(min_value=-1, required=False, default=-1)
+        limit = serializers.IntegerField(
+            min_value=1, max_value=PARTICIPANTS_MAX, required=False, default=PARTICIPANTS_MAX
+        )
+
+    @extend_schema(
+        operation_id="sinks_participants",
+        parameters=[Query],
+        responses=output(ParticipantRow)(many=True),
+    )
+    def get(self, request: Request, slug: str, sink_id: str) -> Response:
+        asked = validated_query(self.Query, request)
+        record = sink_record(_table(request, slug), sink_id)
+        return Response(shown_list(participants(record, **asked) if record else []))
+
+
+class SinkTransactionListApi(APIView):
+    """The newest first."""
+
+    @extend_schema(operation_id="sinks_transactions", responses=output(TransactionRow)(many=True))
+    def get(self, request: Request, slug: str, sink_id: str) -> Response:
+        record = sink_record(_table(request, slug), sink_id)
+        return Response(shown_list(transactions(record) if record else []))
+
+
+class SinkTraceApi(APIView):
+    """Messages and transitions, oldest first."""
+
+    @extend_schema(operation_id="sinks_trace", responses=output(TraceRow)(many=True))
+    def get(self, request: Request, slug: str, sink_id: str) -> Response:
+        record = sink_record(_table(request, slug), sink_id)
+        return Response(shown_list(trace(record) if record else []))
+
+
+class SinkLetterListApi(APIView):
+    """The newest commits that left records out."""
+
+    @extend_schema(operation_id="sinks_dead_letters", responses=output(LetterCommitRow)(many=True))
+    def get(self, request: Request, slug: str, sink_id: str) -> Response:
+        return Response(shown_list(letter_commits(_table(request, slug), sink_id)))
+
+
+class SinkLetterApi(APIView):
+    """The records that one commit left out. Reads their files, now."""
+
+    @extend_schema(operation_id="sinks_dead_letters_read", responses=output(LetterPage))
+    def get(self, request: Request, slug: str, sink_id: str, requested_at: str) -> Response:
+        table = _table(request, slug)
+        directory = letters_directory(sink_summary(table, sink_id))
+        found = sink_letters(table, sink_id, requested_at, directory=directory)
+        if found is None:
+            raise Http404(f"{requested_at} left no record of this sink out")
+        return Response(shown(found))
+
+
+class SinkStopApi(APIView):
+    """A request beside the table, which also reaches a sink that no operation runs."""
+
+    permission_classes = [IsOperator]
+
+    class SinkStop(Strict):
+        kind = serializers.ChoiceField(
+            choices=["graceful", "hard"],
+            default="graceful",
+            help_text="graceful commits the transaction at hand first, hard gives it up.",
+        )
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(
+        operation_id="sinks_stop", request=SinkStop, responses={202: output(SinkSummary)}
+    )
+    def post(self, request: Request, slug: str, sink_id: str) -> Response:
+        asked = validated(self.SinkStop, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        is_hard = asked["kind"] == "hard"
+        by = actor(request).get_username()
+        stop_sink(table, sink_id, by=by, is_hard=is_hard, reason=asked["reason"])
+        return Response(shown(sink_summary(table, sink_id)), status=202)
+
+
+class SinkRelaunchApi(APIView):
+    """The newest operation of the sink once more, under the same options."""
+
+    permission_classes = [IsOperator]
+
+    class SinkRelaunch(Strict):
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(
+        operation_id="sinks_relaunch",
+        request=SinkRelaunch,
+        parameters=[_KEY],
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str, sink_id: str) -> Response:
+        asked = validated(self.SinkRelaunch, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        operation = relaunch_sink(
+            table,
+            sink_id,
+            by=actor(request),
+            reason=asked["reason"],
+            idempotency_key=idempotency_key(request),
+        )
+        return Response(shown(operation_detail(operation.pk)), status=202)
+
+
+def _table(request: Request, slug: str) -> Table:
+    return access_table(request.user, slug, Permission.VIEW)

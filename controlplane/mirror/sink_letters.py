@@ -1,0 +1,120 @@
+"""The dead letters of one commit of a sink: read from their files, because a person asked for
+exactly that, and no more of them than he can look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
+from controlplane.mirror.conflict_facts import text
+from controlplane.mirror.models import InstantRecord
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import Table
+from workers.clock import InstantTime
+from workers.errors import LakehouseError, StorageFailed
+from workers.storage.local import LocalStorage
+
+LETTERS_SHOWN = 200
+FILES_READ = 20
+FILE_BYTES_MAX = 32 << 20
+VALUE_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterRow:
+    partition: int | None
+    offset: int | None
+    at: datetime | None
+    """When it was produced."""
+    cause: str
+    key: str
+    value: str
+    """As text; what is no text is shown with replacement characters."""
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterPage:
+    instant: InstantTime
+    directory: str
+    records: int
+    """That the commit left out."""
+    rows: list[LetterRow]
+    """The first of them."""
+    passed_over: list[str]
+    """Files that are gone, too large to be read here, or further than is looked."""
+
+
+def sink_letters(
+    table: Table, sink_id: str, instant: InstantTime, *, directory: str = ""
+) -> LetterPage | None:
+    """`directory` where the sink was told one. None when no such commit left anything out.
+
+    Raises InvalidRequest for a directory outside the roots, NotAllowedNow for files that cannot be
+    read, StorageUnavailable.
+    """
+    told = (
+        InstantRecord.objects.filter(table=table, requested_at=instant, sink=sink_id)
+        .exclude(sink="")
+        .values_list("metadata__sink", flat=True)
+        .first()
+    )
+    if not told or not told["bad"]:
+        return None
+    where = checked_location(directory or f"{table.location}-dead-letters")
+    wanted, passed_over = _readable(where, told["letters"])
+    return LetterPage(
+        instant=instant,
+        directory=where,
+        records=int(told["bad"]),
+        rows=_rows(where, wanted),
+        passed_over=passed_over,
+    )
+
+
+def _readable(directory: str, names: list[str]) -> tuple[list[str], list[str]]:
+    storage = LocalStorage(directory)
+    wanted: list[str] = []
+    passed_over: list[str] = []
+    for name in names:
+        try:
+            found = storage.info(name) if len(wanted) < FILES_READ else None
+        except LakehouseError as error:
+            raise InvalidRequest(error.message, **error.values) from error
+        is_small = found is not None and found.size <= FILE_BYTES_MAX
+        (wanted if is_small else passed_over).append(name)
+    return wanted, passed_over
+
+
+def _rows(directory: str, names: list[str]) -> list[LetterRow]:
+    from workers.sink.letters import read_letters  # Late: few pages read Parquet.
+
+    try:
+        letters = read_letters(directory, names)
+    except StorageFailed as error:
+        raise StorageUnavailable("the dead letters cannot be read") from error
+    except LakehouseError as error:
+        raise NotAllowedNow(f"the dead letters cannot be read: {error.message}") from error
+    return [_row(one) for one in letters.slice(0, LETTERS_SHOWN).to_pylist()]
+
+
+def _row(found: dict[str, Any]) -> LetterRow:
+    key, value = _text(found["key"]), _text(found["value"])
+    return LetterRow(
+        partition=found["_kafka_partition"],
+        offset=found["_kafka_offset"],
+        at=found["_kafka_timestamp"],
+        cause=text(found["_sluice_error"], most=VALUE_CHARS),
+        key=key[:VALUE_CHARS],
+        value=value[:VALUE_CHARS],
+        is_cut=max(len(key), len(value)) > VALUE_CHARS,
+    )
+
+
+def _text(content: bytes | None) -> str:
+    """One character more than is shown, so that what was cut is known."""
+    told = (content or b"")[: 4 * VALUE_CHARS + 4].decode("utf-8", errors="replace")
+    return told.replace("\x00", "\N{REPLACEMENT CHARACTER}")
