@@ -94,12 +94,20 @@ def write_with_services(
     Raises InvalidInput for a service's setting, and whatever `write` raises.
     """
     own = own_options(options)
-    asked = [(one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))]
     outcome = write(own)
     if isinstance(outcome, Committed):
-        for one, parameters in asked:
-            _run(table, one.name, parameters, write_options(own))
+        run_due(table, options)
     return outcome
+
+
+def run_due(table: Table, options: Mapping[str, str]) -> None:
+    """Run, or plan, what these options ask for after a commit. What goes wrong with a service is
+    logged. Raises InvalidInput for a service's setting.
+    """
+    own = write_options(own_options(options))
+    asked = [(one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))]
+    for one, parameters in asked:
+        _run(table, one.name, parameters, own)
 
 
 def own_options(options: Mapping[str, str]) -> dict[str, str]:

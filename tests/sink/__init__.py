@@ -1,0 +1,1 @@
+"""The whole sink: real Kafka, real processes."""

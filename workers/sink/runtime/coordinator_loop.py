@@ -1,0 +1,274 @@
+"""The coordinator set going: one thread that does what its machine asks for, at the table and the
+topic.
+
+Table and broker are asked in this thread, so messages wait meanwhile; nothing else depends on how
+long that takes. What goes wrong is an answer to the machine, which begins again or stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping
+
+from workers.clock import InstantTime
+from workers.errors import (
+    InvalidInput,
+    KafkaFailed,
+    LakehouseError,
+    NotFound,
+    OffsetExpired,
+    OffsetsMissing,
+    SinkFenced,
+    TopicReplaced,
+    UnsupportedTable,
+)
+from workers.schema.table_schema import TableSchema
+from workers.sink.context import sink_write_options
+from workers.sink.coordinator import step
+from workers.sink.coordinator_events import (
+    Abort,
+    AbortEnded,
+    Begin,
+    BeginFailed,
+    Begun,
+    Commit,
+    CommitEnded,
+    Committed,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EvolveSchema,
+    Fenced,
+    NothingToRead,
+    SchemaEvolved,
+    SchemaRefused,
+    Settle,
+    Settled,
+    Started,
+    Stopped,
+    StopRequested,
+)
+from workers.sink.coordinator_state import (
+    CoordinatorName,
+    CoordinatorSettings,
+    CoordinatorState,
+    Work,
+)
+from workers.sink.epoch import acquire_epoch, read_epoch
+from workers.sink.kafka.topics import Topics
+from workers.sink.ledger import SinkLedger, SinkTransaction
+from workers.sink.messages import MessageReceived, Send, Tick
+from workers.sink.runtime.launch import Launch, WorkerEnded
+from workers.sink.runtime.mail import Inbox, Outbox
+from workers.sink.runtime.planning import check_service_options, plan_services
+from workers.sink.runtime.shown import SinkShown
+from workers.sink.stop_request import StopKind, read_stop
+from workers.table.table import Table
+
+_TURN_S = 0.1
+_LOOK_MS = 1_000
+_ENDS_MS = 5_000
+_FINAL = (InvalidInput, NotFound, OffsetExpired, OffsetsMissing, TopicReplaced, UnsupportedTable)
+"""What trying again does not mend."""
+_log = logging.getLogger(__name__)
+
+
+class CoordinatorLoop:
+    def __init__(
+        self, table: Table, launch: Launch, worker: str, topics: Topics, outbox: Outbox
+    ) -> None:
+        self.inbox = Inbox()
+        self.ended: WorkerEnded | None = None
+        self._table, self._launch = table, launch
+        self._topics, self._outbox = topics, outbox
+        self._clock = table.ports.clock
+        self._owner = launch.owner(worker)
+        config = launch.config
+        self._shown = SinkShown(
+            table.storage, config.sink_id, config.topic, self._owner, self._clock
+        )
+        self._leaving = threading.Event()
+        self._looks_ms = self._ends_ms = 0
+        self._has_committed = False
+
+    def leave(self, reason: str) -> None:
+        """Ask it to end at once, from another thread: partition 0 is no longer here."""
+        del reason
+        self._leaving.set()
+
+    def run(self) -> None:
+        """Until it stops, is fenced or is asked to leave. Raises what the storage cannot do."""
+        launch = self._launch
+        standing = read_epoch(self._table.storage, launch.config.sink_id)
+        if standing is not None and launch.is_after(standing):
+            told = f"another launch took the sink over: {standing.owner}"
+            self.ended = WorkerEnded(told, is_fenced=True)
+            return
+        epoch = acquire_epoch(
+            self._table.storage, launch.config.sink_id, self._table.ports, owner=self._owner
+        )
+        own = check_service_options(launch.config, launch.options)
+        options = sink_write_options(launch.config, self._table.storage.location, own)
+        self._ledger = SinkLedger(self._table, launch.config, epoch, options)
+        self._begun: SinkTransaction | None = None
+        self._state = CoordinatorState(
+            coordinator_id=self._owner,
+            epoch=epoch.number,
+            run_id=launch.run_id,
+            settings=_settings(launch),
+        )
+        self._shown.table(self._ledger.standing().offsets)
+        self._apply(Started(self._now_ms()))
+        while self.ended is None:
+            self._turn()
+
+    def _turn(self) -> None:
+        for message in self.inbox.take(_TURN_S):
+            if message.sender != self._owner:
+                self._shown.message(message, self._now_ms())
+            self._apply(MessageReceived(message, self._now_ms()))
+        now_ms = self._now_ms()
+        if self._leaving.is_set():
+            self._apply(Fenced("its task ends", now_ms))
+            self.ended = self.ended or WorkerEnded("its task ends", is_fenced=True)
+            return
+        if now_ms - self._looks_ms >= _LOOK_MS:
+            self._looks_ms = now_ms
+            self._look(now_ms)
+        if now_ms - self._ends_ms >= _ENDS_MS:
+            self._ends_ms = now_ms
+            self._show_ends()
+        if self._has_committed and self._state.work is Work.NOTHING:
+            self._has_committed = False
+            plan_services(self._table, self._launch.config, self._launch.options)
+        self._apply(Tick(self._now_ms()))
+
+    def _look(self, now_ms: int) -> None:
+        """At what others put beside the table: a higher epoch, a request to stop."""
+        storage, sink_id = self._table.storage, self._launch.config.sink_id
+        try:
+            epoch, stop = read_epoch(storage, sink_id), read_stop(storage, sink_id)
+        except LakehouseError as error:
+            _log.warning("the sink's files are not read: %s", error)
+            return
+        if epoch is not None and epoch.number > self._state.epoch:
+            self._apply(Fenced(f"epoch {epoch.number} is held by {epoch.owner}", now_ms))
+        elif stop is not None:
+            is_graceful = stop.kind is StopKind.GRACEFUL
+            self._apply(StopRequested(is_graceful, f"stop asked for by {stop.by}", now_ms))
+
+    def _show_ends(self) -> None:
+        try:
+            facts = self._topics.facts(self._launch.config.topic)
+        except (KafkaFailed, NotFound) as error:
+            _log.warning("the topic's ends are not shown: %s", error)
+            return
+        self._shown.topic(facts.watermarks)
+
+    # Effects ----------------------------------------------------------------------------------
+
+    def _apply(self, event: CoordinatorEvent) -> None:
+        """One step and all that it asks for; then what became of that, as events of their own."""
+        waiting: deque[CoordinatorEvent] = deque([event])
+        while waiting:
+            self._state, effects = step(self._state, waiting.popleft())
+            found = [self._performed(effect) for effect in effects]
+            waiting.extend(one for one in found if one is not None)
+            self._shown.state(self._state, self._now_ms())
+
+    def _performed(self, effect: CoordinatorEffect) -> CoordinatorEvent | None:
+        match effect:
+            case Send(message):
+                self._shown.message(message, self._now_ms())
+                self._outbox.put(message)
+            case Begin():
+                return self._begin()
+            case Commit():
+                return self._commit(effect)
+            case Settle(instant):
+                return self._settle(instant)
+            case Abort():
+                self._ledger.abort(self._transaction(effect.instant), effect.reason)
+                self._shown.aborted(effect, self._now_ms())
+                return AbortEnded(self._now_ms())
+            case EvolveSchema(new_fields):
+                return self._evolve(new_fields)
+            case Stopped(reason, is_error):
+                is_fenced = self._state.name is CoordinatorName.FENCED
+                self.ended = WorkerEnded(reason, is_error, is_fenced)
+        return None
+
+    def _begin(self) -> CoordinatorEvent:
+        try:
+            facts = self._topics.facts(self._launch.config.topic)
+            self._shown.topic(facts.watermarks)
+            begun = self._ledger.begin(facts)
+        except SinkFenced as error:
+            return self._fenced_at_begin(error)
+        except LakehouseError as error:
+            is_final = isinstance(error, _FINAL)
+            return BeginFailed(f"{error.code}: {error}", self._now_ms(), is_final=is_final)
+        self._begun = begun
+        if begun is None:
+            return NothingToRead(self._now_ms())
+        return Begun(begun.instant, begun.offsets, begun.schema, begun.read_at, self._now_ms())
+
+    def _fenced_at_begin(self, error: SinkFenced) -> CoordinatorEvent:
+        """The machine hears why, and then that nothing was begun."""
+        self._state, effects = step(self._state, Fenced(str(error), self._now_ms()))
+        assert not effects, "work is under way, so nothing else is asked for"
+        return BeginFailed(str(error), self._now_ms())
+
+    def _commit(self, commit: Commit) -> CoordinatorEvent:
+        result = self._ledger.commit(self._transaction(commit.instant), commit.reports)
+        now_ms = self._now_ms()
+        if isinstance(result, Committed):
+            self._shown.committed(commit.instant, commit.reports, now_ms)
+            self._after_commit(result.offsets)
+        else:
+            self._shown.not_committed(commit.instant, result, now_ms)
+        return CommitEnded(result, now_ms)
+
+    def _settle(self, instant: InstantTime) -> CoordinatorEvent:
+        result = self._ledger.settle(self._transaction(instant))
+        if isinstance(result, Committed):
+            transaction = self._state.transaction
+            reports = transaction.ordered_reports if transaction else ()
+            self._shown.committed(instant, reports, self._now_ms())
+            self._after_commit(result.offsets)
+        return Settled(result, self._now_ms())
+
+    def _transaction(self, instant: InstantTime) -> SinkTransaction:
+        assert self._begun is not None, instant
+        assert self._begun.instant == instant, (self._begun.instant, instant)
+        return self._begun
+
+    def _after_commit(self, offsets: Mapping[int, int]) -> None:
+        """Whatever fails here, the commit stands (K5)."""
+        self._shown.table(offsets)
+        self._has_committed = True
+
+    def _evolve(self, new_fields: str) -> CoordinatorEvent:
+        try:
+            self._ledger.evolve(new_fields)
+        except InvalidInput as error:
+            names = TableSchema.from_avro_json(new_fields).field_names
+            return SchemaRefused(tuple(names), str(error), self._now_ms())
+        except LakehouseError as error:
+            return SchemaRefused((), f"{error.code}: {error}", self._now_ms())
+        return SchemaEvolved(self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms()
+
+
+def _settings(launch: Launch) -> CoordinatorSettings:
+    config = launch.config
+    return CoordinatorSettings(
+        interval_ms=config.interval_s * 1000,
+        write_timeout_ms=config.write_timeout_s * 1000,
+        init_delay_ms=int(config.init_delay_s * 1000),
+        restart_delay_ms=int(config.restart_delay_s * 1000),
+        commits_empty=config.commits_empty,
+    )

@@ -1,0 +1,58 @@
+"""Table services of a sink: planned by its coordinator between transactions, carried out beside it.
+
+The coordinator alone plans (S1-03), so that plans and the sink's commits never wait for each other
+for long; what a plan asks for is done by the driver, while participants write on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from workers.config import write_options
+from workers.errors import LakehouseError
+from workers.services.inline import own_options, run_due
+from workers.services.registry import service
+from workers.services.service import ServiceRequest
+from workers.sink.config import SinkConfig
+from workers.table.table import Table
+from workers.timeline.instant import Action
+
+_PLANS = {Action.COMPACTION: "compaction", Action.CLUSTERING: "clustering"}
+_log = logging.getLogger(__name__)
+
+
+def plan_services(table: Table, config: SinkConfig, options: Mapping[str, str]) -> None:
+    """Plan what is due by now; `options` may ask for more, and say when it is due. Whatever fails
+    is logged: the commit before it stands (K5).
+    """
+    run_due(table, {**_scheduling(config), **options})
+
+
+def check_service_options(config: SinkConfig, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Those that are of writes. Raises InvalidInput for a setting of a service."""
+    return own_options({**_scheduling(config), **options})
+
+
+def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]) -> int:
+    """Carry out the pending plans, of whoever made them; how many were."""
+    done = 0
+    for instant in table.timeline().pending():
+        name = _PLANS.get(instant.action)
+        if name is None:
+            continue
+        request = ServiceRequest(by=f"sink-{config.sink_id}")
+        own = write_options(own_options(options))
+        try:
+            done += service(name).run(table, request, own).instant is not None
+        except LakehouseError as error:
+            _log.warning("a plan was not carried out: service=%s error=%s", name, error)
+    return done
+
+
+def _scheduling(config: SinkConfig) -> dict[str, str]:
+    asked = {
+        "hoodie.compact.schedule.inline": config.schedules_compaction,
+        "hoodie.clustering.schedule.inline": config.schedules_clustering,
+    }
+    return {key: "true" for key, is_asked in asked.items() if is_asked}

@@ -1,0 +1,225 @@
+"""What the coordinator shows of the sink: `state.json`, written again when something has changed.
+
+The file is for people and pages. It is written by the coordinator's thread, not more often than it
+can be read, and whatever goes wrong with it disturbs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+
+from workers.clock import Clock, InstantTime, parse_instant
+from workers.errors import LakehouseError
+from workers.sink.coordinator_events import Abort, CommitResult, Committed
+from workers.sink.coordinator_state import CoordinatorState
+from workers.sink.messages import (
+    AckCommit,
+    EndCommit,
+    Message,
+    Ready,
+    Report,
+    StartCommit,
+    type_name,
+)
+from workers.sink.state_file import (
+    TRACE_MAX,
+    TRANSACTIONS_MAX,
+    ParticipantShown,
+    SinkState,
+    TraceEntry,
+    TransactionShown,
+    put_state,
+    read_state,
+)
+from workers.storage.base import Storage
+
+_CHANGED_MS = 250
+_ALWAYS_MS = 2_000
+_TRANSITION = "TRANSITION"
+_log = logging.getLogger(__name__)
+
+
+class SinkShown:
+    """Of one coordinator; what its predecessors told stays in the trace and among transactions."""
+
+    def __init__(
+        self, storage: Storage, sink_id: str, topic: str, owner: str, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._sink_id, self._topic, self._owner = sink_id, topic, owner
+        self._clock = clock
+        before = _former(storage, sink_id)
+        self._trace = deque(before.trace if before else (), maxlen=TRACE_MAX)
+        self._transactions = deque(before.transactions if before else (), maxlen=TRANSACTIONS_MAX)
+        self._ends: Mapping[int, tuple[int, int]] = {}
+        self._table_offsets: Mapping[int, int] = {}
+        self._counters: dict[str, int] = {}
+        self._has_changed = True
+        self._written_ms = 0
+        self._former: CoordinatorState | None = None
+
+    # What happens -----------------------------------------------------------------------------
+
+    def message(self, message: Message, now_ms: int) -> None:
+        """Sent or received; of what participants repeat, only what is new of them."""
+        if isinstance(message, Ready) and not self._is_news(message):
+            return
+        partition = message.partition if isinstance(message, Report | Ready) else None
+        self._add(
+            TraceEntry(
+                now_ms,
+                type_name(message),
+                message.sender,
+                partition,
+                message.instant,
+                _detail(message),
+            )
+        )
+
+    def topic(self, ends: Mapping[int, tuple[int, int]]) -> None:
+        self._ends = ends
+        self._has_changed = True
+
+    def table(self, offsets: Mapping[int, int]) -> None:
+        self._table_offsets = offsets
+        self._has_changed = True
+
+    def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
+        rows = sum(one.records - one.bad_records for one in reports)
+        bad = sum(one.bad_records for one in reports)
+        self._ended(instant, "committed", "", now_ms, rows, bad)
+
+    def not_committed(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
+        if not isinstance(result, Committed):
+            told = f"{type(result).__name__}: {result.reason}"
+            self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, told))
+
+    def aborted(self, abort: Abort, now_ms: int) -> None:
+        self._ended(abort.instant, "aborted", abort.reason, now_ms)
+
+    def counted(self, **counters: int) -> None:
+        self._counters |= counters
+
+    def state(self, state: CoordinatorState, now_ms: int) -> None:
+        """The coordinator's after each step; written when it is time."""
+        former, self._former = self._former, state
+        if former is None or former.name is not state.name:
+            instant = state.transaction.instant if state.transaction else ""
+            self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, str(state.name)))
+        self._has_changed |= former is not state
+        wait_ms = _CHANGED_MS if self._has_changed else _ALWAYS_MS
+        if now_ms - self._written_ms >= wait_ms or state.is_over:
+            self._write(state, now_ms)
+
+    # What is written --------------------------------------------------------------------------
+
+    def _write(self, state: CoordinatorState, now_ms: int) -> None:
+        self._written_ms, self._has_changed = now_ms, False
+        told = SinkState(
+            sink_id=self._sink_id,
+            topic=self._topic,
+            epoch=state.epoch,
+            state=str(state.name),
+            instant=state.transaction.instant if state.transaction else "",
+            deadline_ms=state.deadline_ms or None,
+            owner=self._owner,
+            updated_ms=now_ms,
+            reason=_reason(state, now_ms),
+            participants=tuple(self._participants(state)),
+            transactions=tuple(self._transactions),
+            trace=tuple(self._trace),
+            counters=self._all_counters(state),
+        )
+        try:
+            put_state(self._storage, told)
+        except LakehouseError as error:
+            _log.warning("the sink's state is not written: %s", error)
+
+    def _participants(self, state: CoordinatorState) -> list[ParticipantShown]:
+        transaction = state.transaction
+        partitions = {*self._ends, *state.participants, *self._table_offsets}
+        shown = []
+        for partition in sorted(partitions):
+            seen = state.participants.get(partition)
+            ends = self._ends.get(partition)
+            shown.append(
+                ParticipantShown(
+                    partition=partition,
+                    participant=seen.participant_id if seen else "",
+                    worker=_worker_of(seen.participant_id) if seen else "",
+                    state=str(seen.state) if seen else "",
+                    local_offset=seen.offset if seen else None,
+                    table_offset=self._table_offsets.get(partition),
+                    broker_offset=ends[1] if ends else None,
+                    has_reported=bool(transaction and partition in transaction.reports),
+                    seen_ms=seen.at_ms if seen else 0,
+                )
+            )
+        return shown
+
+    def _all_counters(self, state: CoordinatorState) -> dict[str, int]:
+        ignored = {f"ignored_{cause}": count for cause, count in state.ignored.items()}
+        return {**self._counters, **ignored, "failures_in_a_row": state.failures}
+
+    def _ended(
+        self,
+        instant: InstantTime,
+        outcome: str,
+        reason: str,
+        now_ms: int,
+        rows: int = 0,
+        bad_rows: int = 0,
+    ) -> None:
+        began_ms = parse_instant(instant)
+        self._transactions.append(
+            TransactionShown(instant, outcome, began_ms, now_ms, rows, bad_rows, reason)
+        )
+        self._has_changed = True
+
+    def _is_news(self, ready: Ready) -> bool:
+        seen = self._former.participants.get(ready.partition) if self._former else None
+        known = (seen.participant_id, seen.state, seen.instant) if seen else None
+        return known != (ready.sender, ready.state, ready.instant)
+
+    def _add(self, entry: TraceEntry) -> None:
+        self._trace.append(entry)
+        self._has_changed = True
+
+
+def _former(storage: Storage, sink_id: str) -> SinkState | None:
+    try:
+        return read_state(storage, sink_id)
+    except LakehouseError as error:
+        _log.warning("what the sink showed before is not read: %s", error)
+        return None
+
+
+def _worker_of(participant_id: str) -> str:
+    """`<partition>@<host>:<pid>:...`"""
+    return ":".join(participant_id.partition("@")[2].split(":")[:2])
+
+
+def _reason(state: CoordinatorState, now_ms: int) -> str:
+    """Why it stands as it stands: whom it waits for comes first."""
+    if state.transaction is not None and not state.transaction.members:
+        absent = ", ".join(map(str, state.absent(now_ms)))
+        return f"waits for a participant of partition {absent}" if absent else state.reason
+    return state.reason
+
+
+def _detail(message: Message) -> str:
+    match message:
+        case StartCommit(offsets=offsets):
+            return ", ".join(f"{one}={at}" for one, at in sorted(offsets.items()))
+        case EndCommit():
+            return ""
+        case AckCommit(offsets=offsets, ends_run=ends_run):
+            told = ", ".join(f"{one}={at}" for one, at in sorted(offsets.items()))
+            return f"{told}; the last one" if ends_run else told
+        case Report():
+            told = f"{message.outcome} {message.start}..{message.end}, {message.records} records"
+            return f"{told}: {message.reason}" if message.reason else told
+        case Ready():
+            return f"{message.state} at {message.offset}"

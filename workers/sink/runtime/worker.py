@@ -1,0 +1,241 @@
+"""One process of the sink: it owns every n-th partition of the topic, from the first that it got.
+
+Which partitions those are follows from their numbers alone, so partitions that are added to the
+topic find their worker without anybody's help. The worker that has partition 0 runs the coordinator
+as well (S1-07).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from workers.errors import KafkaFailed, LakehouseError, NotFound
+from workers.ports import Ports
+from workers.sink.config import SinkMode
+from workers.sink.context import SinkContexts, sink_write_options
+from workers.sink.coordinator_state import CoordinatorName
+from workers.sink.epoch import read_epoch
+from workers.sink.kafka.client_config import connection, consumer_settings
+from workers.sink.kafka.consumer import PartitionConsumer
+from workers.sink.kafka.control_bus import ControlBus
+from workers.sink.kafka.topics import Topics
+from workers.sink.messages import AckCommit, EndCommit, StartCommit
+from workers.sink.participant import ParticipantState
+from workers.sink.runtime.coordinator_loop import CoordinatorLoop
+from workers.sink.runtime.launch import Launch, WorkerEnded
+from workers.sink.runtime.mail import Outbox
+from workers.sink.runtime.participant_loop import ParticipantLoop, Surroundings
+from workers.sink.runtime.planning import check_service_options
+from workers.sink.signing import ControlCodec
+from workers.sink.state_file import read_state
+from workers.table.table import Table
+
+COORDINATOR_PARTITION = 0
+_POLL_S = 0.05
+_LOOK_S = 2.0
+_NEW_PARTITIONS_S = 10.0
+_END_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class SinkWorker:
+    def __init__(
+        self,
+        table: Table,
+        launch: Launch,
+        number: int,
+        attempt: str,
+    ) -> None:
+        """`number` of `launch.workers`; `attempt` tells this process from its predecessors.
+
+        Raises KafkaFailed, NotFound when the broker or the topic is not there.
+        """
+        config = launch.config
+        self._table, self._launch, self._number = table, launch, number
+        environment = self._environment = launch.environment
+        self._ports: Ports = table.ports
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{attempt}"
+        self._codec = ControlCodec(config.sink_id, table.storage.location, launch.secret)
+        self._bus = ControlBus(config, environment, self._ports.clock, worker=self._name)
+        self._topics = Topics(connection(config, environment), clock=self._ports.clock)
+        self._outbox = Outbox()
+        own = check_service_options(config, launch.options)
+        options = sink_write_options(config, table.storage.location, own)
+        self._around = Surroundings(
+            config=config,
+            storage=table.storage,
+            contexts=SinkContexts(table, config, options),
+            outbox=self._outbox,
+            clock=self._ports.clock,
+            consume=self._consumer,
+        )
+        self._participants: dict[int, ParticipantLoop] = {}
+        self._coordinator: CoordinatorLoop | None = None
+        self._threads: list[_LoopThread] = []
+        self._lost = 0
+
+    def run(self, is_cancelled: Callable[[], bool] = lambda: False) -> WorkerEnded:
+        """Until the coordinator stops the sink. Raises what ended a loop of this worker."""
+        try:
+            self._take_partitions()
+            if COORDINATOR_PARTITION in self._participants:
+                self._start_coordinator()
+            return self._attend(is_cancelled)
+        finally:
+            self._end_loops("the worker ends")
+            self._bus.close()
+
+    def _attend(self, is_cancelled: Callable[[], bool]) -> WorkerEnded:
+        """The agent of the control topic: what comes in is handed on, what is said goes out."""
+        clock = self._ports.clock
+        looks_at = clock.monotonic_s() + _LOOK_S
+        counts_at = clock.monotonic_s() + _NEW_PARTITIONS_S
+        while True:
+            self._hand_on()
+            self._publish()
+            self._raise_of_loops()
+            if (ended := self._ended()) is not None:
+                self._publish()
+                return ended
+            if is_cancelled():
+                return WorkerEnded("the task was cancelled")
+            now = clock.monotonic_s()
+            if now >= looks_at:
+                looks_at = now + _LOOK_S
+                if (over := self._over_elsewhere()) is not None:
+                    return over
+            if now >= counts_at:
+                counts_at = now + _NEW_PARTITIONS_S
+                self._look_for_partitions()
+
+    def _hand_on(self) -> None:
+        for record in self._bus.poll(_POLL_S):
+            message = self._codec.decode(record)
+            if message is None:
+                continue
+            if self._coordinator is not None:
+                self._coordinator.inbox.put(message)
+            if isinstance(message, StartCommit | EndCommit | AckCommit):
+                for one in self._participants.values():
+                    one.inbox.put(message)
+
+    def _publish(self) -> None:
+        """What cannot be sent is lost, as it may be on its way: the protocol says it again."""
+        records = [part for one in self._outbox.drain() for part in self._codec.encode(one)]
+        if not records:
+            return
+        try:
+            self._bus.publish(records)
+        except KafkaFailed as error:
+            self._lost += len(records)
+            _log.warning("control messages lost: messages=%s error=%s", len(records), error)
+
+    def _raise_of_loops(self) -> None:
+        for thread in self._threads:
+            if thread.error is not None:
+                raise thread.error
+
+    def _ended(self) -> WorkerEnded | None:
+        finished = all(one.finished for one in self._participants.values())
+        coordinator = self._coordinator
+        if coordinator is None:
+            has_all = bool(self._participants) and finished
+            return WorkerEnded("the coordinator has stopped") if has_all else None
+        if coordinator.ended is None:
+            return None
+        # The participants of this worker hear the last ACK as all others do.
+        return coordinator.ended if finished or coordinator.ended.is_fenced else None
+
+    def _over_elsewhere(self) -> WorkerEnded | None:
+        """Whether nobody will start a transaction with us any more, though no ACK said so: another
+        launch of the sink took over, or our coordinator stopped and its last ACK was lost.
+        """
+        storage, sink_id = self._table.storage, self._launch.config.sink_id
+        try:
+            epoch, state = read_epoch(storage, sink_id), read_state(storage, sink_id)
+        except LakehouseError as error:
+            _log.warning("the sink's files are not read: %s", error)
+            return None
+        if epoch is not None and self._launch.is_after(epoch):
+            return WorkerEnded(f"another launch took the sink over: {epoch.owner}", is_fenced=True)
+        if self._coordinator is not None or state is None:
+            return None
+        if state.state == CoordinatorName.STOPPED and self._launch.is_owner(state.owner):
+            return WorkerEnded("the coordinator has stopped")
+        return None
+
+    # Partitions and threads -------------------------------------------------------------------
+
+    def _take_partitions(self) -> None:
+        """Those of the topic that are ours by number and have no participant yet."""
+        launch = self._launch
+        facts = self._topics.facts(launch.config.topic)
+        for partition in sorted(facts.watermarks):
+            if partition % launch.workers == self._number and partition not in self._participants:
+                self._participants[partition] = self._started_participant(partition)
+
+    def _look_for_partitions(self) -> None:
+        try:
+            self._take_partitions()
+        except (KafkaFailed, NotFound) as error:
+            _log.warning("new partitions not looked for: %s", error)
+
+    def _started_participant(self, partition: int) -> ParticipantLoop:
+        state = ParticipantState(
+            partition=partition,
+            participant_id=f"{partition}@{self._name}:{self._ports.ids.token()[:8]}",
+            since_ms=self._ports.clock.now_ms(),
+            run_id=self._launch.run_id,
+        )
+        loop = ParticipantLoop(self._around, state)
+        self._threads.append(_LoopThread(loop, f"sink-participant-{partition}"))
+        return loop
+
+    def _start_coordinator(self) -> None:
+        self._coordinator = CoordinatorLoop(
+            self._table, self._launch, self._name, self._topics_of_coordinator(), self._outbox
+        )
+        self._threads.append(_LoopThread(self._coordinator, "sink-coordinator"))
+
+    def _topics_of_coordinator(self) -> Topics:
+        """A client of its own: it runs in another thread."""
+        settings = connection(self._launch.config, self._environment)
+        return Topics(settings, clock=self._ports.clock)
+
+    def _consumer(self, partition: int) -> PartitionConsumer:
+        config = self._launch.config
+        settings = consumer_settings(config, self._environment)
+        wants_keys = config.mode is SinkMode.UPSERT
+        return PartitionConsumer(settings, config.topic, partition, wants_keys=wants_keys)
+
+    def _end_loops(self, reason: str) -> None:
+        """Whoever waits for a participant hears that it is gone, if the broker lets us."""
+        for participant in self._participants.values():
+            participant.leave(reason)
+        if self._coordinator is not None:
+            self._coordinator.leave(reason)
+        for thread in self._threads:
+            thread.join(_END_S)
+        self._publish()
+
+
+class _LoopThread:
+    def __init__(self, loop: ParticipantLoop | CoordinatorLoop, name: str) -> None:
+        self.error: BaseException | None = None
+        self._loop = loop
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run()
+        except BaseException as error:  # noqa: BLE001 # The agent raises it in the task's thread.
+            _log.exception("a loop of the sink ended")
+            self.error = error
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)

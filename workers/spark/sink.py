@@ -1,0 +1,265 @@
+"""The sink as a Spark job: one long stage whose tasks are the sink's workers.
+
+A task that dies is started again by Spark, and the whole job by the driver when Spark gives up;
+either way the coordinator that comes up next has a higher epoch and goes on where the table stands.
+The driver itself holds nothing: it watches, and carries out the table services that the coordinator
+planned. Nothing ends a participant but a stop or another launch, so a sink is to be a Spark
+application of its own, or it takes slots from others for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillRunning
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from workers.errors import InvalidInput, LakehouseError
+from workers.ports import system_ports
+from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
+from workers.sink.context import sink_write_options
+from workers.sink.epoch import read_epoch
+from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.topics import Topics
+from workers.sink.runtime.launch import Launch, WorkerEnded
+from workers.sink.runtime.planning import carry_out_plans, check_service_options
+from workers.sink.runtime.worker import SinkWorker
+from workers.sink.stop_request import StopKind, clear_stop, read_stop
+from workers.sink.tables import check_sink_table
+from workers.spark.failures import interrupt, ours_of, stop_tasks, tagged
+from workers.spark.task_process import spare_next_task, task_ids
+from workers.storage.local import LocalStorage
+from workers.table.table import Table, open_
+
+_ENDED_SCHEMA: Final = "reason string, is_error boolean, is_fenced boolean"
+_WATCH_S = 1.0
+_HARD_S = 20.0
+"""How long a hard stop may take before the tasks are killed."""
+_PLANS_S = 5.0
+_RESTARTS_MAX = 20
+"""In a row, each of less than a minute."""
+_LASTED_S = 60.0
+_BACKOFF_MAX_S = 30.0
+_LOCAL = re.compile(r"local(\[(?P<slots>\d+|\*)(,\d+)?\])?")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkEnded:
+    reason: str
+    is_failed: bool = False
+
+
+def run_sink(
+    table: Table,
+    spark: SparkSession,
+    options: Mapping[str, str],
+    *,
+    secret: bytes,
+    operation_id: str = "",
+) -> SinkEnded:
+    """Run the sink until it is stopped (`workers.sink.stop_request`), fails for good or is taken
+    over by another launch.
+
+    `options` are those of the sink (`workers.sink.config`), of writes and of table services.
+    `secret` signs the control messages. Raises InvalidInput, UnsupportedTable, KafkaFailed and
+    NotFound before anything is begun.
+    """
+    sink = _Sink(table, spark, options, secret, operation_id)
+    return sink.run()
+
+
+class _Sink:
+    def __init__(
+        self,
+        table: Table,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        secret: bytes,
+        operation_id: str,
+    ) -> None:
+        self._table, self._spark = table, spark
+        own = {key: value for key, value in options.items() if key in SINK_OPTIONS}
+        others = {key: value for key, value in options.items() if key not in SINK_OPTIONS}
+        if operation_id:
+            others["sluice.operation.id"] = operation_id
+        config = sink_config(own)
+        check_sink_table(table, config)
+        sink_write_options(config, table.storage.location, check_service_options(config, others))
+        settings = connection(config, os.environ)
+        facts = Topics(settings, clock=table.ports.clock).facts(config.topic)
+        workers = _workers(config, len(facts.watermarks), _slots(spark))
+        epoch = read_epoch(table.storage, config.sink_id)
+        password = dict(config.client).get("sasl.password.env", "")
+        self._launch = Launch(
+            config=config,
+            run_id=table.ports.ids.token(),
+            secret=secret,
+            workers=workers,
+            epoch_before=epoch.number if epoch else 0,
+            options=others,
+            environment={password: os.environ[password]} if password else {},
+        )
+        self._tag = f"sluice-sink-{self._launch.run_id}"
+
+    def run(self) -> SinkEnded:
+        clock = self._table.ports.clock
+        clear_stop(self._table.storage, self._launch.config.sink_id)
+        quick_failures = 0
+        while True:
+            started_s = clock.monotonic_s()
+            try:
+                return self._attempt()
+            except LakehouseError as error:
+                return SinkEnded(f"{error.code}: {error}", is_failed=True)
+            except (PySparkException, Py4JError) as error:
+                reason = _first_line(error)
+                if self._is_stopping():
+                    return SinkEnded("stopped before its transaction had ended")
+            lasted = clock.monotonic_s() - started_s >= _LASTED_S
+            quick_failures = 0 if lasted else quick_failures + 1
+            if quick_failures > _RESTARTS_MAX:
+                return SinkEnded(f"the job fails again and again: {reason}", is_failed=True)
+            _log.warning("the sink's job is started again: %s", reason)
+            clock.sleep(min(0.5 * 2**quick_failures, _BACKOFF_MAX_S))
+
+    def _attempt(self) -> SinkEnded:
+        """One job. Raises what ended it, in our terms where it was an error of ours."""
+        with ThreadPoolExecutor(1, "sink-job") as pool:
+            job = pool.submit(self._job)
+            try:
+                self._watch(job)
+            finally:
+                if not job.done():
+                    stop_tasks(self._spark, self._tag, self._table.ports.clock)
+        try:
+            ended = job.result()
+        except (PySparkException, Py4JError) as error:
+            ours = ours_of(error)
+            if isinstance(ours, InvalidInput):
+                raise ours from error
+            raise
+        worst = max(ended, key=lambda one: (one.is_error, one.is_fenced))
+        return SinkEnded(worst.reason, is_failed=worst.is_error or worst.is_fenced)
+
+    def _job(self) -> list[WorkerEnded]:
+        run = partial(_run_workers, self._table.storage.location, self._launch)
+        count = self._launch.workers
+        with tagged(self._spark, self._tag):
+            numbers = self._spark.range(0, count, 1, count)
+            rows = numbers.mapInArrow(run, _ENDED_SCHEMA).collect()
+        return [WorkerEnded(row.reason, row.is_error, row.is_fenced) for row in rows]
+
+    def _watch(self, job: Future[list[WorkerEnded]]) -> None:
+        """Until the job is done, or has to be ended because it does not end by itself."""
+        clock = self._table.ports.clock
+        plans_at = clock.monotonic_s() + _PLANS_S
+        kill_at: float | None = None
+        while True:
+            try:
+                job.result(_WATCH_S)
+            except StillRunning:
+                pass
+            except BaseException:  # noqa: BLE001 # The caller raises it.
+                return
+            else:
+                return
+            now = clock.monotonic_s()
+            if kill_at is None:
+                kill_at = self._ends_at(now)
+            elif now >= kill_at:
+                _log.warning("the sink does not end by itself, so its tasks are killed")
+                interrupt(self._spark, self._tag)
+                kill_at = now + _HARD_S
+            if now >= plans_at:
+                self._carry_out_plans()
+                plans_at = clock.monotonic_s() + _PLANS_S
+
+    def _carry_out_plans(self) -> None:
+        try:
+            carry_out_plans(self._table, self._launch.config, self._launch.options)
+        except LakehouseError as error:
+            _log.warning("table services were not looked for: %s", error)
+
+    def _ends_at(self, now_s: float) -> float | None:
+        """When the tasks are to be killed; None while the sink is to run."""
+        storage, config = self._table.storage, self._launch.config
+        try:
+            stop, epoch = read_stop(storage, config.sink_id), read_epoch(storage, config.sink_id)
+        except LakehouseError as error:
+            _log.warning("the sink's files are not read: %s", error)
+            return None
+        if epoch is not None and self._launch.is_after(epoch):
+            return now_s + _HARD_S
+        if stop is None:
+            return None
+        waits_s = config.graceful_timeout_s if stop.kind is StopKind.GRACEFUL else _HARD_S
+        return now_s + waits_s
+
+    def _is_stopping(self) -> bool:
+        return read_stop(self._table.storage, self._launch.config.sink_id) is not None
+
+
+def _workers(config: SinkConfig, partitions: int, slots: int | None) -> int:
+    """How many tasks share the partitions. Raises InvalidInput when not all of them would run at
+    once: a participant that is not there lets every transaction time out.
+    """
+    each = config.partitions_per_task
+    if not each:
+        processors = partitions if slots is None else os.cpu_count() or 1
+        return min(partitions, slots or partitions, processors)
+    tasks = -(-partitions // each)
+    if slots is not None and tasks > slots:
+        raise InvalidInput(
+            "the sink needs more tasks at once than Spark runs; raise "
+            "hoodie.kafka.partitions.per.task, or give it more slots",
+            tasks=tasks,
+            slots=slots,
+        )
+    return tasks
+
+
+def _slots(spark: SparkSession) -> int | None:
+    """How many tasks run at once on this machine; None on a cluster, which may grow."""
+    found = _LOCAL.fullmatch(spark.conf.get("spark.master") or "")
+    if found is None:
+        return None
+    told = found["slots"] or "1"
+    return (os.cpu_count() or 1) if told == "*" else int(told)
+
+
+def _run_workers(
+    location: str, launch: Launch, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On executors: each number is a worker."""
+    spare_next_task()
+    ids = task_ids()
+    for batch in batches:
+        for number in batch.column("id").to_numpy().tolist():
+            table = open_(LocalStorage(location), system_ports())
+            worker = SinkWorker(table, launch, number, f"{ids.stage}.{ids.attempt}")
+            yield _told(worker.run())
+
+
+def _told(ended: WorkerEnded) -> pa.RecordBatch:
+    columns: list[pa.Array[Any]] = [
+        pa.array([ended.reason]),
+        pa.array([ended.is_error]),
+        pa.array([ended.is_fenced]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["reason", "is_error", "is_fenced"])
+
+
+def _first_line(error: BaseException) -> str:
+    first, *_ = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {first}"
