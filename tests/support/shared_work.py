@@ -17,7 +17,7 @@ GROUPS = {
 """Files with this mark go to one worker: they share a process that takes long to start."""
 FIRST = (*GROUPS.values(), "tests/controlplane/node/test_up_and_down.py", "tests/state_machine/")
 """The longest parts first, or one worker waits for them at the end."""
-SPREAD = "tests/crash/"
+SPREAD = ("tests/crash/", "tests/sink_simulator/")
 """Files whose tests share nothing that takes long; their cases are spread."""
 
 

@@ -200,14 +200,14 @@ def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
 def _polled(state: ParticipantState, batch: Polled) -> Step:
     if batch.seeks != state.seeks:
         return state, []  # Fetched before the consumer was sent elsewhere.
-    moved = replace(state, position=batch.next_offset)
     if state.name is not ParticipantName.OPEN or batch.next_offset <= state.offset:
-        return moved, []
+        return replace(state, position=batch.next_offset), []
     given = 0
     if batch.first_offset is not None:
         given = batch.records - max(0, state.offset - batch.first_offset)
     gaps = state.gaps + batch.next_offset - state.offset - max(0, given)
-    taken = replace(moved, offset=batch.next_offset, gaps=gaps)
+    at = batch.next_offset
+    taken = replace(state, position=at, offset=at, gaps=gaps)
     return taken, [] if batch.first_offset is None else [Write(state.offset)]
 
 
