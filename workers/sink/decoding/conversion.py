@@ -24,10 +24,11 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _PER_DAY = {"day": 1, "ms": 86_400_000, "us": 86_400_000_000}
 
 
-def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite: bool) -> pa.Table:
     """Columns that were read, as those of the schema; missing ones are null.
 
-    Raises Undecodable where a value does not fit its column.
+    `is_finite` for formats that have no infinite numbers, whatever their parser takes. Raises
+    Undecodable where a value does not fit its column.
     """
     arrays = []
     for one in schema:
@@ -37,7 +38,7 @@ def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
         try:
             array = converted(found, one.type)
             if is_ranged(one.type):
-                _check_range(array)
+                _check_range(array, is_finite)
         except pa.ArrowException as error:
             raise Undecodable(f"{one.name}: {cause_of(error)}") from error
         arrays.append(array)
@@ -50,7 +51,12 @@ def converted(array: Any, target: pa.DataType) -> Any:
         return array
     types = pa.types
     if types.is_struct(target):
-        children = [converted(array.field(one.name), one.type) for one in _fields(target)]
+        children = [
+            converted(array.field(one.name), one.type)
+            if array.type.get_field_index(one.name) >= 0
+            else pa.nulls(len(array), one.type)
+            for one in _fields(target)
+        ]
         return pa.StructArray.from_arrays(children, fields=_fields(target), mask=array.is_null())
     if types.is_list(target):
         values = converted(array.values, target.value_type)
@@ -98,13 +104,11 @@ def is_ranged(found: Any) -> bool:
     return bool(types.is_floating(found) or types.is_timestamp(found) or types.is_date32(found))
 
 
-def _check_range(array: Any) -> None:
-    """Raises ArrowInvalid for what is no number, and outside of the years 1 to 9999, which all
-    readers know.
-    """
+def _check_range(array: Any, is_finite: bool) -> None:
+    """Raises ArrowInvalid outside of the years 1 to 9999, which all readers know."""
     types = pa.types
     if types.is_floating(array.type):
-        if pc.all(pc.is_finite(array)).as_py() is False:
+        if is_finite and pc.all(pc.is_finite(array)).as_py() is False:
             raise pa.ArrowInvalid("not a finite number")
     elif types.is_timestamp(array.type) or types.is_date32(array.type):
         unit = "day" if types.is_date32(array.type) else array.type.unit
@@ -115,11 +119,11 @@ def _check_range(array: Any) -> None:
             raise pa.ArrowInvalid("not in the years 1 to 9999")
     elif types.is_struct(array.type):
         for child in array.flatten():
-            _check_range(child)
+            _check_range(child, is_finite)
     elif types.is_list(array.type):
-        _check_range(array.flatten())
+        _check_range(array.flatten(), is_finite)
     elif types.is_map(array.type):
-        _check_range(array.items)
+        _check_range(array.items, is_finite)
 
 
 def _lacking(array: Any, field: Any) -> Mask:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,13 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.sink.batch import BadRecord, DecodedBatch, RawBatch, Tombstone
 from workers.sink.config import SchemaSource, SinkConfig, ValueFormat
+from workers.sink.decoding.avro_values import AvroValues
 from workers.sink.decoding.chunks import Decoded, Value
 from workers.sink.decoding.conversion import lacking
+from workers.sink.decoding.csv_values import CsvValues
 from workers.sink.decoding.json_values import JsonValues
 from workers.sink.decoding.new_fields import together
+from workers.sink.decoding.registry import SchemaRegistry
 
 Decode: TypeAlias = Callable[[RawBatch], DecodedBatch]
 
@@ -45,7 +48,17 @@ def _values(config: SinkConfig, schema: pa.Schema) -> Values:
     infers = config.schema_source is SchemaSource.INFER
     if config.value_format is ValueFormat.JSON:
         return JsonValues(schema, infers=infers)
-    raise InvalidInput("format is not supported", format=config.value_format)
+    if config.value_format is ValueFormat.AVRO:
+        if config.schema_source is not SchemaSource.REGISTRY_FILE:
+            raise InvalidInput(
+                "Avro values are read by the schemas of a file: hoodie.sink.schema.source="
+                "registry_file and hoodie.sink.schema.file",
+                source=config.schema_source,
+            )
+        return AvroValues(schema, SchemaRegistry(config.schema_file))
+    if config.value_format is ValueFormat.CSV:
+        return CsvValues(schema, config.csv_columns, infers=infers)
+    assert_never(config.value_format)
 
 
 def _decoded(

@@ -130,7 +130,7 @@ class JsonValues:
 
     def _rows(self, structs: Any) -> Chunk:
         columns = {one.name: structs.field(one.name) for one in self._schema}
-        return Chunk(table_of(columns, self._schema, len(structs)))
+        return Chunk(table_of(columns, self._schema, len(structs), is_finite=True))
 
     def _with_pairs(self, value: Value) -> Value:
         if depth(value) > DEPTH_MAX:

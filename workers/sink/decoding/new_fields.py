@@ -42,10 +42,11 @@ def brought(array: Any, asked: Any) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def new_fields_of(found: Any, schema: pa.Schema) -> Fields:
+def new_fields_of(found: Any, schema: pa.Schema, *, is_inferred: bool = True) -> Fields:
     """What the schema would need to take in records of this struct, as whole columns.
 
-    Not those that cannot be columns: without any value, of a reserved name, or of a name that
+    An inferred time is text, as it would be in a batch where not every text looks like one. Not
+    those that cannot be columns: without any value, of a reserved name, or of a name that
     differs from another one's by case only.
     """
     known = {name.lower(): name for name in schema.names}
@@ -53,12 +54,12 @@ def new_fields_of(found: Any, schema: pa.Schema) -> Fields:
     for child in _children(found):
         if child.name in schema.names:
             asked = schema.field(child.name).type
-            wider = _wider(asked, child.type)
+            wider = _wider(asked, child.type, is_inferred)
             if wider != asked:
                 new.append(pa.field(child.name, wider))
         elif child.name.lower() not in known and _may_be_column(child.name):
             known[child.name.lower()] = child.name
-            if (kind := _column_type(child.type)) is not None:
+            if (kind := _column_type(child.type, is_inferred)) is not None:
                 new.append(pa.field(child.name, kind))
     return tuple(new)
 
@@ -93,15 +94,15 @@ def _merged(left: Any, right: Any) -> Any:
     if {left, right} == {pa.int64(), pa.float64()}:
         return pa.float64()
     if pa.types.is_struct(left) and pa.types.is_struct(right):
-        return _wider(left, right)
+        return _wider(left, right, False)
     return None
 
 
-def _wider(asked: Any, found: Any) -> Any:
+def _wider(asked: Any, found: Any, is_inferred: bool) -> Any:
     """`asked` with the fields that its structs lack."""
     if pa.types.is_list(asked) and pa.types.is_list(found):
         element = asked.value_field
-        return pa.list_(element.with_type(_wider(element.type, found.value_type)))
+        return pa.list_(element.with_type(_wider(element.type, found.value_type, is_inferred)))
     if not (pa.types.is_struct(asked) and pa.types.is_struct(found)):
         return asked
     children = {child.name: child for child in _children(asked)}
@@ -109,27 +110,26 @@ def _wider(asked: Any, found: Any) -> Any:
     for child in _children(found):
         if child.name in children:
             old = children[child.name]
-            children[child.name] = old.with_type(_wider(old.type, child.type))
+            children[child.name] = old.with_type(_wider(old.type, child.type, is_inferred))
         elif child.name.lower() not in taken and _may_be_column(child.name):
-            kind = _column_type(child.type)
+            kind = _column_type(child.type, is_inferred)
             if kind is not None:
                 taken.add(child.name.lower())
                 children[child.name] = pa.field(child.name, kind)
     return pa.struct(list(children.values()))
 
 
-def _column_type(found: Any) -> pa.DataType | None:
-    """What was inferred, as it would be inferred from any other batch: text is text."""
+def _column_type(found: Any, is_inferred: bool) -> pa.DataType | None:
     types = pa.types
     if types.is_null(found):
         return None
-    if types.is_timestamp(found):
+    if types.is_timestamp(found) and is_inferred:
         return pa.string()
     if types.is_list(found):
-        inner = _column_type(found.value_type)
+        inner = _column_type(found.value_type, is_inferred)
         return None if inner is None else pa.list_(pa.field("element", inner))
     if types.is_struct(found):
-        named = [(one.name, _column_type(one.type)) for one in _children(found)]
+        named = [(one.name, _column_type(one.type, is_inferred)) for one in _children(found)]
         names = {name.lower() for name, _ in named}
         kept = [(n, kind) for n, kind in named if kind is not None and _may_be_column(n)]
         return pa.struct(kept) if kept and len(names) == len(named) else None

@@ -1,0 +1,126 @@
+"""CSV values: each is one line, its columns in an agreed order.
+
+As RFC 4180 has it, with commas and doubled quotes, but for line breaks within quotes, which no
+value may have. So lines can only grow together, by a quote that is not closed, and as many rows as
+values means one row for each; a line of nothing is put at the end for the last one's sake. What
+stands for nothing is nothing: an empty field is null, and `""` an empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+
+from workers.errors import InvalidInput
+from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decoded_by_halving
+from workers.sink.decoding.conversion import cause_of, table_of
+from workers.sink.decoding.new_fields import new_fields_of
+
+_ZONE = r"([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_ROW = re.compile(r"Row #[0-9]+: ")
+_DAY_CHARS = 10
+
+
+class CsvValues:
+    """`columns` are those of a line; the schema's when there are none."""
+
+    def __init__(self, schema: pa.Schema, columns: Sequence[str], *, infers: bool) -> None:
+        """Raises InvalidInput for a column that a line cannot hold."""
+        self._schema = schema
+        self._columns = list(columns) or schema.names
+        if len(set(self._columns)) < len(self._columns):
+            raise InvalidInput("column is named twice", key="hoodie.sink.csv.columns")
+        self._types = {
+            name: _read_type(schema.field(name)) if name in schema.names else pa.string()
+            for name in self._columns
+        }
+        more = [name for name in self._columns if name not in schema.names]
+        self._more = more
+        named = pa.struct([(name, pa.string()) for name in more])
+        self._new = new_fields_of(named, schema) if infers else ()
+
+    def decode(self, values: Sequence[Value]) -> Decoded:
+        return decoded_by_halving([one.rstrip(b"\r\n") for one in values], self._chunk)
+
+    def _chunk(self, values: Sequence[Value]) -> Chunk:
+        if b"" in values and len(self._columns) > 1:
+            raise Undecodable("an empty line")
+        nothing = b"," * (len(self._columns) - 1)
+        content = b"\n".join((*values, nothing, b""))
+        if content.count(b"\n") != len(values) + 1 or b"\r" in content:
+            raise Undecodable("a line break in a value")
+        try:
+            table = self._parsed(content)
+        except pa.ArrowException as error:
+            raise Undecodable(_told(error)) from error
+        if table.num_rows != len(values) + 1:
+            raise Undecodable("a quote that is not closed")
+        table = table.slice(0, len(values)).combine_chunks()
+        columns = {name: _column(table, name) for name in self._columns}
+        try:
+            for one in self._schema:
+                if pa.types.is_timestamp(one.type) and one.name in columns:
+                    columns[one.name] = _times(columns[one.name], one.type)
+        except pa.ArrowException as error:
+            raise Undecodable(cause_of(error)) from error
+        left_out = np.zeros(len(values), np.bool_)
+        for name in self._more:
+            left_out |= columns[name].is_valid().to_numpy(zero_copy_only=False)
+        rows = table_of(columns, self._schema, len(values), is_finite=True)
+        return Chunk(rows, self._new, int(np.count_nonzero(left_out)))
+
+    def _parsed(self, content: bytes) -> Any:
+        return pcsv.read_csv(
+            pa.BufferReader(content),  # type: ignore[arg-type]
+            pcsv.ReadOptions(
+                use_threads=False, block_size=len(content) + 1, column_names=self._columns
+            ),
+            pcsv.ParseOptions(ignore_empty_lines=False),
+            pcsv.ConvertOptions(
+                column_types=self._types,
+                null_values=[""],
+                true_values=["true", "TRUE", "True", "1"],
+                false_values=["false", "FALSE", "False", "0"],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+def _read_type(field: Any) -> pa.DataType:
+    if pa.types.is_nested(field.type):
+        raise InvalidInput("a CSV line cannot hold this column", column=field.name, type=field.type)
+    if pa.types.is_timestamp(field.type):
+        return pa.string()  # With and without a zone.
+    assert isinstance(field.type, pa.DataType)
+    return field.type
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    chunks = table.column(name).chunks
+    return chunks[0] if chunks else pa.array([], table.schema.field(name).type)
+
+
+def _times(texts: Any, target: Any) -> Any:
+    """Times as UTC; a text without a zone is."""
+    compute: Any = pc
+    is_day = compute.equal(compute.utf8_length(texts), _DAY_CHARS)
+    with_time = compute.if_else(
+        is_day, compute.binary_join_element_wise(texts, "00:00:00", "T"), texts
+    )
+    has_zone = compute.match_substring_regex(with_time, _ZONE)
+    zoned = compute.if_else(
+        has_zone, with_time, compute.binary_join_element_wise(with_time, "Z", "")
+    )
+    return zoned.cast(pa.timestamp(target.unit, "UTC")).cast(target)
+
+
+def _told(error: Exception) -> str:
+    """Without numbers of lines, which nobody can count in."""
+    return _ROW.sub("", cause_of(error).removeprefix("CSV parse error: "))

@@ -1,0 +1,66 @@
+"""Avro schemas by the ids that records begin with, out of a JSON file: {"1": {...}, "2": {...}}.
+
+The file stands for a schema registry. It is read again when a record has an id that is not known
+and the file has changed, so that new schemas need no restart.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from workers.errors import InvalidInput
+
+_BYTES_MAX = 16 << 20
+_KEY = "hoodie.sink.schema.file"
+_NOT_SCHEMAS = (
+    ValueError,
+    AttributeError,
+    fastavro.schema.SchemaParseException,
+    fastavro.schema.UnknownType,
+)
+
+
+class SchemaRegistry:
+    def __init__(self, path: str) -> None:
+        """Raises InvalidInput for a file that is not as said above."""
+        self._path = Path(path)
+        self._seen: tuple[int, int] | None = None
+        self._schemas: dict[int, Any] = {}
+        self._read()
+
+    def schema(self, schema_id: int) -> Any | None:
+        """Parsed; None for an id that the file does not have."""
+        if schema_id not in self._schemas and self._stamp() != self._seen:
+            self._read()
+        return self._schemas.get(schema_id)
+
+    def _read(self) -> None:
+        self._seen = self._stamp()
+        if self._seen[1] > _BYTES_MAX:
+            raise InvalidInput("schema file is too large", key=_KEY, bytes=self._seen[1])
+        try:
+            given = json.loads(self._path.read_bytes())
+            schemas = {int(one): fastavro.parse_schema(avro) for one, avro in given.items()}
+        except _NOT_SCHEMAS as error:
+            raise InvalidInput(
+                "schema file is no JSON object of ids and Avro schemas",
+                key=_KEY,
+                given=self._path,
+                error=error,
+            ) from error
+        for number, schema in schemas.items():
+            is_record = isinstance(schema, dict) and schema.get("type") == "record"
+            if not (is_record and 0 <= number < 2**32):
+                raise InvalidInput("schema is not a record's", key=_KEY, schema_id=number)
+        self._schemas = schemas
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            raise InvalidInput("no schema file", key=_KEY, given=self._path) from error
+        return found.st_mtime_ns, found.st_size
