@@ -1,9 +1,10 @@
 """What a participant writes in one transaction: decoded batches in, log files and letters out.
 
-Rows wait until they fill half of the buffer; then they become log files, one for each file group
-that they touch, of a version above those before, so that later flushes win. Files have names that
-no other attempt picks, and count only when a commit takes the statuses of `close`. `drop` forgets
-and deletes nothing: whether the transaction was committed after all, a participant cannot know.
+Rows wait until they fill a quarter of the buffer; then they become log files, one for each file
+group that they touch, of a version above those before, so that later flushes win. Files have names
+that no other attempt picks, and count only when a commit takes the statuses of `close`. `drop`
+forgets and deletes nothing: whether the transaction was committed after all, a participant cannot
+know.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from workers.write.handles import write_row_groups
 from workers.write.sifting import Sifted
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
-_SHARE_HELD = 2
-"""Writing rows takes about as much again as holding them."""
+_SHARE_HELD = 4
+"""Of the buffer: making files of rows takes several times what holding them does."""
 _LETTERS_MAX = 10_000
 """Held in memory; more become a file before the end."""
 
