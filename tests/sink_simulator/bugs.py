@@ -36,11 +36,13 @@ from workers.sink.messages import (
 from workers.sink.offsets import Attempt, Stale, Standing
 from workers.sink.participant import ParticipantState
 from workers.sink.participant_events import (
+    NeedsSchema,
     ParticipantEffect,
     ParticipantEvent,
     Polled,
     Seek,
     Write,
+    WriteFailed,
 )
 
 ParticipantStep = tuple[ParticipantState, list[ParticipantEffect]]
@@ -105,6 +107,16 @@ def never_seeks_twice(state: ParticipantState, event: ParticipantEvent) -> Parti
         return replace(after, seeks=state.seeks), [
             one for one in effects if not isinstance(one, Seek)
         ]
+    return after, effects
+
+
+def lost_batches_leave_the_position(
+    state: ParticipantState, event: ParticipantEvent
+) -> ParticipantStep:
+    """Begin again where the batch that failed began, and do not send the consumer back there."""
+    after, effects = participant.step(state, event)
+    if isinstance(event, WriteFailed | NeedsSchema):
+        after = replace(after, position=state.position)
     return after, effects
 
 
@@ -277,6 +289,7 @@ BUGS: dict[str, Rules] = {
         gaps_are_sought_back,
         batches_from_before_a_seek_count,
         never_seeks_twice,
+        lost_batches_leave_the_position,
         end_of_another_ends_ours,
         ack_of_another_is_ours,
         older_epochs_are_obeyed,

@@ -140,8 +140,20 @@ class Member:
 
     def _decoded(self) -> None:
         polled, batch = self.pipeline.popleft()
-        if not self.is_finished:
-            self.feed(polled, batch)
+        if self.is_finished:
+            return
+        rng = self.simulation.random
+        if self.writer and self.simulation.has_faults and rng.random() < 0.02:
+            self.feed(self._undecoded(self.writer))  # And the consumer has left it behind.
+            return
+        self.feed(polled, batch)
+
+    def _undecoded(self, writer: Writer) -> WriteFailed | NeedsSchema:
+        instant = writer.start.instant
+        wants_column = int(writer.start.schema) < 3 and "x" not in writer.start.refused_fields
+        if wants_column and self.simulation.random.random() < 0.5:
+            return NeedsSchema(instant, FIELD)
+        return WriteFailed(instant, "a batch that nobody can decode")
 
     # Writing ----------------------------------------------------------------------------------
 
@@ -158,9 +170,6 @@ class Member:
             return
         if rng.random() < 0.02:
             self.worker.later(rng.randint(0, 300), self.feed, WriteFailed(instant, "disk full"))
-        columns = int(writer.start.schema)
-        if rng.random() < 0.01 and columns < 3 and "x" not in writer.start.refused_fields:
-            self.worker.later(rng.randint(0, 300), self.feed, NeedsSchema(instant, FIELD))
 
     def _flush(self, writer: Writer) -> None:
         if writer.rows:

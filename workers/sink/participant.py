@@ -8,7 +8,9 @@ go back.
 
 A runtime feeds `step` with one event after the other and performs the effects in their order,
 before the next event. `OpenWriter`, `Write` and `CloseWriter` may be done elsewhere; what becomes
-of them comes back as an event that names the instant, and is ignored when that is over.
+of them comes back as an event that names the instant, and is ignored when that is over. Each batch
+that the consumer gave comes as `Polled`, whatever the state, or as the event that says why it cannot:
+where the next one begins is known from that.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class ParticipantState:
     report: Report | None = None
     seeks: int = 0
     position: int = _UNKNOWN
-    """Where the consumer goes on, as far as its batches tell."""
+    """Where the consumer goes on, if that is sure: it is after a transaction that ended well."""
     ready_at_ms: int = 0
     """When to tell again where it stands."""
     ignored: Mapping[Ignored, int] = field(default_factory=dict)
@@ -156,7 +158,7 @@ def _started(state: ParticipantState, start: StartCommit) -> Step:
         report=None,
     )
     sought: list[ParticipantEffect] = []
-    if state.position != offset:
+    if dropped or state.position != offset:
         opened = replace(opened, seeks=state.seeks + 1, position=offset)
         sought = [Seek(offset, opened.seeks)]
     ready, effects = _told(opened)
@@ -234,6 +236,8 @@ def _failed(
     reason: str = "",
     new_fields: str = "",
 ) -> Step:
+    # What failed may be a batch that we were never told of, which the consumer has left behind.
+    state = replace(state, position=_UNKNOWN)
     dropped = _dropped(state)
     if not dropped or not _is_in(state, instant):
         return _ignored(state, Ignored.INSTANT)

@@ -42,11 +42,11 @@ IDLE     tick                 -> IDLE ready(- 0 e0)
 IDLE     early tick           -> IDLE
 OPEN     START t1 again       -> OPEN ready(t1 20 e2)
 OPEN     START t0             -> OPEN
-OPEN     START t2             -> OPEN drop(t1) open(t2) resume ready(t2 20 e2)
+OPEN     START t2             -> OPEN drop(t1) seek(20 #2) open(t2) resume ready(t2 20 e2)
 OPEN     START t2 elsewhere   -> OPEN drop(t1) seek(7 #2) open(t2) resume ready(t2 7 e2)
 OPEN     START t2 for another -> IDLE drop(t1) pause ready(t1 20 e2)
 OPEN     START epoch 1        -> OPEN
-OPEN     START epoch 3        -> OPEN drop(t1) open(t0) resume ready(t0 20 e3)
+OPEN     START epoch 3        -> OPEN drop(t1) seek(20 #2) open(t0) resume ready(t0 20 e3)
 OPEN     END t1               -> CLOSING pause close(t1) ready(t1 20 e2)
 OPEN     END t2               -> OPEN
 OPEN     END epoch 1          -> OPEN
@@ -72,11 +72,11 @@ OPEN     tick                 -> OPEN ready(t1 20 e2)
 OPEN     early tick           -> OPEN
 CLOSING  START t1 again       -> CLOSING ready(t1 20 e2)
 CLOSING  START t0             -> CLOSING
-CLOSING  START t2             -> OPEN drop(t1) open(t2) resume ready(t2 20 e2)
+CLOSING  START t2             -> OPEN drop(t1) seek(20 #2) open(t2) resume ready(t2 20 e2)
 CLOSING  START t2 elsewhere   -> OPEN drop(t1) seek(7 #2) open(t2) resume ready(t2 7 e2)
 CLOSING  START t2 for another -> IDLE drop(t1) pause ready(t1 20 e2)
 CLOSING  START epoch 1        -> CLOSING
-CLOSING  START epoch 3        -> OPEN drop(t1) open(t0) resume ready(t0 20 e3)
+CLOSING  START epoch 3        -> OPEN drop(t1) seek(20 #2) open(t0) resume ready(t0 20 e3)
 CLOSING  END t1               -> CLOSING ready(t1 20 e2)
 CLOSING  END t2               -> CLOSING
 CLOSING  END epoch 1          -> CLOSING

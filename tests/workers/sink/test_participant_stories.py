@@ -86,6 +86,14 @@ def test_a_batch_still_being_decoded_when_the_next_transaction_starts_is_taken_w
     assert (effects, state.offset, state.seeks) == ([Write(20)], 25, 1)
 
 
+def test_a_batch_that_could_not_be_decoded_is_read_again() -> None:
+    """The consumer has left it behind, and the machine was never told where it ended."""
+    for failed in (WriteFailed("t1", "bad"), NeedsSchema("t1", "f")):
+        _, effects = after([Assigned(0), start("t1"), failed, start("t2", 10)])
+
+        assert Seek(10, 2) in effects
+
+
 def test_batches_from_before_a_seek_count_for_nothing() -> None:
     events = [*TO_STATE["OPEN"], start("t2", 15)]
 
