@@ -1,4 +1,4 @@
-"""The tables of docs/regressions.md and docs/invariants.md name code and tests that exist.
+"""The tables of some documents name code and tests that exist.
 
 Files are parsed, not imported: a name in the documents is `path::name` or `path::Class.name`.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+SINK = REPOSITORY / "docs" / "sink-protocol.md"
 REGRESSIONS = REPOSITORY / "docs" / "regressions.md"
 INVARIANTS = REPOSITORY / "docs" / "invariants.md"
 NAMED = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
@@ -51,7 +52,7 @@ def names_of(path: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("document", [REGRESSIONS, INVARIANTS], ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [REGRESSIONS, INVARIANTS, SINK], ids=lambda path: path.name)
 def test_all_code_that_a_document_names_exists(document: Path) -> None:
     named = NAMED.findall(document.read_text(encoding="utf-8"))
 

@@ -1,7 +1,7 @@
 """The sink's protocol, whatever is lost, late, repeated, frozen or killed (KS1 to KS8, KS10, KS11).
 
 What is simulated and what is the engine's own stands in the package; what the invariants say, in
-docs/sink.md. A failure names the command that tells its story.
+docs/sink-protocol.md. A failure names the command that tells its story.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ go back.
 
 A runtime feeds `step` with one event after the other and performs the effects in their order,
 before the next event. `OpenWriter`, `Write` and `CloseWriter` may be done elsewhere; what becomes
-of them comes back as an event that names the instant, and is ignored when that is over. Each batch
-that the consumer gave comes as `Polled`, whatever the state, or as the event that says why it cannot:
-where the next one begins is known from that.
+of them comes back as an event that names the instant, and is ignored when that is over. Each
+batch that the consumer gave comes as `Polled`, whatever the state, or as the event that says why it
+cannot: where the next one begins is known from that.
 """
 
 from __future__ import annotations
