@@ -132,6 +132,29 @@ def test_a_keyed_table_with_tombstones_is_the_same_everywhere(
     assert len(rows_of(table)) == 16
 
 
+def test_a_record_after_a_tombstone_begins_anew_with_us_and_meets_the_base_file_elsewhere(
+    location: Path, peer: HudiPeer
+) -> None:
+    """What docs/sink.md says of tombstones in tables with an ordering, until compaction."""
+    table, config = keyed_table(location, IDS, ordering=["ts"]), config_of(mode="upsert")
+    write(table, config, batch([{"id": 2, "city": "high", "ts": 9}], schema=IDS))
+    open_table(location).compact(options=DIRECT)
+
+    low = batch(
+        [{"id": 2, "city": "low", "ts": 1}],
+        offsets=[112],
+        schema=IDS,
+        tombstones=[Tombstone(111, b"2")],
+    )
+    write(table, config, low, end=200)
+
+    assert rows_of(table, "id", "city") == [(2, "low")]
+    assert peer.read(location).column("city").to_pylist() == ["high"]
+    open_table(location).compact(options=DIRECT)
+    _assert_the_same_everywhere(table, peer)
+    assert rows_of(table, "id", "city") == [(2, "low")]
+
+
 def _columns(table: Table, *names: str) -> tuple[list[tuple[int, int]], list[str]]:
     rows = rows_of(table, *names)
     return [(row[0], row[1]) for row in rows], [row[2] for row in rows]
