@@ -24,8 +24,8 @@ def part(number: int, count: int, runs: int) -> range:
 
 
 LONGER = [
-    pytest.param(part(one, 10, 50_000), id=f"longer-{one}", marks=pytest.mark.slow)
-    for one in range(10)
+    pytest.param(part(one, 20, 50_000), id=f"longer-{one}", marks=pytest.mark.slow)
+    for one in range(20)
 ]
 SOAK = [
     pytest.param(
