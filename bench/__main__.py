@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench import crowd, early_conflict, markers, memory, unblocked, wide, workloads
+from bench import crowd, early_conflict, markers, memory, sink, unblocked, wide, workloads
 from bench.dataset import Dataset
 from bench.engine import ROOT, JobFailed, engine
 from bench.lines import Line, as_text
@@ -44,6 +44,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "crowd": crowd.many_writers,
     "unblocked": unblocked.after_a_death,
     "wide": wide.wide,
+    "sink": sink.sink,
 }
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from workers.lakehouse import open_table
 from workers.ports import system_ports
-from workers.sink.config import sink_config
+from workers.sink.config import SinkConfig, sink_config
 from workers.sink.epoch import read_epoch
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import connection
@@ -63,8 +63,12 @@ class SinkRun:
         self._file.write_text(json.dumps(told))
 
     @property
+    def config(self) -> SinkConfig:
+        return sink_config(self.options)
+
+    @property
     def sink_id(self) -> str:
-        return sink_config(self.options).sink_id
+        return self.config.sink_id
 
     @property
     def log(self) -> Path:

@@ -59,6 +59,7 @@ from workers.sink.epoch import acquire_epoch, read_epoch
 from workers.sink.kafka.topics import Topics
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import MessageReceived, Send, Tick
+from workers.sink.offsets import Stale, StaleCause
 from workers.sink.runtime.launch import Launch, WorkerEnded
 from workers.sink.runtime.mail import Inbox, Outbox
 from workers.sink.runtime.planning import check_service_options, plan_services
@@ -221,7 +222,8 @@ class CoordinatorLoop:
         return BeginFailed(str(error), self._now_ms())
 
     def _commit(self, commit: Commit) -> CoordinatorEvent:
-        result = self._ledger.commit(self._transaction(commit.instant), commit.reports)
+        begun = self._transaction(commit.instant)
+        result = self._replaced_topic(begun) or self._ledger.commit(begun, commit.reports)
         now_ms = self._now_ms()
         if isinstance(result, Committed):
             self._shown.committed(commit.instant, commit.reports, now_ms)
@@ -229,6 +231,21 @@ class CoordinatorLoop:
         else:
             self._shown.not_committed(commit.instant, result, now_ms)
         return CommitEnded(result, now_ms)
+
+    def _replaced_topic(self, begun: SinkTransaction) -> Stale | None:
+        """A topic that was made anew since, and has grown past our offsets, was read on as if it
+        were the old one (K16). A broker that is away does not hold up what it gave us before.
+        """
+        try:
+            topic_id = self._topics.facts(self._launch.config.topic).topic_id
+        except NotFound:
+            return Stale(StaleCause.TOPIC, "the topic was deleted while it was read")
+        except KafkaFailed as error:
+            _log.warning("the topic is not looked at before the commit: %s", error)
+            return None
+        if topic_id == begun.topic_id:
+            return None
+        return Stale(StaleCause.TOPIC, "the topic was deleted and made again while it was read")
 
     def _settle(self, instant: InstantTime) -> CoordinatorEvent:
         result = self._ledger.settle(self._transaction(instant))

@@ -1,0 +1,225 @@
+"""What sinks meet in their lives: bad records, new fields, new partitions, other launches, services
+beside them, topics that are made anew.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.sink.conftest import StartSink
+from tests.support.kafka import client, eventually, fresh_topic
+from tests.support.sink_run import assert_each_offset_once, send
+from workers.lakehouse import create_table, open_table
+from workers.sink.kafka.broker import Broker
+from workers.sink.kafka.client_config import group_id
+from workers.sink.kafka.topics import Topics, produce
+from workers.sink.letters import committed_letters, read_letters
+from workers.sink.runtime.planning import carry_out_plans
+from workers.sink.standing import ID_KEY
+
+EACH = 500
+_CITY: dict[str, pa.DataType] = {"id": pa.string(), "people": pa.int64()}
+CITIES = pa.schema(_CITY)
+
+pytestmark = pytest.mark.slow
+
+
+def say(kafka: Broker, topic: str, partition: int, *values: bytes | None, key: bytes = b"") -> None:
+    produce(client(kafka), topic, partition, [(key or None, one) for one in values])
+
+
+def test_bad_records_become_dead_letters_with_their_cause(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    say(kafka, topic, 0, b"{broken", b'{"id": "no number"}')
+    send(kafka, topic, 0, EACH + 2, EACH)
+    run = start_sink(topic)
+    run.await_offsets({0: 2 * EACH + 2})
+    run.stop()
+
+    rows = open_table(location).read()
+    assert rows.num_rows == 2 * EACH
+    assert rows.column("id").equals(rows.column("_kafka_offset"))
+    names = committed_letters(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
+    letters = read_letters(f"{location}-dead-letters", names).to_pylist()
+    assert [one["_kafka_offset"] for one in letters] == [EACH, EACH + 1]
+    assert [one["value"] for one in letters] == [b"{broken", b'{"id": "no number"}']
+    assert all(one["_sluice_error"] for one in letters)
+
+
+def test_new_fields_become_columns_and_those_that_cannot_are_left_out(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    say(kafka, topic, 0, b'{"id": 1}', b'{"id": 2, "city": "Oslo", "bad name*": 7}')
+    say(kafka, topic, 1, b'{"id": 3, "speed": 1.5}')
+    run = start_sink(topic, **{"hoodie.sink.schema.source": "infer"})
+    run.await_offsets({0: 2, 1: 1})
+    run.stop()
+
+    rows = open_table(location).read().sort_by("id")
+    assert rows.select(["id", "city", "speed"]).to_pylist() == [
+        {"id": 1, "city": None, "speed": None},
+        {"id": 2, "city": "Oslo", "speed": None},
+        {"id": 3, "city": None, "speed": 1.5},
+    ]
+    assert "bad name*" not in rows.column_names
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(
+    kafka: Broker, topics: Topics, location: str, start_sink: StartSink
+) -> None:
+    topic = fresh_topic(topics, 2)
+    send(kafka, topic, 1, 0, EACH)
+    run = start_sink(topic)
+    run.await_offsets({1: EACH})
+    topics.add_partitions(topic, 3)
+    send(kafka, topic, 2, 0, EACH)
+    run.await_offsets({2: EACH})
+    run.stop()
+    assert_each_offset_once(location, {0: 0, 1: EACH, 2: EACH})
+
+
+def test_of_two_launches_the_later_one_goes_on_and_the_earlier_one_ends(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    first = start_sink(topic)
+    first.await_offsets({0: EACH})
+    second = start_sink(topic)
+    send(kafka, topic, 0, EACH, EACH)
+    second.await_offsets({0: 2 * EACH})
+    eventually(lambda: all(one.poll() == 0 for one in first.processes.values()), within_s=40)
+    second.stop()
+    assert_each_offset_once(location, {0: 2 * EACH})
+
+
+def test_compaction_is_planned_by_the_coordinator_and_carried_out_beside_it(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    run = start_sink(topic, **{"hoodie.kafka.compaction.async.enable": "true"})
+    for number in range(7):
+        for partition in range(4):
+            send(kafka, topic, partition, number * EACH, EACH)
+        run.await_offsets(dict.fromkeys(range(4), (number + 1) * EACH))
+    table = open_table(location)
+    assert carry_out_plans(table.table, run.config, {}) == 1
+    for partition in range(4):
+        send(kafka, topic, partition, 7 * EACH, EACH)
+    run.await_offsets(dict.fromkeys(range(4), 8 * EACH))
+    run.stop()
+    assert_each_offset_once(location, dict.fromkeys(range(4), 8 * EACH))
+    assert any(one.base_file for one in open_table(location).file_groups())
+
+
+def test_a_relaunch_goes_on_behind_other_writers_and_archived_commits(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    run = start_sink(topic)
+    run.await_offsets({0: EACH})
+    run.stop()
+    table = open_table(location)
+    own = pa.table({"_kafka_topic": ["by hand"], "_kafka_partition": [0], "_kafka_offset": [0]})
+    schema = table.schema()
+    assert schema is not None
+    typed = own.cast(pa.schema([schema.field(name) for name in own.column_names]))
+    options = {
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.markers.type": "direct",
+    }
+    for _ in range(3):
+        open_table(location).write(typed, options=options)
+    open_table(location).compact()
+    keep = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    open_table(location).clean({"hoodie.clean.commits.retained": "1"})
+    open_table(location).archive(keep)
+    send(kafka, topic, 0, EACH, EACH)
+
+    again = start_sink(topic, **{"hoodie.kafka.start.offsets": ""})
+    again.await_offsets({0: 2 * EACH})
+    again.stop()
+    rows = open_table(location).read()
+    assert rows.num_rows == 2 * EACH + 1
+
+
+def test_a_topic_that_was_made_anew_stops_the_sink_and_says_so(
+    kafka: Broker, topics: Topics, topic: str, location: str, start_sink: StartSink
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    run = start_sink(topic)
+    run.await_offsets({0: EACH})
+    run.stop()
+    topics.delete(topic)
+    eventually(lambda: topics.create_if_missing(topic, 4))
+    send(kafka, topic, 0, 0, 2 * EACH)
+
+    again = start_sink(topic)
+    eventually(lambda: all(one.poll() == 0 for one in again.processes.values()), within_s=60)
+    state = again.state()
+    assert state is not None
+    assert "deleted and made again" in state.reason
+    assert_each_offset_once(location, {0: EACH})
+
+
+def test_keyed_records_update_and_delete_rows(
+    kafka: Broker, topics: Topics, location: str, start_sink: StartSink
+) -> None:
+    topic = fresh_topic(topics, 2)
+    create_table(
+        location,
+        name="cities",
+        schema=CITIES,
+        record_key=["id"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.bucket.index.num.buckets": "2"},
+    )
+
+    def keyed(partition: int, key: str, value: dict[str, object] | None) -> None:
+        said = None if value is None else json.dumps({"id": key, **value}).encode()
+        say(kafka, topic, partition, said, key=key.encode())
+
+    keyed(0, "oslo", {"people": 1})
+    keyed(0, "rome", {"people": 2})
+    keyed(0, "oslo", {"people": 3})
+    keyed(1, "lima", {"people": 4})
+    keyed(1, "bonn", {"people": 5})
+    options = {"hoodie.sink.mode": "upsert", "hoodie.sink.op.column": "op"}
+    run = start_sink(topic, **options)
+    run.await_offsets({0: 3, 1: 2})
+    keyed(0, "rome", None)
+    keyed(1, "lima", {"people": 0, "op": "d"})
+    keyed(1, "bonn", {"people": 6, "op": "u"})
+    run.await_offsets({0: 4, 1: 4})
+    run.stop()
+    assert open_table(location).read().sort_by("id").to_pylist() == [
+        {"id": "bonn", "people": 6},
+        {"id": "oslo", "people": 3},
+    ]
+
+
+def test_a_lost_consumer_group_and_a_wiped_control_topic_change_nothing(
+    kafka: Broker, topics: Topics, topic: str, location: str, start_sink: StartSink
+) -> None:
+    for partition in range(4):
+        send(kafka, topic, partition, 0, EACH)
+    run = start_sink(topic)
+    run.await_offsets(dict.fromkeys(range(4), EACH))
+    group = group_id(run.config)
+    groups = AdminClient(dict(client(kafka)))
+    eventually(lambda: has_group(groups, group))
+    groups.delete_consumer_groups([group])[group].result(20)
+    topics.delete(run.config.control_topic)
+    for partition in range(4):
+        send(kafka, topic, partition, EACH, EACH)
+    run.await_offsets(dict.fromkeys(range(4), 2 * EACH), within_s=90)
+    run.stop()
+    assert_each_offset_once(location, dict.fromkeys(range(4), 2 * EACH))
+
+
+def has_group(groups: AdminClient, name: str) -> bool:
+    return name in [one.group_id for one in groups.list_consumer_groups().result(20).valid]
