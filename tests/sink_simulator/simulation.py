@@ -15,7 +15,7 @@ from workers.sink.messages import Message, Ready, Report
 from workers.sink.signing import CHUNK_BYTES_MAX, ControlCodec
 
 FAULTY_MS = 24_000
-CALM_MS = 9_000
+CALM_MS = 20_000
 LIVE_MS = 120_000
 """When the last fault is over, everything is in the table before this."""
 SETTINGS = CoordinatorSettings(
