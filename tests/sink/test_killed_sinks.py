@@ -22,14 +22,10 @@ from workers.sink.kafka.broker import Broker, kafka_class_path
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 
-KILLS = int(os.environ.get("SLUICE_SINK_KILLS", "15"))
-"""`make soak` asks for a hundred."""
-RECORDS = int(os.environ.get("SLUICE_SINK_RECORDS", "200000"))
 PARTITIONS = 8
 WORKERS = 3
-_PART = 1_000
-
-pytestmark = pytest.mark.slow
+_PART = 5_000
+"""Records of one send."""
 
 
 @pytest.fixture
@@ -49,13 +45,13 @@ def topics(kafka: Broker) -> Topics:
 
 @contextmanager
 def producing(
-    kafka: Broker, topic: str, broker_is_up: threading.Event
+    kafka: Broker, topic: str, each: int, broker_is_up: threading.Event
 ) -> Iterator[threading.Event]:
     """Records for all partitions in the background, until all are sent; the event says so."""
     all_sent, given_up = threading.Event(), threading.Event()
 
     def produce() -> None:
-        for first in range(0, RECORDS // PARTITIONS, _PART):
+        for first in range(0, each, _PART):
             for partition in range(PARTITIONS):
                 while not broker_is_up.wait(0.1):
                     if given_up.is_set():
@@ -97,8 +93,15 @@ def kill_something(
     return victim
 
 
+@pytest.mark.parametrize(
+    ("kills", "records"),
+    [
+        pytest.param(15, 400_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param(100, 5_200_000, marks=[pytest.mark.soak, pytest.mark.timeout(0)]),
+    ],
+)
 def test_each_offset_is_one_row_whatever_is_killed(
-    kafka: Broker, topics: Topics, location: str, start_sink: StartSink
+    kafka: Broker, topics: Topics, location: str, start_sink: StartSink, kills: int, records: int
 ) -> None:
     seed = int(os.environ.get("SLUICE_SINK_SEED", str(random.randrange(10**9))))
     chance = random.Random(seed)
@@ -108,13 +111,13 @@ def test_each_offset_is_one_row_whatever_is_killed(
     run = start_sink(topic, workers=WORKERS)
     killed: list[str] = []
 
-    with producing(kafka, topic, broker_is_up) as all_sent:
-        while len(killed) < KILLS:
+    with producing(kafka, topic, records // PARTITIONS, broker_is_up) as all_sent:
+        while len(killed) < kills:
             time.sleep(chance.uniform(0.2, 4.0))
             killed.append(kill_something(run, kafka, broker_is_up, chance))
             run.keep_up()
-        assert all_sent.wait(300), (seed, killed)
-    ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
+        assert all_sent.wait(600), (seed, killed)
+    ends = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
     run.await_offsets(ends, within_s=120)
     run.stop()
 
