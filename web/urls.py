@@ -20,6 +20,7 @@ from web.pages import (
     schema,
     service_settings,
     services,
+    sinks,
     streams,
     tables,
     timeline,
@@ -27,6 +28,7 @@ from web.pages import (
 )
 
 _INSTANT = r"(?P<{name}>[0-9]{{14}}(?:[0-9]{{3}})?)"
+_SINK = r"(?P<sink_id>[A-Za-z0-9][A-Za-z0-9._-]{0,99})"
 
 urlpatterns = [
     path("", tables.tables, name="tables"),
@@ -91,6 +93,15 @@ urlpatterns = [
     path("t/<slug:slug>/streams/why", streams.streams_why, name="streams-why"),
     path("t/<slug:slug>/streams/declare", streams.declare, name="stream-declare"),
     path("t/<slug:slug>/streams/launch", streams.launch, name="stream-launch"),
+    path("t/<slug:slug>/sinks", sinks.sinks, name="sinks"),
+    path("t/<slug:slug>/sinks/start", sinks.start, name="sink-start"),
+    re_path(
+        rf"^t/(?P<slug>[-\w]+)/sinks/parts/{_SINK}/(?P<part>[a-z]+)$",
+        sinks.sinks_part,
+        name="sinks-part",
+    ),
+    re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/stop$", sinks.stop, name="sink-stop"),
+    re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/relaunch$", sinks.relaunch, name="sink-relaunch"),
     path("t/<slug:slug>/services", services.services, name="services"),
     path("t/<slug:slug>/services/parts/<slug:part>", services.services_part, name="services-part"),
     path("t/<slug:slug>/services/run/<slug:service>", services.service, name="service"),

@@ -6,6 +6,7 @@ such, and never half a row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from workers.timeline.metadata import DEAD_LETTER_FILES_KEY, DEAD_LETTER_ROWS_KE
 
 SINKS_MAX = 100
 """Of one table. More of them is not how a table is fed."""
+_SINK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OFFSETS_KEY = "kafka.commit.offsets"
 _ID, _EPOCH, _TOPIC = "hoodie.sink.id", "hoodie.sink.epoch", "hoodie.sink.topic"
 _BAD, _GAPS = "hoodie.sink.dlq.count", "hoodie.sink.gaps"
@@ -52,8 +54,11 @@ class SinkFacts:
 
 
 def observe_sinks(storage: Storage) -> list[SinkFacts]:
-    """Every sink that has a place beside the table, by id, the first of them if they are many."""
-    return [_sink(storage, one) for one in sink_ids(storage)[:SINKS_MAX]]
+    """Every sink that has a place beside the table, by id, the first of them if they are many. A
+    directory whose name is no id is none.
+    """
+    found = [one for one in sink_ids(storage) if _SINK_ID.fullmatch(one)]
+    return [_sink(storage, one) for one in found[:SINKS_MAX]]
 
 
 def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +99,7 @@ def _sink(storage: Storage, sink_id: str) -> SinkFacts:
             return None
 
     return SinkFacts(
-        sink_id=text(sink_id, most=100),
+        sink_id=sink_id,
         state=tried(_state),
         epoch=tried(_epoch),
         stop=tried(_stop),

@@ -36,6 +36,7 @@ from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
 from tests.browser.joined import joined_table  # noqa: E402
 from tests.browser.kept import kept_table, work  # noqa: E402
+from tests.browser.sunk import sunk_table, tell_sink  # noqa: E402
 from tests.browser.words import PASSWORD  # noqa: E402
 from tests.support.lost_writes import (  # noqa: E402
     CITIES,
@@ -222,6 +223,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "lost": lost,
     "open_writers": open_writers,
     "sync": sync,
+    "sink": tell_sink,
 }
 
 
@@ -232,6 +234,7 @@ def main() -> None:
     real_table(admin)
     kept_table(admin)
     joined_table(admin)
+    sunk_table(admin)
     contested_table(admin)
     quiet_table(now, admin)
     _say("ready")

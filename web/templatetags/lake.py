@@ -55,6 +55,19 @@ _STATES = {
     "held": ("held", "inflight", "busy"),
     "free": ("free", "completed", "good"),
     "overdue": ("lease ran out", "expired", "bad"),
+    "stuck": ("stuck", "warning", "bad"),
+    "silent": ("silent", "suspect", "warn"),
+    "stopped": ("stopped", "requested", "quiet"),
+    "fenced": ("fenced", "blocked", "warn"),
+    "unreadable": ("unreadable", "failed", "bad"),
+    "aborted": ("given up", "undone", "undone"),
+    "timed_out": ("timed out", "expired", "bad"),
+    "equal": ("equal", "completed", "good"),
+    "writing": ("writing", "inflight", "busy"),
+    "behind": ("behind the table", "warning", "bad"),
+    "ahead": ("ahead of the table", "warning", "warn"),
+    "past_end": ("past the topic's end", "failed", "bad"),
+    "disagrees": ("table went back", "warning", "bad"),
     "winner": ("winner", "completed", "good"),
     "loser": ("loser", "failed", "bad"),
 }
@@ -146,6 +159,20 @@ def instant_age_s(instant: str, now: datetime) -> float:
     """Seconds since an instant; one that is none is just now."""
     at = _moment(instant)
     return (now - at).total_seconds() if at else 0.0
+
+
+@register.filter
+def until(at: datetime | None) -> str:
+    """`in 4 min`, or how long ago; the browser counts on."""
+    if at is None:
+        return ""
+    left = (at - datetime.now(UTC)).total_seconds()
+    return f"in {age(left)}" if left > 0 else f"{age(-left)} ago"
+
+
+@register.filter
+def milliseconds(at: datetime | None) -> int:
+    return int(at.timestamp() * 1000) if at else 0
 
 
 @register.filter

@@ -275,6 +275,28 @@ def test_mirror_of_sinks_is_made_again_from_storage_alone(lake: Lake) -> None:
     assert mirrored(lake) == before
 
 
+def test_directory_whose_name_is_no_id_is_no_sink(lake: Lake) -> None:
+    for name in ("<script>", "-x", "a b"):
+        lake.table.storage.put(f".hoodie/.sluice/sink/{name}/state.json", b"{}")
+
+    sync_table(lake.row)
+
+    assert sink_rows(lake.row) == []
+
+
+def test_state_that_is_only_told_again_is_life_and_no_news(lake: Lake) -> None:
+    put_state(lake.table.storage, stuck_state())
+    sync_table(lake.row)
+    later = replace(stuck_state(), updated_ms=NOW_MS + 4_000)
+    put_state(lake.table.storage, later)
+
+    assert sync_table(lake.row) == frozenset()
+
+    told = record(lake).updated_at
+    assert told is not None
+    assert int(told.timestamp() * 1000) == NOW_MS + 4_000
+
+
 def test_second_look_at_the_same_files_changes_nothing(lake: Lake) -> None:
     put_state(lake.table.storage, stuck_state())
     sync_table(lake.row)

@@ -5,8 +5,10 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, scrollZoom: false };
 const charts = [...document.querySelectorAll("[data-figure]")].map((element) => ({
   element,
-  figure: JSON.parse(document.getElementById(element.dataset.figure).textContent),
+  source: element.dataset.figure,
+  text: document.getElementById(element.dataset.figure).textContent,
 }));
+for (const chart of charts) chart.figure = JSON.parse(chart.text);
 
 const tone = (name) => css(`--${name || "busy"}-mark`);
 
@@ -28,7 +30,11 @@ function colored(trace) {
   return { ...trace, marker: { ...trace.marker, color: tone(name), line: { color: css("--surface"), width: 1 } } };
 }
 
-function draw({ element, figure }) {
+function draw(chart) {
+  const { element, figure } = chart;
+  const wait = element.querySelector(".chart-wait");
+  element.hidden = !figure.data.length;
+  if (element.hidden) return wait?.remove();
   const line = css("--line");
   const axis = { gridcolor: line, linecolor: line, tickcolor: line, zerolinecolor: line };
   const layout = {
@@ -43,18 +49,27 @@ function draw({ element, figure }) {
   };
   element.style.height = `${layout.height}px`;
   delete layout.height;
-  return Plotly.react(element, figure.data.map(colored), layout, CONFIG);
-}
-
-for (const chart of charts) {
-  await draw(chart);
-  chart.element.querySelector(".chart-wait")?.remove();
-  chart.element.on("plotly_click", ({ points }) => {
+  Plotly.react(element, figure.data.map(colored), layout, CONFIG).then(() => wait?.remove());
+  if (chart.isBound) return;
+  chart.isBound = true;
+  element.on("plotly_click", ({ points }) => {
     const address = points[0]?.data.meta?.links?.[points[0].pointNumber] ?? points[0]?.customdata?.at?.(-1);
     if (typeof address === "string" && address.startsWith("/t/")) location.assign(address);
   });
 }
 
+charts.forEach(draw);
+
 const drawAll = () => charts.forEach(draw);
+// A figure whose JSON lies in a live part is drawn again when that part brought another one.
+document.addEventListener("sluice:patched", () => {
+  for (const chart of charts) {
+    const text = document.getElementById(chart.source)?.textContent;
+    if (!text || text === chart.text) continue;
+    chart.text = text;
+    chart.figure = JSON.parse(text);
+    draw(chart);
+  }
+});
 document.addEventListener("sluice:theme", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);

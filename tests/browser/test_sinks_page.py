@@ -1,0 +1,57 @@
+"""The Sinks page: who is missing is seen at once, and what changes is drawn without a reload."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Seen, Site
+
+pytestmark = pytest.mark.browser
+
+
+def test_missing_participant_is_named_and_its_report_clears_the_page(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    site.tell("sink", table="orders", missing=4)
+    page.goto(f"{site.url}/t/orders/sinks?sink=orders-in")
+    page.wait_for_selector('[data-mode="live"]')
+    page.wait_for_selector(".chart-wait", state="detached")
+    expect(page.locator("[data-live=state] .notice").first).to_contain_text("partition 4")
+    expect(page.locator("[data-figure=sequence-figure]")).to_contain_text("p4 missing")
+    expect(page.locator("[data-live=participants] tbody tr").first).to_contain_text("missing")
+
+    site.tell("sink", table="orders", missing=-1)
+
+    expect(page.locator("[data-figure=sequence-figure]")).not_to_contain_text("missing")
+    expect(page.locator("[data-live=state] .status").first).to_have_text("running")
+    assert seen.console == []
+
+
+def test_dead_letters_are_read_when_somebody_asks(page: Page, site: Site, seen: Seen) -> None:
+    page.goto(f"{site.url}/t/orders/sinks?sink=orders-in")
+
+    page.get_by_role("link", name="Read them").first.click()
+
+    expect(page.locator("#letters")).to_contain_text("ts: not a number")
+    assert seen.console == []
+
+
+def test_sink_is_started_stopped_and_refused_in_words(page: Page, site: Site, seen: Seen) -> None:
+    page.goto(f"{site.url}/t/orders/sinks")
+    page.get_by_role("link", name="Start a sink").click()
+    page.get_by_label("Topic", exact=True).fill("clicks")
+    page.get_by_label("Further options").fill("hoodie.kafka.topik=x")
+    page.get_by_role("button", name="Start the sink").click()
+    expect(page.get_by_role("alert")).to_contain_text("hoodie.kafka.topik")
+
+    page.get_by_label("Further options").fill("")
+    page.get_by_role("button", name="Start the sink").click()
+    expect(page.locator("#sink-title")).to_have_text("clicks")
+    expect(page.locator("[data-live=state] .status").first).to_have_text("starting")
+
+    page.locator("[data-live=state]").get_by_role("link", name="Stop").click()
+    page.get_by_label("Reason").fill("wrong table")
+    page.get_by_role("button", name="Stop at once").click()
+    expect(page.locator("[data-live=state] .status").first).to_have_text("cancelling")
+    assert [one for one in seen.console if "400" not in one] == []

@@ -1,0 +1,447 @@
+"""The Sinks page: what it says of a sink that is stuck, lost or damaged, and who may do what."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from controlplane.mirror.storage import storage_of
+from controlplane.mirror.sync import sync_table
+from controlplane.mirror.views_sinks import TraceRow, TransactionRow
+from controlplane.operations.models import Operation
+from controlplane.operations.services import start_sink
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
+from tests.web.test_untrusted_text import PAYLOADS, Elements
+from web import sink_figures as figures
+from workers import create_table
+from workers.sink.state_file import SinkState, put_state
+from workers.sink.stop_request import StopKind, read_stop
+
+QUERIES_MAX = 14
+PAGE = "/t/orders/sinks"
+OPTIONS = {"hoodie.kafka.topic": TOPIC, "hoodie.sink.id": SINK}
+PARTS = ("list", "state", "trace", "participants", "transactions", "letters")
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    user = User.objects.create_user("olaf", password="a long password")
+    user.groups.add(Group.objects.get(name="operator"))
+    return user
+
+
+@pytest.fixture
+def orders(root: Path, admin: User) -> Table:
+    """A merge-on-read table without a sink."""
+    columns: list[pa.Field[Any]] = [
+        pa.field("id", pa.string()),
+        pa.field("ts", pa.int64()),
+        pa.field("city", pa.string()),
+    ]
+    location = str(root / "orders")
+    create_table(
+        location,
+        name="orders",
+        schema=pa.schema(columns),
+        record_key=["id"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+    )
+    row = register_table(location=location, slug="orders", by=admin)
+    sync_table(row)
+    row.refresh_from_db()
+    return row
+
+
+def told(table: Table, state: SinkState) -> None:
+    """As it is told right now, and synced."""
+    now_ms = int(timezone.now().timestamp() * 1000)
+    put_state(storage_of(table), replace(state, updated_ms=now_ms))
+    sync_table(table)
+
+
+@pytest.fixture
+def stuck(orders: Table) -> Table:
+    commit_offsets(orders.location, "0=100,1=100,2=100,3=100")
+    told(orders, stuck_state(missing=2))
+    return orders
+
+
+def words(client: Client, path: str = PAGE) -> str:
+    return client.get(path).content.decode()
+
+
+def test_stuck_sink_says_who_is_missing_where_and_until_when(
+    client: Client, viewer: User, stuck: Table
+) -> None:
+    client.force_login(viewer)
+
+    text = words(client)
+
+    assert 'data-state="stuck"' in text
+    assert "<strong>WRITE_STATUS</strong> of <strong>partition 2</strong>" in text
+    assert "worker-1.example:4002" in text
+    assert "no record is lost or doubled" in text
+    assert "<b>p2 missing</b>" in json.loads(text.split('id="sequence-figure"')[1].split(">", 1)[1]
+        .split("</script>")[0])["layout"]["yaxis"]["ticktext"]  # fmt: skip
+
+
+def test_page_shows_offsets_transactions_and_their_reasons(
+    client: Client, viewer: User, stuck: Table
+) -> None:
+    client.force_login(viewer)
+
+    text = words(client)
+
+    assert "no WRITE_STATUS of partition 2" in text
+    assert 'data-state="writing"' in text
+    assert "ended commit" in text
+    assert text.index("missing</span>") < text.index('<th scope="row" class="num">0</th>')
+
+
+def test_offsets_that_disagree_are_counted_and_come_first(
+    client: Client, viewer: User, orders: Table
+) -> None:
+    state = stuck_state(missing=-1)
+    shown = (*state.participants[:3], replace(state.participants[3], local_offset=40))
+    told(orders, replace(state, participants=shown))
+    client.force_login(viewer)
+
+    text = words(client)
+
+    assert 'data-state="behind"' in text
+    assert '<div class="is-warn"><dt>Offsets that disagree</dt><dd>1</dd>' in text
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_refresh_by_themselves(client: Client, viewer: User, stuck: Table, part: str) -> None:
+    client.force_login(viewer)
+
+    assert client.get(f"{PAGE}/parts/{SINK}/{part}").status_code == 200
+    assert client.get(f"{PAGE}/parts/{SINK}/nothing").status_code == 404
+    assert client.get(f"{PAGE}/parts/nobody/{part}").status_code == 404
+
+
+def test_several_sinks_are_chosen_by_address_and_the_worst_comes_first(
+    client: Client, viewer: User, stuck: Table
+) -> None:
+    told(stuck, stopped_state("a-first"))
+    client.force_login(viewer)
+
+    text = words(client)
+    other = words(client, f"{PAGE}?sink=a-first")
+
+    assert text.index(f'data-key="{SINK}"') < text.index('data-key="a-first"')
+    assert '<h2 id="sink-title">a-first</h2>' in other
+    assert client.get(f"{PAGE}?sink=nobody").status_code == 404
+
+
+def test_lost_sink_offers_a_relaunch(
+    client: Client, operator: User, viewer: User, orders: Table
+) -> None:
+    start_sink(orders, OPTIONS, by=operator)
+    Operation.objects.update(state="lost", finished_at=timezone.now())
+    client.force_login(operator)
+
+    text = words(client)
+
+    assert "Its process is gone" in text
+    assert f'href="{PAGE}/{SINK}/relaunch"' in text
+    client.force_login(viewer)
+    assert f'href="{PAGE}/{SINK}/relaunch"' not in words(client)
+
+
+def test_sink_that_will_be_launched_again_says_when(
+    client: Client, operator: User, orders: Table
+) -> None:
+    start_sink(orders, OPTIONS, by=operator, relaunches_max=3)
+    Operation.objects.update(state="lost", finished_at=timezone.now())
+    client.force_login(operator)
+
+    assert "It is launched again by itself" in words(client)
+
+
+def test_sink_that_fell_silent_and_one_that_is_damaged_are_told(
+    client: Client, viewer: User, orders: Table
+) -> None:
+    put_state(storage_of(orders), replace(stuck_state(), updated_ms=NOW_MS - 600_000))
+    sync_table(orders)
+    client.force_login(viewer)
+
+    silent = words(client)
+    storage_of(orders).put(f".hoodie/.sluice/sink/{SINK}/state.json", b"{")
+    sync_table(orders)
+    damaged = words(client)
+
+    assert "A coordinator tells its state every two seconds" in silent
+    assert "Not readable:" in damaged
+    assert "state is not readable" in damaged
+
+
+def test_table_without_a_sink_says_how_to_start_one(
+    client: Client, viewer: User, orders: Table
+) -> None:
+    client.force_login(viewer)
+
+    assert "manage.py sink run" in words(client)
+
+
+def form(**changes: str) -> dict[str, str]:
+    return {
+        "topic": TOPIC,
+        "bootstrap": "kafka.example:9092",
+        "sink_id": SINK,
+        "mode": "append",
+        "format": "json",
+        "source": "table",
+        "interval_s": "30",
+        "on_bad_record": "dead_letter",
+        "protocol": "SASL_SSL",
+        "mechanism": "PLAIN",
+        "username": "sluice",
+        "password_env": "SLUICE_KAFKA_ORDERS",
+        "more": "hoodie.kafka.commit.empty=true\n\nhoodie.compact.inline.max.delta.commits = 9",
+        "application": "own",
+        "relaunches_max": "3",
+        "reason": "orders come in",
+        **changes,
+    }
+
+
+def test_operator_starts_a_sink(client: Client, operator: User, orders: Table) -> None:
+    client.force_login(operator)
+
+    answer = client.post(f"{PAGE}/start", form())
+
+    operation = Operation.objects.get()
+    assert answer["Location"] == f"{PAGE}?sink={SINK}"
+    assert operation.parameters["job"]["sink_options"] == {
+        "hoodie.kafka.topic": TOPIC,
+        "hoodie.sink.id": SINK,
+        "bootstrap.servers": "kafka.example:9092",
+        "hoodie.sink.mode": "append",
+        "hoodie.sink.format": "json",
+        "hoodie.sink.schema.source": "table",
+        "hoodie.kafka.commit.interval.secs": "30",
+        "hoodie.sink.on.bad.record": "dead_letter",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "sluice",
+        "sasl.password.env": "SLUICE_KAFKA_ORDERS",
+        "hoodie.kafka.commit.empty": "true",
+        "hoodie.compact.inline.max.delta.commits": "9",
+    }
+    assert operation.parameters["relaunches_max"] == 3
+    assert 'data-state="starting"' in words(client)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"topic": ""}, 422, "Name the topic."),
+        ({"interval_s": "0"}, 422, "greater than or equal to 1"),
+        ({"more": "no option"}, 422, "key=value"),
+        ({"more": "hoodie.kafka.topik=x"}, 400, "hoodie.kafka.topik"),
+        ({"password_env": "SLUICE_SECRET_KEY"}, 400, "SLUICE_KAFKA_"),
+        ({"start_offsets": "newest"}, 400, "Start offsets"),
+    ],
+)
+def test_start_that_cannot_be_keeps_what_was_typed(
+    client: Client, operator: User, orders: Table, changes: dict[str, str], status: int, said: str
+) -> None:
+    client.force_login(operator)
+
+    answer = client.post(f"{PAGE}/start", form(**changes))
+
+    assert answer.status_code == status
+    assert said in answer.content.decode()
+    assert "kafka.example:9092" in answer.content.decode()
+    assert not Operation.objects.exists()
+
+
+def test_operator_stops_gracefully_and_hard(client: Client, operator: User, stuck: Table) -> None:
+    client.force_login(operator)
+    assert "After its transaction" in words(client, f"{PAGE}/{SINK}/stop")
+
+    graceful = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful", "reason": "upgrade"})
+    asked = read_stop(storage_of(stuck), SINK)
+    client.post(f"{PAGE}/{SINK}/stop", {"kind": "hard"})
+    harder = read_stop(storage_of(stuck), SINK)
+
+    assert graceful["Location"] == f"{PAGE}?sink={SINK}"
+    assert asked is not None
+    assert harder is not None
+    assert (asked.kind, harder.kind) == (StopKind.GRACEFUL, StopKind.HARD)
+    sync_table(stuck)
+    assert "olaf asked it to stop at once" in words(client)
+
+
+def test_operator_relaunches_with_the_options_that_it_had(
+    client: Client, operator: User, orders: Table
+) -> None:
+    start_sink(orders, OPTIONS, by=operator)
+    client.force_login(operator)
+    assert "Stop it first" in words(client, f"{PAGE}/{SINK}/relaunch")
+    Operation.objects.update(state="lost", finished_at=timezone.now())
+    assert "hoodie.kafka.topic" in words(client, f"{PAGE}/{SINK}/relaunch")
+
+    client.post(f"{PAGE}/{SINK}/relaunch", {"reason": "back"})
+
+    assert Operation.objects.filter(state="queued").count() == 1
+
+
+def test_viewers_neither_start_nor_stop_nor_relaunch(
+    client: Client, viewer: User, stuck: Table
+) -> None:
+    client.force_login(viewer)
+
+    assert client.post(f"{PAGE}/start", form()).status_code == 403
+    assert "needs the role" in words(client, f"{PAGE}/start")
+    for what in ("stop", "relaunch"):
+        assert client.get(f"{PAGE}/{SINK}/{what}").status_code == 403
+        assert client.post(f"{PAGE}/{SINK}/{what}", {}).status_code == 403
+    assert "disabled" in words(client)
+
+
+def test_refusal_of_a_stop_is_told_on_the_page(
+    client: Client, operator: User, orders: Table
+) -> None:
+    told(orders, stopped_state())
+    client.force_login(operator)
+
+    answer = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful"}, follow=True)
+
+    assert "does not run" in answer.content.decode()
+    assert "It does not run" in words(client, f"{PAGE}/{SINK}/stop")
+
+
+def test_page_asks_the_database_a_bounded_number_of_times(
+    client: Client,
+    operator: User,
+    stuck: Table,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    for number in range(6):
+        told(stuck, stuck_state(sink_id=f"s{number}", partitions=60))
+        start_sink(stuck, OPTIONS | {"hoodie.sink.id": f"s{number}"}, by=operator)
+    client.force_login(operator)
+
+    with django_assert_max_num_queries(QUERIES_MAX):
+        client.get(f"{PAGE}?sink=s3")
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_word_of_a_sink_becomes_markup(
+    client: Client, operator: User, orders: Table, payload: str
+) -> None:
+    state = stuck_state(partitions=2, missing=1)
+    shown = tuple(
+        replace(one, participant=payload, worker=payload, state=payload[:30])
+        for one in state.participants
+    )
+    state = replace(
+        state,
+        topic=payload,
+        owner=payload,
+        reason=payload,
+        participants=shown,
+        transactions=tuple(
+            replace(one, outcome=payload[:30], reason=payload) for one in state.transactions
+        ),
+        trace=tuple(replace(one, sender=payload, detail=payload) for one in state.trace),
+        counters={payload: 1},
+    )
+    told(orders, state)
+    extra = {"hoodie.sink.dlq.count": "1", "sluice.dead_letter.files": payload.replace(",", "")}
+    instant = commit_offsets(orders.location, "0=1", extra=extra)
+    sync_table(orders)
+    client.force_login(operator)
+
+    for path in (PAGE, f"{PAGE}?letters={instant}", f"{PAGE}/{SINK}/stop"):
+        found = Elements()
+        found.feed(words(client, path))
+        assert found.strange == [], path
+        assert all(one.startswith("/static/") or "json" in one for one in found.scripts)
+
+
+def message(kind: str, at_ms: int, instant: str = "i1", partition: int | None = None) -> TraceRow:
+    return TraceRow(
+        at_ms=NOW_MS + at_ms,
+        kind=kind,
+        sender="x",
+        partition=partition,
+        instant=instant,
+        detail="<b>",
+    )
+
+
+def sequence(*trace: TraceRow, partitions: range = range(2), missing: tuple[int, ...] = ()) -> Any:
+    return figures.sequence(
+        trace, partitions, missing=missing, waits_for="WRITE_STATUS", now_ms=NOW_MS + 9
+    )
+
+
+def test_messages_of_the_coordinator_reach_every_lane_and_reports_one() -> None:
+    found = sequence(message("START_COMMIT", 0), message("WRITE_STATUS", 5, partition=1))
+
+    start, status = found["data"]
+    assert (start["name"], start["y"]) == ("START_COMMIT", [0, 1, 2, None])
+    assert (status["name"], status["y"]) == ("WRITE_STATUS", [2, 0, None])
+    assert "&lt;b&gt;" in start["text"][0]
+    assert {start["marker"]["symbol"], status["marker"]["symbol"]} == {
+        "triangle-down",
+        "triangle-up",
+    }
+
+
+def test_missing_participant_has_the_first_lane_and_says_what_it_owes() -> None:
+    found = sequence(message("END_COMMIT", 0), partitions=range(60), missing=(57,))
+
+    assert found["layout"]["yaxis"]["ticktext"][1] == "<b>p57 missing</b>"
+    assert len(found["layout"]["yaxis"]["ticktext"]) == figures.LANES_MAX + 1
+    assert found["data"][-1]["name"] == "no WRITE_STATUS yet"
+    assert found["data"][-1]["y"] == [1]
+
+
+def test_only_the_newest_transactions_are_drawn_and_ready_is_not() -> None:
+    trace = [message("START_COMMIT", at, f"i{at}") for at in range(5)]
+
+    assert [one.instant for one in figures.newest(trace)] == ["i3", "i4"]
+    assert figures.newest([message("READY", 0, partition=1)]) == []
+    assert sequence() is None
+
+
+def test_outcomes_have_a_bar_each_in_order_and_a_pattern_beside_the_colour() -> None:
+    done = [
+        TransactionRow(
+            instant=f"2026010200000{at}000",
+            outcome=outcome,
+            started_ms=NOW_MS + at * 60_000,
+            ended_ms=0,
+            took_ms=1_500,
+            rows=7,
+            bad_rows=0,
+            reason="",
+        )
+        for at, outcome in enumerate(("committed", "timed_out", "committed", "aborted"))
+    ]
+
+    found = figures.outcomes(done[::-1], address="/t/orders/timeline")
+
+    assert found is not None
+    assert [one["name"] for one in found["data"]] == ["committed", "aborted", "timed out"]
+    assert found["layout"]["xaxis"]["categoryarray"] == [one.instant for one in done]
+    assert found["data"][0]["y"] == [1.5, 1.5]
+    assert len({one["marker"]["pattern"]["shape"] for one in found["data"]}) == 3
+    assert figures.outcomes([], address="/") is None

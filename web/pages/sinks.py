@@ -1,0 +1,239 @@
+"""The sinks of a table: how each is and what it waits for, the three offsets of its partitions, and
+what became of its transactions; starting, stopping and launching it again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.sink_letters import sink_letters
+from controlplane.mirror.views_sinks import (
+    ODD,
+    ParticipantRow,
+    letter_commits,
+    participants,
+    sink_record,
+    trace,
+    transactions,
+)
+from controlplane.operations.services import relaunch_sink, start_sink, stop_sink
+from controlplane.operations.sink_board import (
+    SinkSummary,
+    letters_directory,
+    sink_summary,
+    sinks_board,
+)
+from controlplane.tables.access import Permission, access_table, may
+from web import sink_figures as figures
+from web.doors import page, person, told
+from web.sink_forms import REASON_CHARS_MAX, SinkForm
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+PARTS = ("list", "state", "trace", "participants", "transactions", "letters")
+TRACE_ROWS = 100
+_POSTED = require_http_methods(["GET", "HEAD", "POST"])
+
+
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
+@require_safe
+@page
+def sinks(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    return render(request, "pages/sinks.html", _context(request, table, request.GET.get("sink")))
+
+
+@require_safe
+@page
+def sinks_part(request: HttpRequest, slug: str, sink_id: str, part: str) -> HttpResponse:
+    """One fragment, fresh."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    if part not in PARTS:
+        raise Http404(f"there is no part {part}")
+    return render(request, f"fragments/sink_{part}.html", _context(request, table, sink_id))
+
+
+@_POSTED
+@page
+def start(request: HttpRequest, slug: str) -> HttpResponse:
+    is_asked = request.method == "POST"
+    asked = Permission.OPERATE if is_asked else Permission.VIEW
+    table = access_table(person(request), slug, asked)
+    form = SinkForm(request.POST if is_asked else None)
+    status, problem = 200, ""
+    if is_asked and form.is_valid():
+        cleaned = form.cleaned_data
+        try:
+            operation = start_sink(
+                table,
+                form.options,
+                by=person(request),
+                reason=cleaned["reason"],
+                application=cleaned["application"],
+                relaunches_max=cleaned["relaunches_max"],
+                idempotency_key=_key(request),
+            )
+        except ControlPlaneError as error:
+            status, problem = told(error)[0], _problem(error)
+        else:
+            return _to_sink(table, operation.sink_id)
+    elif is_asked:
+        status = 422
+    context = {
+        "page": "sinks",
+        "table": table,
+        "form": form,
+        "problem": problem,
+        "key": uuid.uuid4(),
+        "may_operate": may(person(request), Permission.OPERATE),
+    }
+    return render(request, "pages/sink_start.html", context, status=status)
+
+
+@_POSTED
+@page
+def stop(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
+    """What stopping means, and the question how."""
+    table = access_table(person(request), slug, Permission.OPERATE)
+    if request.method == "POST":
+        try:
+            stop_sink(
+                table,
+                sink_id,
+                by=person(request).get_username(),
+                is_hard=request.POST.get("kind") == "hard",
+                reason=request.POST.get("reason", "")[:REASON_CHARS_MAX],
+            )
+        except ControlPlaneError as error:
+            messages.error(request, _problem(error))
+        return _to_sink(table, sink_id)
+    context = {"page": "sinks", "table": table, "sink": sink_summary(table, sink_id)}
+    return render(request, "pages/sink_stop.html", context)
+
+
+@_POSTED
+@page
+def relaunch(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
+    """The options that it would have again, and the question why."""
+    table = access_table(person(request), slug, Permission.OPERATE)
+    if request.method == "POST":
+        try:
+            relaunch_sink(
+                table,
+                sink_id,
+                by=person(request),
+                reason=request.POST.get("reason", "")[:REASON_CHARS_MAX],
+                idempotency_key=_key(request),
+            )
+        except ControlPlaneError as error:
+            messages.error(request, _problem(error))
+        return _to_sink(table, sink_id)
+    context = {
+        "page": "sinks",
+        "table": table,
+        "sink": sink_summary(table, sink_id),
+        "key": uuid.uuid4(),
+    }
+    return render(request, "pages/sink_relaunch.html", context)
+
+
+def _to_sink(table: Table, sink_id: str) -> HttpResponse:
+    return redirect(f"{reverse('sinks', args=[table.slug])}?sink={sink_id}")
+
+
+def _key(request: HttpRequest) -> str | None:
+    return request.POST.get("idempotency_key", "")[:100] or None
+
+
+def _problem(error: ControlPlaneError) -> str:
+    named = ", ".join(
+        f"{name} {str(value)[:80]}" for name, value in error.values.items() if name != "blockers"
+    )
+    return told(error)[2] + (f" ({named})" if named else "")
+
+
+def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str, Any]:
+    now = timezone.now()
+    board = sinks_board(table, now)
+    sink = next((one for one in board if one.sink_id == asked), board[0] if board else None)
+    if asked and sink is not None and sink.sink_id != asked:
+        raise Http404(f"this table has no sink {asked}")
+    context = {
+        "page": "sinks",
+        "table": table,
+        "board": board,
+        "sink": sink,
+        "may_operate": may(person(request), Permission.OPERATE),
+    }
+    if sink is not None:
+        now_ms = int(now.timestamp() * 1000)
+        context |= _detail(table, sink, now_ms) | _letters(request, table, sink)
+    return context
+
+
+def _detail(table: Table, sink: SinkSummary, now_ms: int) -> dict[str, Any]:
+    record = sink_record(table, sink.sink_id) if sink.seen else None
+    if record is None or sink.seen is None:
+        nothing = figures.nothing()
+        return {"waits_for": "", "figures": {"sequence": nothing, "outcomes": nothing}}
+    seen = sink.seen
+    rows, done, messages_ = participants(record), transactions(record), trace(record)
+    missing = {one.partition for one in seen.waits_for}
+    waits_for = "WRITE_STATUS" if seen.state != "STARTED_COMMIT" else "answer to START_COMMIT"
+    sequence = figures.sequence(
+        messages_,
+        [one.partition for one in rows],
+        missing=missing,
+        waits_for=waits_for,
+        now_ms=int(seen.updated_at.timestamp() * 1000) if seen.updated_at else now_ms,
+    )
+    timeline = reverse("timeline", args=[table.slug])
+    return {
+        "waits_for": waits_for,
+        "participants": _ordered(rows, missing),
+        "missing": missing,
+        "odd": sum(one.agreement in ODD for one in rows),
+        "hidden": max(0, seen.partitions - len(rows)),
+        "transactions": done,
+        "trace": list(reversed(messages_))[:TRACE_ROWS],
+        "counters": sorted(seen.counters.items()),
+        "figures": {
+            "sequence": sequence or figures.nothing(),
+            "outcomes": figures.outcomes(done, address=timeline) or figures.nothing(),
+        },
+    }
+
+
+def _ordered(
+    rows: list[ParticipantRow], missing: set[int]
+) -> list[tuple[ParticipantRow, bool, bool]]:
+    """(row, is it waited for, do its offsets disagree), what needs a look first."""
+    marked = [(one, one.partition in missing, one.agreement in ODD) for one in rows]
+    return sorted(marked, key=lambda one: (not one[1], not one[2], one[0].partition))
+
+
+def _letters(request: HttpRequest, table: Table, sink: SinkSummary) -> dict[str, Any]:
+    """Which commits left records out; their records only where a person asked for one commit."""
+    context: dict[str, Any] = {"letter_commits": letter_commits(table, sink.sink_id)}
+    instant = request.GET.get("letters", "")[:17]
+    if not instant:
+        return context
+    try:
+        directory = letters_directory(sink)
+        context["letters"] = sink_letters(table, sink.sink_id, instant, directory=directory)
+    except ControlPlaneError as error:
+        context["letters_problem"] = _problem(error)
+    return context | {"letters_of": instant}

@@ -1,0 +1,102 @@
+"""The form that starts a sink; the engine checks everything again."""
+
+from __future__ import annotations
+
+from django import forms
+
+REASON_CHARS_MAX = 500
+_RELAUNCHES = [(0, "never"), (3, "3 times in a row"), (10, "10 times in a row")]
+_FIELDS = {
+    "topic": "hoodie.kafka.topic",
+    "bootstrap": "bootstrap.servers",
+    "sink_id": "hoodie.sink.id",
+    "control_topic": "hoodie.kafka.control.topic",
+    "mode": "hoodie.sink.mode",
+    "format": "hoodie.sink.format",
+    "source": "hoodie.sink.schema.source",
+    "schema_file": "hoodie.sink.schema.file",
+    "start_offsets": "hoodie.kafka.start.offsets",
+    "interval_s": "hoodie.kafka.commit.interval.secs",
+    "on_bad_record": "hoodie.sink.on.bad.record",
+    "protocol": "security.protocol",
+    "mechanism": "sasl.mechanism",
+    "username": "sasl.username",
+    "password_env": "sasl.password.env",
+}
+_NOT_SECURED = [("", "not secured")]
+
+
+class SinkForm(forms.Form):
+    topic = forms.CharField(max_length=249, error_messages={"required": "Name the topic."})
+    bootstrap = forms.CharField(
+        max_length=1000,
+        initial="localhost:9092",
+        error_messages={"required": "Say where the broker is: host:port."},
+    )
+    sink_id = forms.CharField(max_length=100, required=False)
+    control_topic = forms.CharField(max_length=249, required=False)
+    mode = forms.ChoiceField(
+        choices=[("append", "append: each record is a row"), ("upsert", "upsert: by the key")]
+    )
+    format = forms.ChoiceField(choices=[("json", "JSON"), ("avro", "Avro"), ("csv", "CSV")])
+    source = forms.ChoiceField(
+        choices=[
+            ("table", "the table's columns"),
+            ("infer", "the table's, and new fields become columns"),
+            ("registry_file", "a file of schema ids"),
+        ]
+    )
+    schema_file = forms.CharField(max_length=700, required=False)
+    start_offsets = forms.CharField(max_length=2_000, required=False)
+    interval_s = forms.IntegerField(
+        min_value=1,
+        max_value=86_400,
+        initial=60,
+        error_messages={"required": "Say how often it commits, in seconds."},
+    )
+    on_bad_record = forms.ChoiceField(
+        choices=[("dead_letter", "goes to the dead letters"), ("fail", "stops the sink")]
+    )
+    protocol = forms.ChoiceField(
+        required=False,
+        choices=[*_NOT_SECURED, *((one, one) for one in ("SSL", "SASL_SSL", "SASL_PLAINTEXT"))],
+    )
+    mechanism = forms.ChoiceField(
+        required=False,
+        choices=[
+            ("", "none"),
+            *((one, one) for one in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
+        ],
+    )
+    username = forms.CharField(max_length=200, required=False)
+    password_env = forms.CharField(max_length=100, required=False)
+    more = forms.CharField(max_length=10_000, required=False)
+    application = forms.ChoiceField(
+        choices=[("own", "an application of its own"), ("connect", "the node's Spark server")]
+    )
+    relaunches_max = forms.TypedChoiceField(coerce=int, choices=_RELAUNCHES)
+    reason = forms.CharField(
+        max_length=REASON_CHARS_MAX,
+        required=False,
+        error_messages={"max_length": "Keep it under 500 characters."},
+    )
+
+    def clean_more(self) -> dict[str, str]:
+        """One `key=value` a line."""
+        found: dict[str, str] = {}
+        for line in str(self.cleaned_data["more"]).splitlines():
+            if not line.strip():
+                continue
+            key, equals, value = line.partition("=")
+            if not equals or not key.strip():
+                raise forms.ValidationError(
+                    f"Write each option as key=value. “{line.strip()[:60]}” is not."
+                )
+            found[key.strip()] = value.strip()
+        return found
+
+    @property
+    def options(self) -> dict[str, str]:
+        given = {key: self.cleaned_data[name] for name, key in _FIELDS.items()}
+        told = {key: str(value) for key, value in given.items() if value not in ("", None)}
+        return {**told, **self.cleaned_data["more"]}
