@@ -12,6 +12,16 @@ from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 
 _KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1"
+_WITHIN_SPARK = (
+    "org.slf4j:slf4j-api",
+    "org.xerial.snappy:snappy-java",
+    "org.lz4:lz4-java",
+    "com.github.luben:zstd-jni",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.apache.hadoop:hadoop-client-api",
+    "commons-logging:commons-logging",
+    "com.google.code.findbugs:jsr305",
+)
 _RECORD = "id long, at long, city string, amount double, note string"
 
 
@@ -21,6 +31,7 @@ class HudiStream:
             {
                 "spark.jars": jar,
                 "spark.jars.packages": _KAFKA,
+                "spark.jars.excludes": ",".join(_WITHIN_SPARK),
                 "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
                 "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
                 "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
