@@ -98,6 +98,21 @@ def test_of_two_launches_the_later_one_goes_on_and_the_earlier_one_ends(
     assert_each_offset_once(location, {0: 2 * EACH})
 
 
+def test_a_coordinator_that_another_process_of_its_launch_fenced_fails_and_its_follower_goes_on(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    run = start_sink(topic)
+    run.await_offsets({0: EACH})
+    zombie = run.processes[0]
+    run.start([0])  # As Spark does when it takes a task for lost.
+    assert zombie.wait(60) != 0
+    send(kafka, topic, 0, EACH, EACH)
+    run.await_offsets({0: 2 * EACH})
+    run.stop()
+    assert_each_offset_once(location, {0: 2 * EACH})
+
+
 def test_compaction_is_planned_by_the_coordinator_and_carried_out_beside_it(
     kafka: Broker, topic: str, location: str, start_sink: StartSink
 ) -> None:

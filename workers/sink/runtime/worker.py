@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from workers.errors import KafkaFailed, LakehouseError, NotFound
+from workers.errors import KafkaFailed, LakehouseError, NotFound, SinkFenced
 from workers.ports import Ports
 from workers.sink.config import SinkMode
 from workers.sink.context import SinkContexts, sink_write_options
@@ -147,8 +147,18 @@ class SinkWorker:
             return WorkerEnded("the coordinator has stopped") if has_all else None
         if coordinator.ended is None:
             return None
+        if coordinator.ended.is_fenced:
+            return self._fenced(coordinator.ended)
         # The participants of this worker hear the last ACK as all others do.
-        return coordinator.ended if finished or coordinator.ended.is_fenced else None
+        return coordinator.ended if finished else None
+
+    def _fenced(self, ended: WorkerEnded) -> WorkerEnded:
+        """Raises SinkFenced when it was another process of this launch: that one may be no task of
+        Spark any more, and somebody has to go on when it dies.
+        """
+        if (over := self._over_elsewhere()) is not None:
+            return over
+        raise SinkFenced("another coordinator of this launch has a higher epoch", why=ended.reason)
 
     def _over_elsewhere(self) -> WorkerEnded | None:
         """Whether nobody will start a transaction with us any more, though no ACK said so: another
