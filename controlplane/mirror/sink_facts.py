@@ -17,6 +17,14 @@ from workers.errors import MalformedTable
 from workers.sink.epoch import Epoch, read_epoch
 from workers.sink.offsets import parse_offsets
 from workers.sink.places import sink_ids
+from workers.sink.standing import (
+    EPOCH_KEY,
+    GAPS_KEY,
+    ID_KEY,
+    LETTERS_KEY,
+    OFFSETS_KEY,
+    TOPIC_KEY,
+)
 from workers.sink.state_file import (
     ParticipantShown,
     SinkState,
@@ -31,9 +39,6 @@ from workers.timeline.metadata import DEAD_LETTER_FILES_KEY, DEAD_LETTER_ROWS_KE
 SINKS_MAX = 100
 """Of one table. More of them is not how a table is fed."""
 _SINK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-OFFSETS_KEY = "kafka.commit.offsets"
-_ID, _EPOCH, _TOPIC = "hoodie.sink.id", "hoodie.sink.epoch", "hoodie.sink.topic"
-_BAD, _GAPS = "hoodie.sink.dlq.count", "hoodie.sink.gaps"
 OFFSETS_CHARS_MAX = 400_000
 LETTER_FILES_KEPT = 200
 _NUMBER_MAX = 2**63 - 1
@@ -72,12 +77,12 @@ def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
     letters = [text(one) for one in str(extra.get(DEAD_LETTER_FILES_KEY) or "").split(",") if one]
     return {
         "sink": {
-            "id": text(extra.get(_ID), most=100),
-            "epoch": _count(extra.get(_EPOCH)),
-            "topic": text(extra.get(_TOPIC), most=249),
+            "id": text(extra.get(ID_KEY), most=100),
+            "epoch": _count(extra.get(EPOCH_KEY)),
+            "topic": text(extra.get(TOPIC_KEY), most=249),
             "offsets": offsets[:OFFSETS_CHARS_MAX],
-            "bad": _count(extra.get(_BAD) or extra.get(DEAD_LETTER_ROWS_KEY)),
-            "gaps": _count(extra.get(_GAPS)),
+            "bad": _count(extra.get(LETTERS_KEY) or extra.get(DEAD_LETTER_ROWS_KEY)),
+            "gaps": _count(extra.get(GAPS_KEY)),
             "letters": letters[:LETTER_FILES_KEPT],
         }
     }

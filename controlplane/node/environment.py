@@ -33,7 +33,6 @@ SECRET_VARIABLES = frozenset(
         "SLUICE_SECRET_KEY",
         "SLUICE_WORKER_TOKEN",
         "SLUICE_MARKER_SECRET",
-        "SLUICE_SINK_SECRET",
         _SPARK_TOKEN,
     }
 )
@@ -121,11 +120,7 @@ def worker_secrets(
     environ: Mapping[str, str], identity: Identity, secrets: NodeSecrets
 ) -> dict[str, str]:
     """What Celery needs itself and hands to writers and marker servers."""
-    return {
-        **web_secrets(environ, identity, secrets),
-        **spark_secrets(environ, identity, secrets),
-        "SLUICE_SINK_SECRET": environ.get("SLUICE_SINK_SECRET") or secrets.sink_secret,
-    }
+    return {**web_secrets(environ, identity, secrets), **spark_secrets(environ, identity, secrets)}
 
 
 def adopt(environ: MutableMapping[str, str], *, command: str) -> None:

@@ -23,7 +23,6 @@ class NodeSecrets:
     django_secret_key: str
     worker_token: str
     marker_secret: str
-    sink_secret: str
     spark_token: str
     admin_password: str
     viewer_password: str
@@ -90,7 +89,6 @@ _MAKERS: dict[str, Callable[[], str]] = {
     "django_secret_key": _key,
     "worker_token": _token,
     "marker_secret": _token,
-    "sink_secret": _token,
     "spark_token": _token,
     "admin_password": _password,
     "viewer_password": _password,

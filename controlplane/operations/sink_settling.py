@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import storage_of
-from controlplane.mirror.views_sinks import sink_record
+from controlplane.mirror.views_sinks import OVER, sink_record
 from controlplane.operations.drivers import SILENT_AFTER, driver_is_gone, take_ending, was_launched
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
@@ -34,6 +34,7 @@ BACKOFF_S_MAX = 600
 SETTLED_AFTER = timedelta(minutes=30)
 """A sink that ran for so long has earned its relaunches anew."""
 RELAUNCHED_WITHIN = timedelta(hours=1)
+TAKEN_OVER_AFTER = timedelta(seconds=5)
 _DIED = (OperationState.LOST.value, OperationState.FAILED.value)
 
 
@@ -135,7 +136,7 @@ def _relaunch_when_due(operation: Operation, now: datetime) -> Operation | None:
     if due is None or now < due or newest is None or newest.pk != operation.pk:
         return None
     by = operation.requested_by
-    if by is None or not may(by, needed(operation)):
+    if by is None or not may(by, needed(operation)) or _another_runs(operation):
         return None
     done = _relaunches(operation) + 1
     most = operation.parameters["relaunches_max"]
@@ -145,6 +146,15 @@ def _relaunch_when_due(operation: Operation, now: datetime) -> Operation | None:
     except ControlPlaneError as error:
         log.warning("not relaunched: sink=%s error=%s", operation.sink_id, error)
         return None
+
+
+def _another_runs(operation: Operation) -> bool:
+    """Somebody has taken over since it ended: launching it again would only fence that one."""
+    seen = sink_record(operation.table, operation.sink_id)
+    ended = operation.finished_at
+    if seen is None or seen.updated_at is None or ended is None or seen.state in OVER:
+        return False
+    return seen.updated_at - ended > TAKEN_OVER_AFTER
 
 
 def _relaunches(operation: Operation) -> int:

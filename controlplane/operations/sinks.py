@@ -7,7 +7,6 @@ both go by the files beside the table.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -36,16 +35,13 @@ from workers.jobs import SinkJob
 from workers.lock_config import refuse_password
 from workers.services.inline import own_options as options_of_writes
 from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
+from workers.sink.kafka.client_config import connection
 from workers.sink.stop_request import StopKind, StopRequest, request_stop
 from workers.spark.settings import checked_settings
 
 RELAUNCHES_MAX = 20
 GRACE_S = 45
 """Above the sink's own patience: after it, it ends its tasks by itself."""
-PASSWORD_VARIABLE = re.compile(r"SLUICE_KAFKA_[A-Z0-9_]{1,80}")
-"""The node hands these on to its writers. Any other name could send a secret of ours to a broker
-that somebody else keeps.
-"""
 
 
 def start_sink(
@@ -191,13 +187,10 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
         others = {key: text for key, text in options.items() if key not in SINK_OPTIONS}
         write_options(options_of_writes(others))
         refuse_password(others)
+        # The password itself is known only where the sink will run.
+        connection(config, {options.get("sasl.password.env", ""): "known there"})
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
-    variable = options.get("sasl.password.env", "")
-    if variable and not PASSWORD_VARIABLE.fullmatch(variable):
-        raise InvalidRequest(
-            "the variable of a Kafka password is called SLUICE_KAFKA_...", given=variable[:100]
-        )
     if config.schema_file:
         checked_source(config.schema_file)
     if config.dead_letter_path:

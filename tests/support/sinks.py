@@ -116,6 +116,7 @@ def commit_offsets(
         "hoodie.sink.id": sink_id,
         "hoodie.sink.epoch": "3",
         "hoodie.sink.topic": TOPIC,
+        "hoodie.sink.topic.id": "made-once",
     }
     request = WriteRequest("upsert", extra=tuple({**told, **(extra or {})}.items()))
     transaction = WriteClient(table, options).begin(batch.schema, request)

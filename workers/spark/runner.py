@@ -1,8 +1,9 @@
-"""`python -m workers.spark.runner <job.json>`: the driver program of one write operation.
+"""`python -m workers.spark.runner <job.json>`: the driver program of one write, or of one sink.
 
-A process of its own, leader of its own group. It writes its source round by round, each round one
-commit, and says how it ended: to the control plane as a report, to its run directory as
-`ending.json`, and to its parent as exit code. SIGTERM ends it after the round at hand.
+A process of its own, leader of its own group. A write puts down its source round by round, each
+round one commit; a sink goes on until it is stopped. Both say how they ended: to the control plane
+as a report, to the run directory as `ending.json`, and to the parent as exit code. SIGTERM ends a
+write after the round, a sink after the transaction at hand.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from workers.errors import InvalidInput, LakehouseError
-from workers.jobs import WriteJob
+from workers.jobs import DriverJob, SinkJob, driver_job
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
 from workers.spark.driver import Driver, Ending
 from workers.spark.process import DRIVER_FILE, ENDING_FILE, REMOTE_VARIABLE
+from workers.spark.sink_driver import SinkDriver
 
 _LOCK_FILE = "driver.lock"
 _REPORT_WAIT_S = 15.0
@@ -46,7 +48,7 @@ def main(arguments: list[str]) -> int:
         _log.error("usage: python -m workers.spark.runner <job.json>")
         return EXIT_INVALID
     try:
-        job = WriteJob.from_message(json.loads(Path(arguments[0]).read_bytes()))
+        job = driver_job(json.loads(Path(arguments[0]).read_bytes()))
     except (InvalidInput, OSError, ValueError) as error:
         _log.error("no such job: %s", error)
         return EXIT_INVALID
@@ -58,7 +60,7 @@ def main(arguments: list[str]) -> int:
         return _run(job, run_dir)
 
 
-def _run(job: WriteJob, run_dir: Path) -> int:
+def _run(job: DriverJob, run_dir: Path) -> int:
     (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": os.getpid()}))
     reporter = reporter_for(job.report_url)
     reporter.send(
@@ -77,16 +79,10 @@ def _run(job: WriteJob, run_dir: Path) -> int:
     return EXIT_INVALID if ending.is_refusal else _EXIT_CODES[ending.state]
 
 
-def _ending(job: WriteJob, reporter: Reporter) -> Ending:
+def _ending(job: DriverJob, reporter: Reporter) -> Ending:
     """Whatever happens, there is an ending to report."""
     try:
-        driver = Driver(
-            job=job,
-            reporter=reporter,
-            ports=system_ports(),
-            remote=os.environ.get(REMOTE_VARIABLE, ""),
-            environment=os.environ,
-        )
+        driver = _driver(job, reporter)
         signal.signal(signal.SIGTERM, lambda number, frame: driver.ask_to_stop())
         signal.signal(signal.SIGINT, lambda number, frame: driver.ask_to_stop())
         return driver.run()
@@ -98,6 +94,30 @@ def _ending(job: WriteJob, reporter: Reporter) -> Ending:
         _log.error("failed: %s", traceback.format_exc())
         first_line = str(error).splitlines()[:1]
         return Ending(ReportState.FAILED, f"{type(error).__name__}: {' '.join(first_line)}")
+
+
+class _Drives(Protocol):
+    def run(self) -> Ending: ...
+    def ask_to_stop(self) -> None: ...
+
+
+def _driver(job: DriverJob, reporter: Reporter) -> _Drives:
+    remote = os.environ.get(REMOTE_VARIABLE, "")
+    if isinstance(job, SinkJob):
+        return SinkDriver(
+            job=job,
+            reporter=reporter,
+            ports=system_ports(),
+            remote=remote,
+            environment=os.environ,
+        )
+    return Driver(
+        job=job,
+        reporter=reporter,
+        ports=system_ports(),
+        remote=remote,
+        environment=os.environ,
+    )
 
 
 def _publish(path: Path, ending: Ending) -> None:

@@ -20,7 +20,6 @@ SECRETS = NodeSecrets(
     django_secret_key="django-secret",
     worker_token="worker-secret",
     marker_secret="marker-secret",
-    sink_secret="sink-secret",
     spark_token="spark-secret",
     admin_password="admin-secret",
     viewer_password="viewer-secret",
@@ -28,13 +27,6 @@ SECRETS = NodeSecrets(
 IDENTITY = Identity(
     node="n1", web_port=8000, spark_port=15002, marker_port=8766, sockets="/tmp/sluice-x"
 )
-WORKER_SECRETS = {
-    "django-secret",
-    "worker-secret",
-    "marker-secret",
-    "spark-secret",
-    "sink-secret",
-}
 SHELL = {
     "PATH": "/usr/bin",
     "HOME": "/home/ada",
@@ -65,8 +57,8 @@ def test_no_argument_and_no_settings_file_holds_a_secret(places: Places) -> None
         ("redis", set()),
         ("spark", {"spark-secret"}),
         ("web", {"django-secret", "worker-secret", "marker-secret"}),
-        ("worker", WORKER_SECRETS),
-        ("beat", WORKER_SECRETS),
+        ("worker", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
+        ("beat", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
     ],
 )
 def test_a_process_gets_the_secrets_that_it_needs_and_no_others(

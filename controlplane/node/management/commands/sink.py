@@ -1,0 +1,169 @@
+"""`manage.py sink ...`: run a Kafka sink in the foreground; look at one, stop it, relaunch it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.storage import engine_table
+from controlplane.mirror.sync import sync_table
+from controlplane.node.shell import sinks
+from controlplane.node.shell.sinks import Place
+from controlplane.operations.services import relaunch_sink
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import Table
+from workers.errors import LakehouseError
+from workers.ports import system_ports
+from workers.storage.local import LocalStorage
+from workers.table.table import open_
+
+EXAMPLE = """
+examples:
+  python manage.py sink run orders --topic orders --bootstrap localhost:9092
+  python manage.py sink run /data/orders --topic orders --set hoodie.sink.format=avro
+  python manage.py sink status orders
+  python manage.py sink offsets orders orders
+  python manage.py sink stop orders orders --wait 90
+"""
+_FLAGS = {
+    "topic": ("hoodie.kafka.topic", "the topic to read"),
+    "bootstrap": ("bootstrap.servers", "brokers, host:port (localhost:9092)"),
+    "id": ("hoodie.sink.id", "which sink of the table this is (the topic's name)"),
+    "control-topic": ("hoodie.kafka.control.topic", "for messages (hudi-control-topic)"),
+    "mode": ("hoodie.sink.mode", "append or upsert (append)"),
+    "format": ("hoodie.sink.format", "json, avro or csv (json)"),
+    "interval": ("hoodie.kafka.commit.interval.secs", "seconds between commits (60)"),
+    "start-offsets": ("hoodie.kafka.start.offsets", 'earliest, latest or {"0": 17}'),
+}
+
+
+class Command(BaseCommand):
+    help = "Run a Kafka sink of a table, look at it, stop it, launch it again."
+    requires_system_checks: list[str] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        parser.epilog = EXAMPLE
+        return parser
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        run = _action(actions, "run", "in the foreground, until it is stopped", sink=False)
+        _add_options(run)
+        run.add_argument(
+            "--own-spark",
+            action="store_true",
+            help="a Spark application of its own, also where the node's Spark server runs",
+        )
+        status = _action(actions, "status", "what it does and whom it waits for", sink=False)
+        status.add_argument("sink", nargs="?", default="", help="its id; all of them when absent")
+        _action(actions, "offsets", "of each partition: local, table, Kafka")
+        stop = _action(actions, "stop", "after its transaction, or at once")
+        stop.add_argument("--hard", action="store_true", help="give its transaction up")
+        stop.add_argument("--wait", type=float, default=0, help="so many seconds for its end")
+        stop.add_argument("--reason", default="", help="for the audit")
+        relaunch = _action(actions, "relaunch", "one that was launched by the node, as it was")
+        relaunch.add_argument("--reason", default="", help="for the audit")
+        relaunch.add_argument("--user", default="admin", help="whose operation it is (admin)")
+        replay = _action(actions, "replay", "produce its dead letters again", sink=False)
+        _add_options(replay)
+        replay.add_argument("--directory", default="", help="of the letters (<table>-dead-letters)")
+        replay.add_argument("--yes", action="store_true", help="produce them")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._act(options)
+        except (ControlPlaneError, LakehouseError) as error:
+            raise CommandError(str(error)) from error
+
+    def _act(self, options: Mapping[str, Any]) -> None:
+        say = self.stdout.write
+        place = _place(options["table"])
+        match options["action"]:
+            case "run":
+                sinks.run(place, _given(options), is_own=options["own_spark"], say=say)
+            case "status":
+                sinks.show_status(place.table, options["sink"], say)
+            case "offsets":
+                sinks.show_offsets(place.table, options["sink"], say)
+            case "stop":
+                if place.row is not None:
+                    sync_table(place.row)
+                sinks.stop(
+                    place,
+                    options["sink"],
+                    is_hard=options["hard"],
+                    wait_s=options["wait"],
+                    reason=options["reason"],
+                    say=say,
+                )
+            case "relaunch":
+                self._relaunch(place, options)
+            case _:
+                sinks.replay(
+                    place,
+                    _given(options),
+                    directory=options["directory"],
+                    is_confirmed=options["yes"],
+                    say=say,
+                )
+
+    def _relaunch(self, place: Place, options: Mapping[str, Any]) -> None:
+        by = User.objects.filter(username=options["user"]).first()
+        if place.row is None or by is None:
+            raise CommandError("a relaunch needs a registered table and a user of the node")
+        operation = relaunch_sink(place.row, options["sink"], by=by, reason=options["reason"])
+        self.stdout.write(f"queued as operation {operation.pk}; a running node launches it")
+
+
+def _action(actions: Any, name: str, text: str, *, sink: bool = True) -> ArgumentParser:
+    parser: ArgumentParser = actions.add_parser(name, help=text, description=text)
+    parser.add_argument("table", help="the slug of a registered table, or a location")
+    if sink:
+        parser.add_argument("sink", help="its id")
+    return parser
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    for flag, (key, text) in _FLAGS.items():
+        parser.add_argument(f"--{flag}", default="", help=f"{text}: {key}")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any option of the sink, of writes or of table services",
+    )
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, str]:
+    flags = {key: options[flag.replace("-", "_")] for flag, (key, _) in _FLAGS.items()}
+    given = {key: value for key, value in flags.items() if value}
+    for text in options["set"]:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise CommandError(f"--set takes KEY=VALUE, not {text!r}")
+        given[key] = value
+    return given
+
+
+def _place(named: str) -> Place:
+    """By location also where there is no node. Raises CommandError, InvalidRequest."""
+    location = checked_location(named) if named.startswith("/") else ""
+    found = {"location": location} if location else {"slug": named}
+    try:
+        row = Table.objects.filter(**found).first()
+    except DatabaseError:  # There is no node, so nothing is registered.
+        row = None
+    if row is not None:
+        return Place(engine_table(row), row)
+    if not location:
+        raise CommandError(f"no such table: {named}; `manage.py table list` names them")
+    return Place(open_(LocalStorage(location), system_ports()), None)

@@ -1,0 +1,273 @@
+"""Sinks from the shell: run in this process, looked at and stopped by their files beside the table.
+
+None of it needs a node or a database; where a table is registered, what was done is audited.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from django.core.management.base import CommandError
+
+from controlplane.audit.services import record
+from controlplane.node.shell.services import Say
+from controlplane.tables.models import Table as TableRow
+from workers.clock import SystemClock
+from workers.errors import LakehouseError
+from workers.ports import RandomIds
+from workers.sink.config import SINK_OPTIONS, sink_config
+from workers.sink.epoch import read_epoch
+from workers.sink.letters import committed_letters, read_letters
+from workers.sink.offsets import Standing
+from workers.sink.places import sink_ids
+from workers.sink.standing import ID_KEY, StandingOffsets
+from workers.sink.state_file import SinkState, read_state
+from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
+from workers.table.table import Table
+
+if TYPE_CHECKING:
+    from workers.spark.sink import SinkEnded
+
+_OVER = ("STOPPED", "FENCED")
+_POLL_S = 0.5
+LETTERS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table, and its row where it is registered."""
+
+    table: Table
+    row: TableRow | None
+
+
+def run(place: Place, options: Mapping[str, str], *, is_own: bool, say: Say) -> None:
+    """In this process until it is stopped: the first signal ends it after its transaction, the
+    second at once. Raises LakehouseError, CommandError when the sink failed.
+    """
+    from workers.spark.connect_server import is_listening
+
+    config = sink_config(_own(options))
+    remote = os.environ.get("SLUICE_SPARK_REMOTE", "")
+    application = "connect" if remote and not is_own and is_listening(remote) else "own"
+    spark_of = f"the Spark server at {remote}" if application == "connect" else "a Spark of its own"
+    say(f"{config.sink_id}: {config.topic} into {place.table.storage.location}, in {spark_of}")
+    say("Ctrl-C stops it after its transaction, a second one at once")
+    _note(place, "sink.run", config.sink_id, "requested")
+    try:
+        ended = _run(place.table, options, application, remote, say)
+    except LakehouseError:
+        _note(place, "sink.run", config.sink_id, "failed")
+        raise
+    _note(place, "sink.run", config.sink_id, "failed" if ended.is_failed else "succeeded")
+    if ended.is_failed:
+        raise CommandError(ended.reason)
+    say(f"stopped: {ended.reason}")
+
+
+def _run(
+    table: Table, options: Mapping[str, str], application: str, remote: str, say: Say
+) -> SinkEnded:
+    from workers.spark.sink import run_sink
+    from workers.spark.sink_driver import launch_secret, spark_for
+
+    session = spark_for(
+        application,
+        remote,
+        session_id=_uuid(RandomIds()),
+        user_id=getpass.getuser(),
+        settings={},
+    )
+    sink_id = sink_config(_own(options)).sink_id
+    with session as spark, _stopping(table, sink_id, say):
+        return run_sink(table, spark, options, secret=launch_secret(table.ports))
+
+
+def show_status(table: Table, sink_id: str, say: Say) -> None:
+    """One sink, or all of them. Raises MalformedTable, CommandError where there is none."""
+    found = [sink_id] if sink_id else sink_ids(table.storage)
+    if not found:
+        say("no sink ever ran on this table")
+    for one in found:
+        _show(table, one, say)
+
+
+def show_offsets(table: Table, sink_id: str, say: Say) -> None:
+    """Of each partition what the participant, the table and Kafka have; the next one to come."""
+    state = read_state(table.storage, sink_id)
+    standing = standing_of(table, sink_id)
+    told = {one.partition: one for one in state.participants} if state else {}
+    partitions = sorted(told.keys() | standing.offsets.keys())
+    if not partitions:
+        raise CommandError(f"this table has no offsets of a sink {sink_id}")
+    say(f"{'partition':>9} {'local':>15} {'table':>15} {'kafka':>15} {'not in table':>13}")
+    for partition in partitions:
+        one = told.get(partition)
+        stored = standing.offsets.get(partition)
+        local = one.local_offset if one else None
+        end = one.broker_offset if one else None
+        lag = None if end is None or stored is None else max(0, end - stored)
+        mark = "" if local is None or local == stored else "  local is not the table's"
+        shown = " ".join(f"{'-' if n is None else n:>15}" for n in (local, stored, end))
+        say(f"{partition:>9} {shown} {'-' if lag is None else lag:>13}{mark}")
+    say(f"the table's are of commit {standing.instant or '(none yet)'}")
+
+
+def stop(
+    place: Place, sink_id: str, *, is_hard: bool, wait_s: float, reason: str, say: Say
+) -> None:
+    """Raises CommandError where it does not run, or does not end in time."""
+    table = place.table
+    state = read_state(table.storage, sink_id)
+    if read_epoch(table.storage, sink_id) is None:
+        raise CommandError(f"this table has no sink {sink_id}")
+    if state is not None and state.state in _OVER:
+        raise CommandError(f"{sink_id} does not run: it is {state.state.lower()}")
+    clock = SystemClock()
+    if place.row is not None:
+        from controlplane.operations.services import stop_sink
+
+        stop_sink(place.row, sink_id, by=_who(), is_hard=is_hard, reason=reason)
+    else:
+        kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
+        request_stop(table.storage, sink_id, StopRequest(kind, _who(), clock.now_ms()))
+    say(f"asked {sink_id} to stop{' at once' if is_hard else ' after its transaction'}")
+    deadline_s = clock.monotonic_s() + wait_s
+    while wait_s and clock.monotonic_s() < deadline_s:
+        state = read_state(table.storage, sink_id)
+        if state is not None and state.state in _OVER:
+            say(f"it has {state.state.lower()}: {state.reason}")
+            return
+        clock.sleep(_POLL_S)
+    if wait_s:
+        raise CommandError(f"it has not said that it stopped after {wait_s:.0f} s")
+
+
+def replay(
+    place: Place, options: Mapping[str, str], *, directory: str, is_confirmed: bool, say: Say
+) -> None:
+    """Dead letters back to their topic: shown, and produced again when that was confirmed."""
+    from workers.sink.kafka.client_config import producer_settings
+    from workers.sink.kafka.replay import produce_letters
+
+    config = sink_config(_own(options))
+    where = directory or f"{place.table.storage.location}-dead-letters"
+    names = committed_letters(place.table, sink_key=ID_KEY, sink_id=config.sink_id)
+    letters = read_letters(where, names)
+    say(f"{letters.num_rows} dead letters of {config.sink_id} in {where}")
+    for one in letters.slice(0, LETTERS_SHOWN).to_pylist():
+        value = (one["value"] or b"")[:80].decode("utf-8", errors="replace")
+        say(
+            f"  {one['_kafka_partition']}:{one['_kafka_offset']}  {one['_sluice_error']}  {value!r}"
+        )
+    if not letters.num_rows:
+        return
+    if not is_confirmed:
+        say("nothing was produced; --yes sends each to its topic again, at a new offset")
+        return
+    settings = producer_settings(config, os.environ, timeout_s=60.0)
+    count = produce_letters(settings, letters)
+    _note(place, "sink.replay", config.sink_id, "succeeded")
+    say(f"{count} produced again; the letters stay where they are, so do this once")
+
+
+def standing_of(table: Table, sink_id: str) -> Standing:
+    return StandingOffsets(table, sink_id).newest(table.timeline())
+
+
+def _show(table: Table, sink_id: str, say: Say) -> None:
+    state = read_state(table.storage, sink_id)
+    epoch, asked = read_epoch(table.storage, sink_id), read_stop(table.storage, sink_id)
+    if state is None and epoch is None:
+        raise CommandError(f"this table has no sink {sink_id}")
+    if state is None:
+        say(f"{sink_id}  has said nothing yet; epoch {epoch.number if epoch else 0}")
+    else:
+        _show_state(state, say)
+    if epoch is not None and state is not None and epoch.number > state.epoch:
+        say(f"  epoch {epoch.number} was taken by {epoch.owner} on {epoch.host}, pid {epoch.pid}")
+    if asked is not None:
+        say(f"  asked to stop ({asked.kind.value}) by {asked.by} at {_at(asked.at_ms)}")
+    standing = standing_of(table, sink_id)
+    say(f"  newest commit {standing.instant or 'none'}")
+
+
+def _show_state(state: SinkState, say: Say) -> None:
+    age_s = max(0, SystemClock().now_ms() - state.updated_ms) // 1000
+    what = f"transaction {state.instant}" if state.instant else "no transaction"
+    say(f"{state.sink_id}  {state.state}  topic {state.topic}  epoch {state.epoch}  {what}")
+    say(f"  told {age_s} s ago by {state.owner or 'nobody'}")
+    if state.deadline_ms and state.state not in _OVER:
+        say(f"  next step at {_at(state.deadline_ms)} at the latest")
+    if state.reason:
+        say(f"  {state.reason}")
+    reported = sum(one.has_reported for one in state.participants)
+    say(f"  {reported} of {len(state.participants)} partitions have reported")
+    if state.state in ("ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"):
+        for one in state.participants:
+            if not one.has_reported:
+                seen = f"seen {_at(one.seen_ms)}" if one.seen_ms else "never seen"
+                say(f"  missing: partition {one.partition}, {one.worker or 'nobody'}, {seen}")
+    for done in state.transactions[-3:]:
+        took_s = (done.ended_ms - done.started_ms) / 1000
+        say(f"  {done.instant} {done.outcome} {done.rows} rows, {took_s:.1f} s {done.reason}")
+
+
+@contextmanager
+def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
+    """Signals ask the sink to stop, as everybody else does."""
+    from workers.spark.sink_driver import ask_to_stop
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked = 0
+
+    def on_signal(number: int, frame: object) -> None:
+        nonlocal asked
+        asked += 1
+        ask_to_stop(table, sink_id, by=_who(), is_hard=asked > 1)
+        say("stops at once" if asked > 1 else "ends its transaction, then stops")
+
+    former = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _note(place: Place, what: str, sink_id: str, result: str) -> None:
+    if place.row is not None:
+        record(
+            who=_who(),
+            what=what,
+            subject=place.row.slug,
+            result=result,
+            details={"sink": sink_id},
+        )
+
+
+def _own(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in options.items() if key in SINK_OPTIONS}
+
+
+def _who() -> str:
+    return f"{getpass.getuser()} (shell)"
+
+
+def _uuid(ids: RandomIds) -> str:
+    token = ids.token()
+    return "-".join((token[:8], token[8:12], token[12:16], token[16:20], token[20:]))
+
+
+def _at(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")

@@ -1,0 +1,121 @@
+"""What the driver program of a sink does: opens the table, makes Spark ready, runs the sink until
+it has stopped, and says why it did.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from workers.errors import InvalidInput
+from workers.jobs import SinkJob
+from workers.ports import Ports
+from workers.reporting import OperationReport, Reporter, ReportState
+from workers.sink.config import SINK_OPTIONS, sink_config
+from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
+from workers.spark.driver import Ending
+from workers.spark.session import classic_session, connect_session
+from workers.spark.sink import run_sink
+from workers.storage.roots import storage_under_root
+from workers.table.table import Table, open_
+
+_CONNECTS: Final = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+"""With one of these set, PySpark makes no application of its own."""
+
+
+class SinkDriver:
+    def __init__(
+        self,
+        *,
+        job: SinkJob,
+        reporter: Reporter,
+        ports: Ports,
+        remote: str,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._job = job
+        self._reporter = reporter
+        self._ports = ports
+        self._remote = remote
+        self._environment = environment
+        self._table = open_(storage_under_root(job.table, environment), ports)
+        own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
+        self._sink_id = sink_config(own).sink_id
+        self._times_asked = 0
+
+    def ask_to_stop(self) -> None:
+        """After the transaction at hand; whoever asks again does not want to wait for it."""
+        self._times_asked += 1
+        ask_to_stop(self._table, self._sink_id, by="a signal", is_hard=self._times_asked > 1)
+
+    def run(self) -> Ending:
+        """Raises what the sink refuses before it begins."""
+        job = self._job
+        with spark_for(
+            job.application,
+            self._remote,
+            session_id=job.session_id,
+            user_id=job.user_id,
+            settings=job.spark_conf,
+        ) as spark:
+            self._tell(f"{self._sink_id} runs")
+            ended = run_sink(
+                self._table,
+                spark,
+                job.sink_options,
+                secret=launch_secret(self._ports),
+                operation_id=job.operation_id,
+            )
+        if ended.is_failed:
+            return Ending(ReportState.FAILED, ended.reason)
+        stop = read_stop(self._table.storage, self._sink_id)
+        is_hard = stop is not None and stop.kind is StopKind.HARD
+        return Ending(ReportState.CANCELLED if is_hard else ReportState.SUCCEEDED, ended.reason)
+
+    def _tell(self, message: str) -> None:
+        self._reporter.send(
+            OperationReport(
+                operation_id=self._job.operation_id, state=ReportState.RUNNING, message=message
+            )
+        )
+
+
+def ask_to_stop(table: Table, sink_id: str, *, by: str, is_hard: bool = False) -> None:
+    kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
+    request_stop(table.storage, sink_id, StopRequest(kind, by, table.ports.clock.now_ms()))
+
+
+def launch_secret(ports: Ports) -> bytes:
+    """What signs the control messages of one launch: nobody else knows it, nobody keeps it."""
+    return f"{ports.ids.token()}{ports.ids.token()}".encode()
+
+
+@contextmanager
+def spark_for(
+    application: str,
+    remote: str,
+    *,
+    session_id: str,
+    user_id: str,
+    settings: Mapping[str, str],
+) -> Iterator[SparkSession]:
+    """A Spark application of this process alone, or a session of the node's server.
+
+    Raises InvalidInput, SparkUnreachable.
+    """
+    if application == "connect":
+        if not remote:
+            raise InvalidInput("no Spark address is set", variable="SLUICE_SPARK_REMOTE")
+        spark = connect_session(remote, session_id=session_id, user_id=user_id, settings=settings)
+    else:
+        for variable in _CONNECTS:
+            os.environ.pop(variable, None)
+        spark = classic_session(app_name=f"sluice-sink-{session_id}", settings=settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
