@@ -94,6 +94,7 @@ urlpatterns = [
     path("t/<slug:slug>/streams/declare", streams.declare, name="stream-declare"),
     path("t/<slug:slug>/streams/launch", streams.launch, name="stream-launch"),
     path("t/<slug:slug>/sinks", sinks.sinks, name="sinks"),
+    path("t/<slug:slug>/sinks/list", sinks.sinks_list, name="sinks-list"),
     path("t/<slug:slug>/sinks/start", sinks.start, name="sink-start"),
     re_path(
         rf"^t/(?P<slug>[-\w]+)/sinks/parts/{_SINK}/(?P<part>[a-z]+)$",

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 _TRIED = (
     "tests/controlplane/mirror/test_archive.py",
     "tests/controlplane/mirror/test_files.py",
+    "tests/controlplane/mirror/test_sinks.py",
+    "tests/controlplane/operations/test_lost_sinks.py",
     "tests/controlplane/operations/test_schedules.py",
     "tests/controlplane/tables/test_registration.py",
 )

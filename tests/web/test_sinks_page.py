@@ -29,7 +29,7 @@ from workers.sink.stop_request import StopKind, read_stop
 QUERIES_MAX = 14
 PAGE = "/t/orders/sinks"
 OPTIONS = {"hoodie.kafka.topic": TOPIC, "hoodie.sink.id": SINK}
-PARTS = ("list", "state", "trace", "participants", "transactions", "letters")
+PARTS = ("state", "trace", "participants", "transactions", "letters")
 
 
 @pytest.fixture
@@ -129,6 +129,17 @@ def test_parts_refresh_by_themselves(client: Client, viewer: User, stuck: Table,
     assert client.get(f"{PAGE}/parts/{SINK}/{part}").status_code == 200
     assert client.get(f"{PAGE}/parts/{SINK}/nothing").status_code == 404
     assert client.get(f"{PAGE}/parts/nobody/{part}").status_code == 404
+
+
+def test_list_refreshes_also_where_there_is_no_sink(
+    client: Client, viewer: User, orders: Table
+) -> None:
+    client.force_login(viewer)
+    empty = words(client, f"{PAGE}/list")
+    told(orders, stuck_state())
+
+    assert "No sink" in empty
+    assert f'data-key="{SINK}"' in words(client, f"{PAGE}/list?sink={SINK}")
 
 
 def test_several_sinks_are_chosen_by_address_and_the_worst_comes_first(

@@ -42,7 +42,7 @@ from web.sink_forms import REASON_CHARS_MAX, SinkForm
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
-PARTS = ("list", "state", "trace", "participants", "transactions", "letters")
+PARTS = ("state", "trace", "participants", "transactions", "letters")
 TRACE_ROWS = 100
 _POSTED = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -54,6 +54,16 @@ _POSTED = require_http_methods(["GET", "HEAD", "POST"])
 def sinks(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     return render(request, "pages/sinks.html", _context(request, table, request.GET.get("sink")))
+
+
+@require_safe
+@page
+def sinks_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """Which sinks there are, the chosen one marked."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    board = sinks_board(table)
+    context = {"table": table, "board": board, "sink": _chosen(board, request.GET.get("sink"))}
+    return render(request, "fragments/sink_list.html", context)
 
 
 @require_safe
@@ -168,7 +178,7 @@ def _problem(error: ControlPlaneError) -> str:
 def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str, Any]:
     now = timezone.now()
     board = sinks_board(table, now)
-    sink = next((one for one in board if one.sink_id == asked), board[0] if board else None)
+    sink = _chosen(board, asked)
     if asked and sink is not None and sink.sink_id != asked:
         raise Http404(f"this table has no sink {asked}")
     context = {
@@ -182,6 +192,11 @@ def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str,
         now_ms = int(now.timestamp() * 1000)
         context |= _detail(table, sink, now_ms) | _letters(request, table, sink)
     return context
+
+
+def _chosen(board: list[SinkSummary], asked: str | None) -> SinkSummary | None:
+    """The one that was asked for, else the one that needs somebody most."""
+    return next((one for one in board if one.sink_id == asked), board[0] if board else None)
 
 
 def _detail(table: Table, sink: SinkSummary, now_ms: int) -> dict[str, Any]:
