@@ -128,7 +128,7 @@ def _sifted(
 def _sift_once(
     context: WriteContext, rows: pa.Table, prepare: Prepare
 ) -> tuple[pa.Table, dict[int, str]]:
-    found = sift(context, rows, is_numbered=True, prepare=prepare)
+    found = sift(context, rows, is_numbered=True, prepared_by=prepare)
     if found.letters is None:
         return found.prepared, {}
     at: list[Any] = found.letters.column(ROW_COLUMN).to_pylist()

@@ -56,16 +56,17 @@ def sift(
     batch: pa.Table,
     *,
     is_numbered: bool = False,
-    prepare: Prepare = prepare,
+    prepared_by: Prepare | None = None,
 ) -> Sifted:
     """`is_numbered` says that the batch is all that the caller gave.
 
     Raises InvalidInput when the batch as such is refused, when too many rows are, and for any row
     when no dead letters are asked for.
     """
+    make = prepared_by or prepare
     if not context.options.dead_letter_path:
-        return Sifted(prepare(context, batch))
-    taken = partial(prepare, context)
+        return Sifted(make(context, batch))
+    taken = partial(make, context)
     taken(batch.slice(0, 0))
     bad: dict[int, str] = {}
     positions, good = np.arange(batch.num_rows), batch
