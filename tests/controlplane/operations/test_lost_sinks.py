@@ -29,7 +29,8 @@ from tests.controlplane.sink_jobs import (
     settled,
     start,
 )
-from tests.support.sinks import NOW_MS, SINK, stuck_state
+from tests.support.sinks import SINK, stuck_state
+from workers.clock import SystemClock
 from workers.sink.state_file import put_state
 from workers.spark.process import ENDING_FILE
 
@@ -68,7 +69,8 @@ def test_sink_on_another_machine_lives_while_its_state_is_told(lake: Lake, admin
     operation = start(lake, admin)
     record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     ahead = timedelta(minutes=30)
-    told = replace(stuck_state(), updated_ms=NOW_MS + int(ahead.total_seconds() * 1000))
+    then_ms = SystemClock().now_ms() + int(ahead.total_seconds() * 1000)
+    told = replace(stuck_state(), updated_ms=then_ms)
     put_state(lake.table.storage, told)
     sync_table(lake.row)
 
