@@ -209,7 +209,7 @@ class Death:
         self.left, self.is_dead = number, False
 
     def __call__(self, call: str, path: str) -> None:
-        if call not in ("read", "open_data", "list_files"):
+        if call not in ("read", "open_data", "list_files", "list_names"):
             self.left -= 1
         self.is_dead = self.is_dead or self.left < 0
         if self.is_dead:

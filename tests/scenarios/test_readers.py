@@ -83,7 +83,7 @@ def test_reader_who_looked_before_a_rollback_and_reads_after_it_sees_no_mix(
 
     interruptions: list[str] = []
     # One partition is listed already, or nothing is opened yet.
-    calls, part = (("list_files",), "p1") if moment == "listing" else (("open_data", "read"), "p0")
+    calls, part = (("list_names",), "p1") if moment == "listing" else (("open_data", "read"), "p0")
 
     def interrupted(call: str, path: str) -> None:
         if call in calls and path.startswith(part) and not interruptions:

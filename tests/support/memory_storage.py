@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal
@@ -43,6 +43,9 @@ class MemoryStorage:
             raise NotFound("no such file", path=path)
         return self.files[path][0]
 
+    def read_listed(self, path: str) -> bytes:
+        return self.read(path)
+
     def read_tagged(self, path: str) -> Tagged:
         content = self.read(path)
         return Tagged(content, _tag(content))
@@ -54,6 +57,9 @@ class MemoryStorage:
     def list_files(self, directory: str) -> list[FileInfo]:
         start = len(directory) + 1 if directory else 0
         return [one for one in self.list_tree(directory) if "/" not in one.path[start:]]
+
+    def list_names(self, directory: str) -> list[str]:
+        return [one.name for one in self.list_files(directory)]
 
     def list_directories(self, directory: str) -> list[str]:
         prefix = f"{directory}/" if directory else ""
@@ -72,6 +78,13 @@ class MemoryStorage:
         is_new = checked_path(path) not in self.files
         self._change({path: content} if is_new else {})
         return is_new
+
+    def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        """One by one: a process may die between two of them."""
+        for path in paths:
+            if not self.put_if_absent(path, b"") and is_exclusive and path == paths[0]:
+                return False
+        return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
         matches = path in self.files and _tag(self.files[path][0]) == tag

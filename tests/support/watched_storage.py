@@ -7,7 +7,7 @@ Where stop points are too coarse. The storage itself stays real.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,10 @@ class WatchedStorage(LocalStorage):
         self._before("list_files", directory)
         return super().list_files(directory)
 
+    def list_names(self, directory: str) -> list[str]:
+        self._before("list_names", directory)
+        return super().list_names(directory)
+
     def read(self, path: str) -> bytes:
         self._before("read", path)
         return super().read(path)
@@ -61,6 +65,13 @@ class WatchedStorage(LocalStorage):
         created = super().put_if_absent(path, content)
         self._after("put_if_absent", path)
         return created
+
+    def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        """One by one, so that somebody may die between two of them."""
+        for path in paths:
+            if not self.put_if_absent(path, b"") and is_exclusive and path == paths[0]:
+                return False
+        return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
         self._before("replace_if_match", path)

@@ -125,10 +125,7 @@ def begin(
             # A heart that beats on after a failure would keep anybody from rolling this back.
             undo.callback(heartbeat.stop)
             heartbeat.start()
-            requested = transitions.request(
-                table.storage, requested_at, action or table.data_action, b""
-            )
-            inflight = transitions.start(table.storage, requested)
+            inflight = transitions.begin(table.storage, requested_at, action or table.data_action)
             lease.confirm()
             started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
         undo.pop_all()

@@ -11,6 +11,8 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
@@ -22,6 +24,8 @@ WriteToken = str
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _BUCKET_SUFFIX = "-0000-0000-0000-000000000000-0"
+_REMEMBERED_MAX: Final = 32_768
+"""Each write looks at all names of the table again."""
 _SEGMENT_BYTES_MAX = 255
 _PATH_BYTES_MAX = 1024
 
@@ -88,11 +92,13 @@ def _check(file_id: str, token: str, instant: str) -> None:
         raise InvalidInput("instant time has neither 14 nor 17 digits", instant=instant)
 
 
+@lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_base_file(name: str) -> BaseFileName | None:
     found = _BASE_FILE.fullmatch(name)
     return BaseFileName(found[1], found[2], found[3]) if found else None
 
 
+@lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_log_file(name: str) -> LogFileName | None:
     found = _LOG_FILE.fullmatch(name)
     if found is None:
@@ -126,6 +132,7 @@ def bucket_file_id(bucket: int, *, after: InstantTime | None = None) -> FileId:
     return f"{bucket:08d}-{digits[:4]}-{digits[4:8]}-{digits[8:12]}-{digits[12:]}-0"
 
 
+@lru_cache(maxsize=_REMEMBERED_MAX)
 def bucket_of(file_id: FileId) -> int | None:
     """The bucket number at the head of an id, ours or another bucket-index writer's.
 

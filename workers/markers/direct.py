@@ -1,12 +1,11 @@
 """Direct markers: one empty file per data file, created by whoever writes the data file.
 
-Better than the server where files are few; one storage call per data file, so worse where they
-are many.
+Better than the server where files are few; one file per data file, so worse where they are many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, MarkerRefused
@@ -32,19 +31,31 @@ class DirectMarkers:
 
     def create_all(self, markers: Iterable[Marker]) -> None:
         refuse_fenced(self._storage, self._instant)
-        for marker in markers:
-            self._put(marker)
+        self._put_all(list(markers))
         refuse_fenced(self._storage, self._instant)
 
     def confirm(self) -> None:
         """Nobody looks for rivals."""
 
-    def _put(self, marker: Marker) -> CreateResult:
-        path = f"{self._directory}/{marker.name}"
+    def _put_all(self, markers: Sequence[Marker]) -> None:
         try:
-            created = self._storage.put_if_absent(path, b"")
+            self._storage.put_empty([self._path(one) for one in markers])
+        except (OSError, LakehouseError) as error:
+            raise MarkerRefused(
+                "markers could not be written",
+                markers=len(markers),
+                first=markers[0].name,
+                instant=self._instant,
+            ) from error
+
+    def _put(self, marker: Marker) -> CreateResult:
+        try:
+            created = self._storage.put_if_absent(self._path(marker), b"")
         except (OSError, LakehouseError) as error:
             raise MarkerRefused(
                 "marker could not be written", marker=marker.name, instant=self._instant
             ) from error
         return "created" if created else "exists"
+
+    def _path(self, marker: Marker) -> str:
+        return f"{self._directory}/{marker.name}"

@@ -169,18 +169,19 @@ class _Found:
         begins next publishes it. A rewrite's plan must not be taken for one that is to be run.
         """
         now_ms = table.ports.clock.now_ms()
-        for one in self.timeline.pending():
+        pending = list(self.timeline.pending())
+        for one in pending:
             beat = self.beats.get(one.requested_at)
             if beat is None or beat.is_expired(now_ms):
                 return False
             if one.action in (Action.ROLLBACK, Action.SAVEPOINT):
                 return False
-            decision = decisions.read(table.storage, one.requested_at)
-            if decision is not None and (
-                one.action.is_rewrite or isinstance(decision, RollbackDecision)
-            ):
-                return False
-        return True
+        rewrites = {one.requested_at for one in pending if one.action.is_rewrite}
+        decided = decisions.read_all(table.storage, [one.requested_at for one in pending])
+        return not any(
+            instant in rewrites or isinstance(decision, RollbackDecision)
+            for instant, decision in decided.items()
+        )
 
 
 def _sweep(table: Table, found: _Found) -> None:
@@ -224,12 +225,12 @@ def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
     gone: dict[InstantTime, bool] = {}
     deleted = []
     for instant, path in view.uncommitted:
+        if instant in pending:
+            continue
         if instant not in gone:
             decision = decisions.read(table.storage, instant)
             is_decided = isinstance(decision, RollbackDecision)
-            gone[instant] = instant not in pending and (
-                is_decided or decisions.is_undone(table.storage, instant)
-            )
+            gone[instant] = is_decided or decisions.is_undone(table.storage, instant)
         if gone[instant]:
             table.storage.delete(path)
             deleted.append(path)

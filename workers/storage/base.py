@@ -10,6 +10,7 @@ happened it raises WriteOutcomeUnknown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO, Protocol, runtime_checkable
@@ -45,6 +46,13 @@ class Storage(Protocol):
     def read(self, path: str) -> bytes:
         """Raises NotFound."""
 
+    def read_listed(self, path: str) -> bytes:
+        """As `read`, of a file of the timeline that was listed: it may be told from memory, as it
+        was at the last listing.
+
+        Raises NotFound.
+        """
+
     def read_tagged(self, path: str) -> Tagged:
         """Raises NotFound."""
 
@@ -52,6 +60,9 @@ class Storage(Protocol):
 
     def list_files(self, directory: str) -> list[FileInfo]:
         """Files directly inside, sorted by name; an absent directory is an empty one."""
+
+    def list_names(self, directory: str) -> list[str]:
+        """Of the files that `list_files` lists, in any order, without a look at each of them."""
 
     def list_directories(self, directory: str) -> list[str]:
         """Paths of the directories directly inside, sorted; an absent directory is an empty one."""
@@ -65,6 +76,14 @@ class Storage(Protocol):
     def put_if_absent(self, path: str, content: bytes) -> bool:
         """True when this call created it; of any number of concurrent callers exactly one is told
         True.
+        """
+
+    def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        """Create files of no bytes where there are none, in this order; durable when it returns,
+        whoever made them. A crash may leave some of them.
+
+        With `is_exclusive` nothing is done where the first is there already: of concurrent callers
+        one is told True.
         """
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:

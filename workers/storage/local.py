@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import IO
 
@@ -25,11 +25,15 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
+from workers.storage import timeline_files
 from workers.storage.base import FileInfo, Tagged, checked_path, join
 from workers.storage.sidecar import sidecar_held
+from workers.storage.timeline_files import TimelineFiles, entry_info
 
 _TEMPORARY = ".sluice-tmp-"
 _SIDECAR = ".sluice-cas"
+_READ_BYTES = 1 << 20
+_OURS = (_TEMPORARY, _SIDECAR)
 # They say who is alive and who holds the lock; after a power loss nobody is and nobody does, so an
 # older state of them is as good. What a lock file holds is synced all the same: it must be whole.
 _HEARTBEATS = ".hoodie/.heartbeat/"
@@ -39,16 +43,12 @@ _LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
 _SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
 # Rows on their way to their file group: after a power loss their write is rolled back.
 _SCRATCH = ".hoodie/.temp/"
-# Files of it are made whole and never changed. Another engine may make one empty and fill it then.
-_TIMELINE = ".hoodie/timeline"
-_SETTLED_MS = 10_000
 
 
 class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
-        self._timeline: dict[str, tuple[int, FileInfo]] = {}
-        """Name -> inode and what was found of it; only what does not change any more."""
+        self._timeline = TimelineFiles.of(self._root)
 
     @property
     def location(self) -> str:
@@ -59,7 +59,17 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         with _reported(path):
-            return self._path(path).read_bytes()
+            return _content(self._path(path))
+
+    def read_listed(self, path: str) -> bytes:
+        directory, _, name = path.rpartition("/")
+        if directory != timeline_files.DIRECTORY:
+            return self.read(path)
+        content = self._timeline.content(name)
+        if content is None:
+            content = self.read(path)
+            self._timeline.keep(self._path(path), content)
+        return content
 
     def read_tagged(self, path: str) -> Tagged:
         content = self.read(path)
@@ -74,30 +84,21 @@ class LocalStorage:
         return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def list_files(self, directory: str) -> list[FileInfo]:
-        if directory == _TIMELINE:
-            return self._list_timeline()
+        if directory == timeline_files.DIRECTORY:
+            return self._timeline.listed(self._entries(directory))
         return [
             info
             for entry in self._entries(directory)
-            if entry.is_file() and (info := _entry_info(directory, entry))
+            if entry.is_file() and (info := entry_info(directory, entry))
         ]
 
-    def _list_timeline(self) -> list[FileInfo]:
-        """Listed by every writer several times per commit, and each look at a file is a call to the
-        system, which is dear among threads.
-        """
-        settled_ms = time.time_ns() // 1_000_000 - _SETTLED_MS
-        known, kept, found = self._timeline, {}, []
-        for entry in self._entries(_TIMELINE):
-            inode, info = known.get(entry.name, (0, None))
-            if info is None or inode != entry.inode():
-                info = _entry_info(_TIMELINE, entry) if entry.is_file() else None
-            if info is not None:
-                found.append(info)
-                if info.size or info.modified_ms < settled_ms:
-                    kept[entry.name] = (entry.inode(), info)
-        self._timeline = kept
-        return found
+    def list_names(self, directory: str) -> list[str]:
+        try:
+            with _reported(directory), os.scandir(self._path(directory)) as entries:
+                names = [entry.name for entry in entries if entry.is_file()]
+        except NotFound:
+            return []
+        return [name for name in names if not name.startswith(_OURS)]
 
     def list_directories(self, directory: str) -> list[str]:
         return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
@@ -111,10 +112,10 @@ class LocalStorage:
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
         try:
             with _reported(directory), os.scandir(self._path(directory)) as entries:
-                kept = [entry for entry in entries if not _is_ours(entry.name)]
+                kept = [entry for entry in entries if not entry.name.startswith(_OURS)]
         except NotFound:
             return []
-        return sorted(kept, key=lambda entry: entry.name)
+        return sorted(kept, key=attrgetter("name"))
 
     def put(self, path: str, content: bytes) -> None:
         with _reported(path):
@@ -127,17 +128,27 @@ class LocalStorage:
     def put_if_absent(self, path: str, content: bytes) -> bool:
         with _reported(path):
             target = self._prepared(path)
-            if target.exists():
+            is_new = _created_empty(target) if not content else _linked(target, content)
+            if not is_new:
                 return False
-            temporary = _write_temporary(target, content)
-            try:
-                os.link(temporary, target)
-            except FileExistsError:
-                return False
-            finally:
-                temporary.unlink()
         with _reported(path, WriteOutcomeUnknown):
             _sync_directory(target.parent)
+        return True
+
+    def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        changed: dict[Path, str] = {}
+        for path in paths:
+            with _reported(path):
+                target = self._path(path)
+                if target.parent not in changed:
+                    self._prepared(path)
+                is_new = _created_empty(target)
+                if is_exclusive and not changed and not is_new:
+                    return False
+                changed[target.parent] = path
+        for directory, path in changed.items():
+            with _reported(path, WriteOutcomeUnknown):
+                _sync_directory(directory)
         return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
@@ -223,20 +234,46 @@ def _reported(path: str, error: type[LakehouseError] = StorageFailed) -> Iterato
         raise error("storage failed", path=path, reason=reason) from failed
 
 
-def _is_ours(name: str) -> bool:
-    return name.startswith((_TEMPORARY, _SIDECAR))
-
-
-def _entry_info(directory: str, entry: os.DirEntry[str]) -> FileInfo | None:
+def _content(path: Path) -> bytes:
+    """Each call to the system is dear among threads, and `Path.read_bytes` makes twice as many."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        found = entry.stat()
-    except FileNotFoundError:  # Deleted between listing and looking: it is simply not there.
-        return None
-    return FileInfo(join(directory, entry.name), found.st_size, found.st_mtime_ns // 1_000_000)
+        wanted = os.fstat(descriptor).st_size + 1
+        content = os.read(descriptor, wanted)
+        if len(content) == wanted - 1:
+            return content
+        parts = [content]  # It grows, or is more than the system reads at once.
+        while parts[-1]:
+            parts.append(os.read(descriptor, _READ_BYTES))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def _tag(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _created_empty(target: Path) -> bool:
+    """An empty file is whole as soon as it is there."""
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _linked(target: Path, content: bytes) -> bool:
+    if target.exists():
+        return False
+    temporary = _write_temporary(target, content)
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    return True
 
 
 def _write_temporary(target: Path, content: bytes, *, is_durable: bool = True) -> Path:

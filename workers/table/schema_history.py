@@ -137,7 +137,7 @@ def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchem
 def read_instant(table: Table, instant: Instant) -> CommitMetadata:
     """Raises MalformedTable naming the instant: an older schema is never used instead (E-16)."""
     try:
-        return read_commit_metadata(table.storage.read(table.layout.path(instant)))
+        return read_commit_metadata(table.storage.read_listed(table.layout.path(instant)))
     except (MalformedTable, NotFound) as error:
         raise MalformedTable(
             "commit metadata cannot be read", instant=instant.requested_at

@@ -16,6 +16,7 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.names import LogFileName, parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
+from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.timeline.archive import ArchivedTimeline
@@ -57,15 +58,17 @@ class FileSystemView:
         visible = VisibleFiles(table, timeline, as_of)
         groups: dict[GroupKey, GroupFiles] = {}
         for partition in list_partitions(table.storage):
-            for file in table.storage.list_files(partition):
-                visible.collect(groups, partition, file.path, file.name)
+            for name in table.storage.list_names(partition):
+                visible.collect(groups, partition, join(partition, name), name)
         replaced = visible.replaced_groups()
         slices = [
             visible.with_block_instants(latest_slice(partition, file_id, files))
             for (partition, file_id), files in sorted(groups.items())
             if (partition, file_id) not in replaced
         ]
-        return cls(table, timeline, tuple(slices), tuple(visible.uncommitted), visible.replaced_at)
+        return cls(
+            table, timeline, tuple(slices), tuple(sorted(visible.uncommitted)), visible.replaced_at
+        )
 
 
 class VisibleFiles:
@@ -127,22 +130,29 @@ class VisibleFiles:
     def collect(
         self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
     ) -> None:
-        base, log = parse_base_file(name), parse_log_file(name)
-        if base is not None:
-            if not self._base_counts(base.instant):
-                self.uncommitted.append((base.instant, path))
-                return
-            group = groups.setdefault((partition, base.file_id), GroupFiles())
-            group.bases[base.instant] = path
-        elif log is not None and not log.is_cdc:
+        log = parse_log_file(name)
+        if log is None:
+            self._collect_base(groups, partition, path, name)
+        elif not log.is_cdc:
             # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on
             # reading.
             completed_at = log.instant if self._log_by_base else self.completed_at(log.instant)
             if completed_at is None:
                 self.uncommitted.append((log.instant, path))
-                return
-            group = groups.setdefault((partition, log.file_id), GroupFiles())
-            group.logs.append((completed_at, log, path))
+            else:
+                group = _group_of(groups, partition, log.file_id)
+                group.logs.append((completed_at, log, path))
+
+    def _collect_base(
+        self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
+    ) -> None:
+        base = parse_base_file(name)
+        if base is None:
+            return
+        if self._base_counts(base.instant):
+            _group_of(groups, partition, base.file_id).bases[base.instant] = path
+        else:
+            self.uncommitted.append((base.instant, path))
 
     def with_block_instants(self, slice_: FileSlice) -> FileSlice:
         """In layout 1 a log file outlives the writers whose blocks it holds; elsewhere as it is."""
@@ -166,6 +176,13 @@ class VisibleFiles:
                 newest = self.replaced_at.get(partition, "")
                 self.replaced_at[partition] = max(newest, instant.requested_at)
         return replaced
+
+
+def _group_of(groups: dict[GroupKey, GroupFiles], partition: str, file_id: str) -> GroupFiles:
+    found = groups.get((partition, file_id))
+    if found is None:
+        found = groups[partition, file_id] = GroupFiles()
+    return found
 
 
 def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:

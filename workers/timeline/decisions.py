@@ -12,7 +12,7 @@ Objects of archived instants are removed. So that nobody who slept through all t
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from workers.storage.retry import put_if_absent_known
 
 DIRECTORY = ".hoodie/.sluice/decision"
 ARCHIVED_BEFORE_PATH = ".hoodie/.sluice/archived_before"
+_ASKED_ONE_BY_ONE_MAX = 4
 _UNDO = "undo"
 _UNDO_SUFFIX = ".undo"
 _METADATA_DIRECTORY = ".hoodie/.sluice/metadata"
@@ -59,6 +60,19 @@ def read(storage: Storage, instant: InstantTime) -> Decision | None:
     except NotFound:
         return None
     return _decode(content, instant)
+
+
+def read_all(storage: Storage, instants: Sequence[InstantTime]) -> dict[InstantTime, Decision]:
+    """Those of `instants` that are decided, in their order; found with one listing where there are
+    many of them, because hardly any is.
+
+    Raises MalformedTable as `read`.
+    """
+    if len(instants) > _ASKED_ONE_BY_ONE_MAX:
+        decided = set(storage.list_names(DIRECTORY))
+        instants = [one for one in instants if one in decided]
+    found = ((one, read(storage, one)) for one in instants)
+    return {one: decision for one, decision in found if decision is not None}
 
 
 def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
@@ -159,7 +173,7 @@ def _undo_directory(instant: InstantTime) -> str:
 
 
 def decided_instants(storage: Storage) -> list[InstantTime]:
-    return [file.name for file in storage.list_files(DIRECTORY) if file.name.isdigit()]
+    return sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
 
 
 def waiting_metadata(storage: Storage) -> list[FileInfo]:

@@ -1,4 +1,4 @@
-"""The only writer of timeline files: request, start, complete, discard.
+"""The only writer of timeline files: request, start, begin (both), complete, discard.
 
 All are called under the table lock, except that discarding a decided instant needs none. Completing
 follows design 2: content durable beside the decision, then the decision, then the completed file;
@@ -30,13 +30,27 @@ def request(storage: Storage, requested_at: InstantTime, action: Action, plan: b
     """Create the requested file. Raises LeaseLost when somebody else took the same time."""
     instant = Instant(requested_at, action, State.REQUESTED)
     if not storage.put_if_absent(_LAYOUT.path(instant), plan):
-        raise LeaseLost("instant time was taken by another writer", instant=requested_at)
+        raise _time_taken(requested_at)
     return instant
+
+
+def _time_taken(requested_at: InstantTime) -> LeaseLost:
+    return LeaseLost("instant time was taken by another writer", instant=requested_at)
 
 
 def start(storage: Storage, instant: Instant) -> Instant:
     inflight = instant.inflight()
     storage.put_if_absent(_LAYOUT.path(inflight), b"")
+    return inflight
+
+
+def begin(storage: Storage, requested_at: InstantTime, action: Action) -> Instant:
+    """`request` without a plan, then `start`, made durable together. Raises LeaseLost."""
+    requested = Instant(requested_at, action, State.REQUESTED)
+    inflight = requested.inflight()
+    paths = [_LAYOUT.path(requested), _LAYOUT.path(inflight)]
+    if not storage.put_empty(paths, is_exclusive=True):
+        raise _time_taken(requested_at)
     return inflight
 
 
@@ -78,12 +92,10 @@ def complete(storage: Storage, completion: Completion) -> Instant:
 def finish_decided(storage: Storage, timeline: Timeline) -> bool:
     """Publish every pending instant whose commit was decided; True when the timeline changed."""
     changed = False
-    for instant in timeline.pending():
-        decision = decisions.read(storage, instant.requested_at)
-        if isinstance(decision, CommitDecision) and not decisions.is_undone(
-            storage, instant.requested_at
-        ):
-            finish(storage, instant.requested_at, decision)
+    pending = [instant.requested_at for instant in timeline.pending()]
+    for requested_at, decision in decisions.read_all(storage, pending).items():
+        if isinstance(decision, CommitDecision) and not decisions.is_undone(storage, requested_at):
+            finish(storage, requested_at, decision)
             changed = True
     return changed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -305,12 +305,12 @@ class WatchedLock(LocalStorage):
         super().__init__(location)
         self.held: list[bool] = []
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
-        if ".marker." in path:
-            lock = self.info(LOCK_PATH)
-            state = decode_lock(self.read(LOCK_PATH)) if lock else None
-            self.held.append(state is not None and not state.is_free(SystemClock().now_ms()))
-        return super().put_if_absent(path, content)
+    def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        lock = self.info(LOCK_PATH)
+        state = decode_lock(self.read(LOCK_PATH)) if lock else None
+        is_held = state is not None and not state.is_free(SystemClock().now_ms())
+        self.held += [is_held for path in paths if ".marker." in path]
+        return super().put_empty(paths, is_exclusive=is_exclusive)
 
 
 @pytest.mark.parametrize("strategy", [one for one in EarlyStrategy if one.is_direct])

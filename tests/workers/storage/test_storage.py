@@ -56,6 +56,18 @@ def test_a_file_is_no_directory(storage: Storage) -> None:
         storage.read("a/b")
 
 
+def test_empty_files_are_made_where_there_are_none(storage: Storage) -> None:
+    storage.put("a/x", b"stands")
+
+    assert storage.put_empty(["a/w", "a/x", "b/c/y"])
+
+    assert [storage.read(path) for path in ("a/w", "a/x", "b/c/y")] == [b"", b"stands", b""]
+    assert not storage.put_empty(["a/x", "a/z"], is_exclusive=True)
+    assert storage.info("a/z") is None
+    assert storage.put_empty(["a/z", "a/x"], is_exclusive=True)
+    assert storage.read("a/z") == b""
+
+
 def test_put_if_absent_keeps_the_first(storage: Storage) -> None:
     assert storage.put_if_absent("a/x", b"first")
     assert not storage.put_if_absent("a/x", b"second")
@@ -114,6 +126,8 @@ def test_listing_is_sorted_and_one_level_deep(storage: Storage) -> None:
 
     assert [info.path for info in storage.list_files("d")] == ["d/a", "d/b"]
     assert [info.size for info in storage.list_files("d")] == [3, 3]
+    assert sorted(storage.list_names("d")) == ["a", "b"]
+    assert storage.list_names("nowhere") == []
     assert storage.list_directories("d") == ["d/sub"]
     assert storage.list_directories("") == ["d", "other"]
     tree = [info.path for info in storage.list_tree("d")]
@@ -178,6 +192,15 @@ def test_of_many_threads_one_creates(directory: LocalStorage) -> None:
 
         assert won.count(True) == 1
         assert directory.read(path) == bytes([won.index(True)])
+
+
+def test_of_many_threads_one_makes_the_empty_files(directory: LocalStorage) -> None:
+    for turn in range(30):
+        paths = [f"{turn}/x", f"{turn}/y"]
+
+        made = together([partial(directory.put_empty, paths, is_exclusive=True)] * 8)
+
+        assert made.count(True) == 1
 
 
 def test_of_many_threads_one_replaces(directory: LocalStorage) -> None:
@@ -251,3 +274,61 @@ def test_a_timeline_file_that_is_filled_or_made_anew_is_looked_at_again(
     assert sizes() == [4]
     file.unlink()
     assert sizes() == []
+
+
+COMPLETED = ".hoodie/timeline/20240101000000000_20240101000000001.commit"
+
+
+def test_a_listed_file_of_the_timeline_is_read_once_in_a_process(directory: LocalStorage) -> None:
+    """Gone is what the last listing did not find, whoever listed; until then it is remembered."""
+    directory.put(COMPLETED, b"whole")
+    other = LocalStorage(directory.location)
+    assert [one.path for one in other.list_files(".hoodie/timeline")] == [COMPLETED]
+    assert directory.read_listed(COMPLETED) == b"whole"
+
+    (Path(directory.location) / COMPLETED).unlink()
+
+    assert other.read_listed(COMPLETED) == b"whole"
+    with pytest.raises(NotFound):
+        other.read(COMPLETED)
+    assert directory.list_files(".hoodie/timeline") == []
+    with pytest.raises(NotFound):
+        other.read_listed(COMPLETED)
+
+
+def test_a_timeline_file_made_anew_is_read_anew(directory: LocalStorage) -> None:
+    directory.put(COMPLETED, b"first")
+    directory.list_files(".hoodie/timeline")
+    directory.read_listed(COMPLETED)
+
+    directory.put(COMPLETED, b"other")
+
+    directory.list_files(".hoodie/timeline")
+    assert directory.read_listed(COMPLETED) == b"other"
+
+
+def test_what_was_not_listed_is_not_remembered(directory: LocalStorage) -> None:
+    directory.put(COMPLETED, b"whole")
+    assert directory.read_listed(COMPLETED) == b"whole"
+
+    (Path(directory.location) / COMPLETED).unlink()
+
+    with pytest.raises(NotFound):
+        directory.read_listed(COMPLETED)
+
+
+def test_of_the_timeline_only_so_many_bytes_are_remembered(directory: LocalStorage) -> None:
+    """Each of 64 KB at most, all of them 8 MB at most."""
+    names = [f".hoodie/timeline/{n:017d}_{n + 1:017d}.commit" for n in range(200)]
+    for name in names:
+        directory.put(name, bytes(60_000))
+    large = f".hoodie/timeline/{999:017d}_{1000:017d}.commit"
+    directory.put(large, bytes(70_000))
+    directory.list_files(".hoodie/timeline")
+
+    for name in (*names, large):
+        assert len(directory.read_listed(name)) > 0
+
+    remembered = [directory._timeline.content(Path(name).name) for name in (*names, large)]
+    assert remembered[-1] is None
+    assert 0 < sum(len(one) for one in remembered if one) <= 8 << 20
