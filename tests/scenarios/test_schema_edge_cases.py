@@ -23,7 +23,7 @@ from tests.scenarios.edge_cases import (
 )
 from tests.support.foreign_commits import foreign_commit, foreign_pending
 from tests.support.scenario_table import ScenarioTables, schema_of
-from tests.support.watched_storage import At, WatchedStorage
+from tests.support.watched_storage import At, ForgetfulStorage
 from workers.config import write_options
 from workers.errors import MalformedTable
 from workers.lakehouse import open_table
@@ -206,7 +206,7 @@ def commit_that_an_archiver_takes_away_while_it_is_read_is_looked_for_again(
         append(table.storage, [ArchivedInstant(first, table.storage.read(path))], lambda: None)
         transitions.remove_archived(table.storage, [first])
 
-    watch = WatchedStorage(table.location)
+    watch = ForgetfulStorage(table.location)
     open_ = writer(table, strategy, storage=watch).upsert(ONE)
     at_commit = At("read", path, archive)
     watch.watch(before=at_commit)
