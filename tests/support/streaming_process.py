@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import sys
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from workers.lakehouse import open_table
 
+_STARTS_MAX = 4
+_TOO_LATE = "waiting for the Python worker to connect back"
 NON_BLOCKING = {
     "hoodie.write.markers.type": "direct",
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
@@ -28,14 +33,22 @@ def main(remote: str, location: str, *queries: str) -> None:
     spark = _session(remote)
     for source, checkpoint in zip(queries[::2], queries[1::2], strict=True):
         frames = spark.readStream.schema("id string, seen_at long, views long").parquet(source)
-        query = (
-            frames.writeStream.foreachBatch(write)
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        stream = frames.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        _started(stream.trigger(availableNow=True)).awaitTermination()
     spark.stop()
+
+
+def _started(stream: DataStreamWriter) -> StreamingQuery:
+    """A Connect server gives the Python process of a query ten seconds to come up, whatever else
+    the machine has to do.
+    """
+    for _ in range(_STARTS_MAX - 1):
+        try:
+            return stream.start()
+        except PySparkException as error:
+            if _TOO_LATE not in str(error):
+                raise
+    return stream.start()
 
 
 def _session(remote: str) -> SparkSession:
