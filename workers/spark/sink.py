@@ -27,12 +27,11 @@ from pyspark.sql import SparkSession
 from workers.errors import InvalidInput, LakehouseError
 from workers.ports import system_ports
 from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
-from workers.sink.context import sink_write_options
 from workers.sink.epoch import read_epoch
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 from workers.sink.runtime.launch import Launch, WorkerEnded
-from workers.sink.runtime.planning import carry_out_plans, check_service_options
+from workers.sink.runtime.planning import carry_out_plans, own_write_options
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
 from workers.sink.tables import check_sink_table
@@ -95,7 +94,7 @@ class _Sink:
             others["sluice.operation.id"] = operation_id
         config = sink_config(own)
         check_sink_table(table, config)
-        sink_write_options(config, table.storage.location, check_service_options(config, others))
+        own_write_options(config, table.storage.location, others)
         settings = connection(config, os.environ)
         facts = Topics(settings, clock=table.ports.clock).facts(config.topic)
         workers = _workers(config, len(facts.watermarks), _slots(spark))

@@ -25,7 +25,6 @@ from workers.errors import (
     UnsupportedTable,
 )
 from workers.schema.table_schema import TableSchema
-from workers.sink.context import sink_write_options
 from workers.sink.coordinator import step
 from workers.sink.coordinator_events import (
     Abort,
@@ -62,7 +61,7 @@ from workers.sink.messages import MessageReceived, Send, Tick
 from workers.sink.offsets import Stale, StaleCause
 from workers.sink.runtime.launch import Launch, WorkerEnded
 from workers.sink.runtime.mail import Inbox, Outbox
-from workers.sink.runtime.planning import check_service_options, plan_services
+from workers.sink.runtime.planning import own_write_options, plan_services
 from workers.sink.runtime.shown import SinkShown
 from workers.sink.stop_request import StopKind, read_stop
 from workers.table.table import Table
@@ -109,8 +108,8 @@ class CoordinatorLoop:
         epoch = acquire_epoch(
             self._table.storage, launch.config.sink_id, self._table.ports, owner=self._owner
         )
-        own = check_service_options(launch.config, launch.options)
-        options = sink_write_options(launch.config, self._table.storage.location, own)
+        location = self._table.storage.location
+        options = own_write_options(launch.config, location, launch.options)
         self._ledger = SinkLedger(self._table, launch.config, epoch, options)
         self._begun: SinkTransaction | None = None
         self._state = CoordinatorState(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from workers.config import write_options
+from workers.config import WriteOptions, write_options
 from workers.errors import LakehouseError
 from workers.services.inline import own_options, run_due
 from workers.services.registry import service
 from workers.services.service import ServiceRequest
 from workers.sink.config import SinkConfig
+from workers.sink.context import sink_write_options
 from workers.table.table import Table
 from workers.timeline.instant import Action
 
@@ -29,9 +30,15 @@ def plan_services(table: Table, config: SinkConfig, options: Mapping[str, str]) 
     run_due(table, {**_scheduling(config), **options})
 
 
-def check_service_options(config: SinkConfig, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Those that are of writes. Raises InvalidInput for a setting of a service."""
-    return own_options({**_scheduling(config), **options})
+def own_write_options(
+    config: SinkConfig, location: str, options: Mapping[str, str]
+) -> WriteOptions:
+    """How the sink writes to the table at `location`, of options that ask for services as well.
+
+    Raises InvalidInput, for a setting of a service too.
+    """
+    own = own_options({**_scheduling(config), **options})
+    return sink_write_options(config, location, own)
 
 
 def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from workers.errors import KafkaFailed, LakehouseError, NotFound, SinkFenced
 from workers.ports import Ports
 from workers.sink.config import SinkMode
-from workers.sink.context import SinkContexts, sink_write_options
+from workers.sink.context import SinkContexts
 from workers.sink.coordinator_state import CoordinatorName
 from workers.sink.epoch import read_epoch
 from workers.sink.kafka.client_config import connection, consumer_settings
@@ -29,7 +29,7 @@ from workers.sink.runtime.coordinator_loop import CoordinatorLoop
 from workers.sink.runtime.launch import Launch, WorkerEnded
 from workers.sink.runtime.mail import Outbox
 from workers.sink.runtime.participant_loop import ParticipantLoop, Surroundings
-from workers.sink.runtime.planning import check_service_options
+from workers.sink.runtime.planning import own_write_options
 from workers.sink.signing import ControlCodec
 from workers.sink.state_file import read_state
 from workers.table.table import Table
@@ -63,8 +63,7 @@ class SinkWorker:
         self._bus = ControlBus(config, environment, self._ports.clock, worker=self._name)
         self._topics = Topics(connection(config, environment), clock=self._ports.clock)
         self._outbox = Outbox()
-        own = check_service_options(config, launch.options)
-        options = sink_write_options(config, table.storage.location, own)
+        options = own_write_options(config, table.storage.location, launch.options)
         self._around = Surroundings(
             config=config,
             storage=table.storage,
