@@ -20,6 +20,7 @@ from web.pages import (
     schema,
     service_settings,
     services,
+    sink_letters,
     sinks,
     streams,
     tables,
@@ -77,6 +78,7 @@ urlpatterns = [
     ),
     path("t/<slug:slug>/conflicts", conflicts.conflicts, name="conflicts"),
     path("t/<slug:slug>/conflicts/rows", conflicts.conflicts_rows, name="conflicts-rows"),
+    path("t/<slug:slug>/conflicts/rivals", conflicts.conflicts_rivals, name="conflicts-rivals"),
     re_path(
         rf"^t/(?P<slug>[-\w]+)/conflicts/{_INSTANT.format(name='instant')}$",
         conflicts.conflict,
@@ -101,6 +103,7 @@ urlpatterns = [
         sinks.sinks_part,
         name="sinks-part",
     ),
+    re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/replay$", sink_letters.replay, name="sink-replay"),
     re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/stop$", sinks.stop, name="sink-stop"),
     re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/relaunch$", sinks.relaunch, name="sink-relaunch"),
     path("t/<slug:slug>/services", services.services, name="services"),

@@ -126,6 +126,11 @@ urlpatterns = [
         sinks.SinkLetterApi.as_view(),
         name="sink_letter",
     ),
+    path(
+        f"{_SINK}dead-letters/replay/",
+        sinks.SinkReplayApi.as_view(),
+        name="sink_letters_replay",
+    ),
     path(f"{_SINK}stop/", sinks.SinkStopApi.as_view(), name="sink_stop"),
     path(f"{_SINK}relaunch/", sinks.SinkRelaunchApi.as_view(), name="sink_relaunch"),
     path(f"{_TABLE}writers/", writers.WriterListApi.as_view(), name="writers"),

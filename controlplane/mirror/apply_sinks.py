@@ -26,6 +26,7 @@ _PARTICIPANT_COLUMNS = (
     "told_offset",
     "local_offset",
     "has_reported",
+    "is_member",
     "seen_at",
 )
 
@@ -156,6 +157,7 @@ def _participant(told: ParticipantShown | None, committed: int | None) -> dict[s
         "told_offset": one.table_offset,
         "local_offset": one.local_offset,
         "has_reported": one.has_reported,
+        "is_member": one.is_member,
         "seen_at": _moment(one.seen_ms - one.seen_ms % SEEN_MS),
     }
 

@@ -149,6 +149,7 @@ def _participant(one: ParticipantShown) -> ParticipantShown:
         table_offset=_optional(one.table_offset),
         broker_offset=_optional(one.broker_offset),
         has_reported=_claim(one.has_reported),
+        is_member=_claim(one.is_member),
         seen_ms=_moment(one.seen_ms) or 0,
     )
 

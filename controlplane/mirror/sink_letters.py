@@ -5,20 +5,23 @@ exactly that, and no more of them than he can look at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.mirror.conflict_facts import text
 from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.storage import storage_of
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, StorageFailed
-from workers.storage.local import LocalStorage
+from workers.sink.replays import LetterId, Replay, read_replays, sent_letters
+from workers.storage.opening import open_storage
 
 LETTERS_SHOWN = 200
 FILES_READ = 20
+COMMITS_READ = 200
 FILE_BYTES_MAX = 32 << 20
 VALUE_CHARS = 2_000
 
@@ -34,6 +37,11 @@ class LetterRow:
     value: str
     """As text; what is no text is shown with replacement characters."""
     is_cut: bool
+    place: str
+    """`partition:offset`, by which a replay names it."""
+    sent_at: datetime | None
+    """When it was sent to its topic again; None where it was not."""
+    sent_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +64,7 @@ def sink_letters(
     Raises InvalidRequest for a directory outside the roots, NotAllowedNow for files that cannot be
     read, StorageUnavailable.
     """
-    told = (
-        InstantRecord.objects.filter(table=table, requested_at=instant, sink=sink_id)
-        .exclude(sink="")
-        .values_list("metadata__sink", flat=True)
-        .first()
-    )
+    told = _told(table, sink_id, instant)
     if not told or not told["bad"]:
         return None
     where = checked_location(directory or f"{table.location}-dead-letters")
@@ -70,13 +73,44 @@ def sink_letters(
         instant=instant,
         directory=where,
         records=int(told["bad"]),
-        rows=_rows(where, wanted),
+        rows=_rows(where, wanted, _sent(table, sink_id)),
         passed_over=passed_over,
     )
 
 
+def letter_files(table: Table, sink_id: str, instant: InstantTime = "") -> tuple[list[str], bool]:
+    """Names of one commit's files, or of the newest COMMITS_READ that left records out, oldest
+    first; and whether there are more commits than that.
+
+    Raises InvalidRequest for a commit that left nothing of this sink out.
+    """
+    found = InstantRecord.objects.filter(table=table, sink=sink_id, metadata__sink__bad__gt=0)
+    found = found.exclude(sink="").order_by("-completed_at")
+    if instant:
+        found = found.filter(requested_at=instant)
+    told = list(found.values_list("metadata__sink__letters", flat=True)[: COMMITS_READ + 1])
+    if instant and not told:
+        raise InvalidRequest("this commit left no record of this sink out", instant=instant[:17])
+    names = [name for one in reversed(told[:COMMITS_READ]) for name in one]
+    return names, len(told) > COMMITS_READ
+
+
+def _told(table: Table, sink_id: str, instant: InstantTime) -> dict[str, Any] | None:
+    found = InstantRecord.objects.filter(table=table, requested_at=instant, sink=sink_id)
+    return found.exclude(sink="").values_list("metadata__sink", flat=True).first()
+
+
+def _sent(table: Table, sink_id: str) -> dict[LetterId, Replay]:
+    try:
+        return sent_letters(read_replays(storage_of(table), sink_id))
+    except StorageFailed as error:
+        raise StorageUnavailable("the replays of dead letters cannot be read") from error
+    except LakehouseError as error:
+        raise NotAllowedNow(str(error)) from error
+
+
 def _readable(directory: str, names: list[str]) -> tuple[list[str], list[str]]:
-    storage = LocalStorage(directory)
+    storage = open_storage(directory)
     wanted: list[str] = []
     passed_over: list[str] = []
     for name in names:
@@ -89,7 +123,7 @@ def _readable(directory: str, names: list[str]) -> tuple[list[str], list[str]]:
     return wanted, passed_over
 
 
-def _rows(directory: str, names: list[str]) -> list[LetterRow]:
+def _rows(directory: str, names: list[str], sent: dict[LetterId, Replay]) -> list[LetterRow]:
     from workers.sink.letters import read_letters  # Late: few pages read Parquet.
 
     try:
@@ -98,11 +132,13 @@ def _rows(directory: str, names: list[str]) -> list[LetterRow]:
         raise StorageUnavailable("the dead letters cannot be read") from error
     except LakehouseError as error:
         raise NotAllowedNow(f"the dead letters cannot be read: {error.message}") from error
-    return [_row(one) for one in letters.slice(0, LETTERS_SHOWN).to_pylist()]
+    return [_row(one, sent) for one in letters.slice(0, LETTERS_SHOWN).to_pylist()]
 
 
-def _row(found: dict[str, Any]) -> LetterRow:
+def _row(found: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
     key, value = _text(found["key"]), _text(found["value"])
+    where = LetterId(found["_kafka_topic"], found["_kafka_partition"], found["_kafka_offset"])
+    again = sent.get(where)
     return LetterRow(
         partition=found["_kafka_partition"],
         offset=found["_kafka_offset"],
@@ -111,6 +147,9 @@ def _row(found: dict[str, Any]) -> LetterRow:
         key=key[:VALUE_CHARS],
         value=value[:VALUE_CHARS],
         is_cut=max(len(key), len(value)) > VALUE_CHARS,
+        place=f"{where.partition}:{where.offset}",
+        sent_at=datetime.fromtimestamp(again.at_ms / 1000, UTC) if again else None,
+        sent_by=again.by if again else "",
     )
 
 

@@ -67,6 +67,8 @@ class SinkParticipant(models.Model):
     """What the coordinator took the table's to be."""
     local_offset = models.BigIntegerField(null=True)
     has_reported = models.BooleanField(default=False)
+    is_member = models.BooleanField(default=True)
+    """Whether the open transaction is this partition's as well."""
     seen_at = models.DateTimeField(null=True)
 
     class Meta:

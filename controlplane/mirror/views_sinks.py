@@ -198,7 +198,8 @@ def _missing(records: Sequence[SinkRecord]) -> dict[int, list[SinkParticipant]]:
         return {}
     found: QuerySet[SinkParticipant] = SinkParticipant.objects.filter(
         Q(sink__in=reporting, has_reported=False)
-        | (Q(sink__in=opening) & ~Q(state__in=sorted(_WRITING)))
+        | (Q(sink__in=opening) & ~Q(state__in=sorted(_WRITING))),
+        is_member=True,
     ).order_by(F("seen_at").asc(nulls_first=True), "partition")
     missing: dict[int, list[SinkParticipant]] = {}
     for one in found:

@@ -18,6 +18,8 @@ from controlplane.node.places import PROJECT, Places
 from controlplane.node.secrets_file import NodeSecrets
 from workers.spark.connect_server import server_command
 
+KAFKA, ORDERS = "kafka", "orders"
+"""Of the demo: the broker, and what produces to its topic."""
 _SPARK_HEAP = "2g"
 _WEB_GRACE_S = 5
 
@@ -30,6 +32,10 @@ class Process:
     folder: Path
     stop_wait_s: int
     """How long it may take to end what it has in hand before it is killed."""
+    is_of_demo: bool = False
+    """Then it is the demo that starts it, not the node; it may end by itself, and `up` waits for
+    nothing of it.
+    """
 
 
 def processes(
@@ -48,6 +54,8 @@ def processes(
         Process("web", web_command(identity), for_web, PROJECT, _WEB_GRACE_S + 5),
         Process("worker", worker_command(), for_workers, PROJECT, 30),
         Process("beat", beat_command(places), for_workers, PROJECT, 10),
+        Process(KAFKA, kafka_command(places), {}, PROJECT, 20, is_of_demo=True),
+        Process(ORDERS, orders_command(places), {}, PROJECT, 10, is_of_demo=True),
     ]
     return tuple(own)
 
@@ -100,6 +108,15 @@ def beat_command(places: Places) -> tuple[str, ...]:
         *("--schedule", str(places.run / "beat-schedule")),
         *("--pidfile", "", "--loglevel", "WARNING"),
     )
+
+
+def kafka_command(places: Places) -> tuple[str, ...]:
+    """It becomes the broker, on the ports that its directory remembers."""
+    return (sys.executable, "-m", "workers.sink.demo.broker", str(places.kafka))
+
+
+def orders_command(places: Places) -> tuple[str, ...]:
+    return (sys.executable, "-m", "workers.sink.demo.feed", str(places.kafka))
 
 
 def redis_server() -> Path:

@@ -16,7 +16,9 @@ import redis
 
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
+from controlplane.node.processes import KAFKA, ORDERS
 from controlplane.node.supervision import Supervisor, log_file
+from workers.sink.demo.ports import read_ports
 
 Probe = Callable[[], str | None]
 _POLL_S = 0.2
@@ -78,6 +80,17 @@ def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
     own["worker"] = worker_answers
     own["beat"] = lambda: runs(supervisor, "beat")
     own["markers"] = lambda: port_answers(identity.marker_port)
+    return own
+
+
+def demo_probes(places: Places, supervisor: Supervisor) -> dict[str, Probe]:
+    """Of what the demo has started and what has not ended by itself."""
+    states = supervisor.states()
+    own: dict[str, Probe] = {}
+    if KAFKA in states and not states[KAFKA].is_over and (ports := read_ports(places.kafka)):
+        own[KAFKA] = lambda: port_answers(ports[0])
+    if ORDERS in states and not states[ORDERS].is_over:
+        own[ORDERS] = lambda: runs(supervisor, ORDERS)
     return own
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
-from supervisor.xmlrpc import SupervisorTransport
+from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from controlplane.node.environment import supervisor_environment
 from controlplane.node.identity import Identity
@@ -38,10 +38,16 @@ class ProcessState:
     """Supervisor's word: RUNNING, STARTING, BACKOFF, STOPPED, EXITED, FATAL, ..."""
     pid: int
     up_s: int
+    exit_status: int = 0
 
     @property
     def is_running(self) -> bool:
         return self.state == "RUNNING"
+
+    @property
+    def is_over(self) -> bool:
+        """Never started, stopped on purpose, or done by itself."""
+        return self.state == "STOPPED" or (self.state == "EXITED" and self.exit_status == 0)
 
     @property
     def has_given_up(self) -> bool:
@@ -76,7 +82,8 @@ def settings_text(places: Places, identity: Identity, processes: Iterable[Proces
             f"command={_escaped(shlex.join(words))}",
             f"directory={_escaped(PROJECT)}",
             f"priority={priority}",
-            "autorestart=true",
+            f"autostart={'false' if process.is_of_demo else 'true'}",
+            f"autorestart={'unexpected' if process.is_of_demo else 'true'}",
             "startsecs=2",
             f"startretries={_START_RETRIES}",
             "stopsignal=TERM",
@@ -153,9 +160,21 @@ class Supervisor:
                 state=one["statename"],
                 pid=one["pid"],
                 up_s=max(0, one["now"] - one["start"]) if one["pid"] else 0,
+                exit_status=one["exitstatus"],
             )
             for one in listed
         }
+
+    def start_process(self, name: str) -> None:
+        """Returns when it has lived for its first seconds; one that runs goes on.
+
+        Raises SupervisorFailed.
+        """
+        try:
+            self._server.startProcess(name, True)
+        except Fault as fault:
+            if fault.faultCode != Faults.ALREADY_STARTED:
+                raise SupervisorFailed(f"{name} does not start: {fault.faultString}") from fault
 
     def stop_process(self, name: str) -> None:
         """Returns when it has ended. One that does not run, or that nobody knows, is stopped

@@ -14,17 +14,21 @@ from uuid import UUID
 from django.http import Http404
 from django.utils import timezone
 
+from controlplane.mirror.apply import moment
 from controlplane.mirror.views_sinks import SinkRow, sink_rows
 from controlplane.operations.models import Operation
 from controlplane.operations.sink_settling import relaunch_due
 from controlplane.operations.sinks import stop_deadline
 from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.tables.models import Table
+from workers.clock import parse_instant
 
 SILENT_AFTER = timedelta(seconds=15)
 """A coordinator tells its state every two seconds."""
 UNSEEN_AFTER = timedelta(seconds=20)
-"""A participant that is waited for and was not heard for so long will hardly come."""
+"""A participant that is waited for and was not heard for so long will hardly come; one that never
+was has this long from the beginning of the transaction.
+"""
 OPERATIONS_LOOKED_AT = 300
 
 Phase = Literal[
@@ -36,7 +40,7 @@ _BY_URGENCY: tuple[Phase, ...] = (
     "starting", "running", "stopped",
 )  # fmt: skip
 _OPEN_PHASES: Mapping[str, Phase] = {"stopping": "stopping", "cancelling": "cancelling"}
-_END_PHASES: Mapping[str, Phase] = {"lost": "lost", "failed": "failed"}
+_END_PHASES: Mapping[str, Phase] = {"lost": "lost", "failed": "failed", "fenced": "fenced"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,8 @@ def _phase(seen: SinkRow | None, operation: Operation | None, now: datetime) -> 
     if seen is not None and is_fresh and not seen.is_over:
         return "stuck" if _is_stuck(seen, now) else "stopping" if seen.stop_kind else "running"
     if operation is not None and not is_open:
+        if operation.state == OperationState.FENCED.value and seen and seen.state == "STOPPED":
+            return "stopped"  # By whoever had taken over.
         return _END_PHASES.get(operation.state, "stopped")
     if seen is None or not seen.state:
         return "unreadable" if seen is not None and seen.problem else "silent"
@@ -144,9 +150,10 @@ def _phase(seen: SinkRow | None, operation: Operation | None, now: datetime) -> 
 
 
 def _is_stuck(seen: SinkRow, now: datetime) -> bool:
-    return seen.state == "WRITE_STATUS_TIMEDOUT" or any(
-        one.seen_at is None or now - one.seen_at > UNSEEN_AFTER for one in seen.waits_for
-    )
+    if seen.state == "WRITE_STATUS_TIMEDOUT":
+        return True
+    began = moment(parse_instant(seen.instant)) if seen.instant else now
+    return any(now - (one.seen_at or began) > UNSEEN_AFTER for one in seen.waits_for)
 
 
 def _run(operation: Operation) -> SinkRun:

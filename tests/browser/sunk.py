@@ -63,6 +63,7 @@ def sunk_table(admin: User) -> Table:
     named = letters.write(letters_table(TOPIC, 0, bad), TaskIds()).name
     extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": named}
     commit_offsets(location, "0=100,1=100,2=100,3=100,4=100,5=100", extra=extra)
+    commit_offsets(location, "0=140", sink_id="returns", extra=extra)
     sync_table(row)
     row.refresh_from_db()
     lost = {"hoodie.kafka.topic": "returns", "bootstrap.servers": "kafka.example:9092"}

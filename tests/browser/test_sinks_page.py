@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Seen, Site
+from tests.browser.test_pages import problems
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +34,28 @@ def test_dead_letters_are_read_when_somebody_asks(page: Page, site: Site, seen: 
 
     page.get_by_role("link", name="Read them").first.click()
 
-    expect(page.locator("#letters")).to_contain_text("ts: not a number")
+    expect(page.locator("#letter-rows")).to_contain_text("ts: not a number")
+    assert seen.console == []
+
+
+def test_chosen_letters_are_confirmed_and_sent_again(page: Page, site: Site, seen: Seen) -> None:
+    page.goto(f"{site.url}/t/orders/sinks?sink=returns")
+    page.get_by_role("link", name="Read them").click()
+    page.get_by_label("Choose partition 0, offset 117").check()
+    assert problems(page) == []
+    site.tell("sink", table="orders", missing=-1)
+    expect(page.get_by_label("Choose partition 0, offset 117")).to_be_checked()
+
+    page.get_by_role("button", name="Send the chosen again").click()
+    expect(page.locator("main")).to_contain_text("ts: not a number")
+    expect(page.locator("main")).not_to_contain_text("not UTF-8")
+    assert problems(page) == []
+    page.get_by_label("Reason").fill("the producer is mended")
+    page.get_by_role("button", name="Send again").click()
+
+    expect(page.locator("h1")).to_have_text("Dead letters of returns again")
+    expect(page.locator("main")).to_contain_text("0 of 1 letters")
+    assert problems(page) == []
     assert seen.console == []
 
 

@@ -1,5 +1,6 @@
-"""Workers, the coordinator's among them, and the broker are killed at random while records come in:
-each offset is one row all the same.
+"""Whoever takes part in a sink is killed at random while records come in: Python workers, the
+coordinator's among them, Spark's JVM, the driver, all at once, the broker. Meanwhile the consumer
+group is deleted and the control topic wiped. Each offset is one row all the same.
 """
 
 from __future__ import annotations
@@ -9,21 +10,26 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from psutil import NoSuchProcess
 
-from tests.sink.conftest import StartSink
-from tests.support.kafka import KEPT, fresh_topic
-from tests.support.sink_run import SinkRun, assert_each_offset_once, send
-from workers.sink.config import sink_config
+from tests.sink.conftest import MakeTable
+from tests.support.kafka import KEPT, client, fresh_topic
+from tests.support.sink_run import assert_each_offset_once, send
+from tests.support.spark_sink_run import SparkSinkRun
 from workers.sink.kafka.broker import Broker, kafka_class_path
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.client_config import group_id
 from workers.sink.kafka.topics import Topics
 
 PARTITIONS = 8
-WORKERS = 3
+VICTIMS = ("worker", "coordinator", "jvm", "driver", "all", "broker", "worker")
+WIPED_EACH = 5
+"""After every so many kills there is no consumer group and no control topic any more."""
+_BROKER_S = 300.0
 _PART = 5_000
 """Records of one send."""
 
@@ -32,95 +38,165 @@ _PART = 5_000
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Of this test alone: it is killed."""
     broker = Broker(tmp_path_factory.mktemp("kafka"), kafka_class_path(KEPT))
-    broker.start()
+    broker.start(wait_s=_BROKER_S)
     yield broker
     broker.stop()
 
 
 @pytest.fixture
 def topics(kafka: Broker) -> Topics:
-    config = sink_config({"hoodie.kafka.topic": "none", "bootstrap.servers": kafka.bootstrap})
-    return Topics(connection(config, {}))
+    return Topics(client(kafka))
 
 
-@contextmanager
-def producing(
-    kafka: Broker, topic: str, each: int, broker_is_up: threading.Event
-) -> Iterator[threading.Event]:
-    """Records for all partitions in the background, until all are sent; the event says so."""
-    all_sent, given_up = threading.Event(), threading.Event()
-
-    def produce() -> None:
-        for first in range(0, each, _PART):
-            for partition in range(PARTITIONS):
-                while not broker_is_up.wait(0.1):
-                    if given_up.is_set():
-                        return
-                with sending:
-                    send(kafka, topic, partition, first, _PART)
-        all_sent.set()
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
-        yield all_sent
-    finally:
-        given_up.set()
-        broker_is_up.set()
-        thread.join()
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    return fresh_topic(topics, PARTITIONS)
 
 
-sending = threading.Lock()
-"""The broker is killed between two sends: what a producer sends twice is its own affair."""
+@pytest.fixture
+def run(make_table: MakeTable, topic: str, location: str, tmp_path: Path) -> Iterator[SparkSinkRun]:
+    options = make_table(topic, **{"hoodie.kafka.partitions.per.task": "3"})
+    run = SparkSinkRun(location, options, tmp_path, PARTITIONS)
+    run.start()
+    yield run
+    run.end()
 
 
-def kill_something(
-    run: SinkRun, kafka: Broker, broker_is_up: threading.Event, chance: random.Random
-) -> str:
-    victim = chance.choice(["coordinator", "worker", "worker", "all", "broker"])
+class Production:
+    """Records for all partitions in the background, as many as were asked for until now."""
+
+    def __init__(self, kafka: Broker, topic: str, each: int) -> None:
+        self.broker_is_up = threading.Event()
+        self.broker_is_up.set()
+        self.sending = threading.Lock()
+        """The broker is killed between two sends: what is sent twice is its own affair."""
+        self._parts = [(first, one) for first in range(0, each, _PART) for one in range(PARTITIONS)]
+        self._wanted = threading.Semaphore(0)
+        self._given_up = False
+        self._kafka, self._topic, self._each = kafka, topic, each
+        self._thread = threading.Thread(target=self._produce)
+
+    def __enter__(self) -> Production:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._given_up = True
+        self.broker_is_up.set()
+        self.ask(1, 1)
+        self._thread.join()
+
+    def ask(self, number: int, of: int) -> None:
+        """Let the number-th part of so many equal ones be sent."""
+        count = len(self._parts)
+        share = count * number // of - count * (number - 1) // of
+        if share:
+            self._wanted.release(share)
+
+    def await_all(self, within_s: float) -> None:
+        self._thread.join(within_s)
+        assert not self._thread.is_alive(), "the records are not sent"
+
+    def _produce(self) -> None:
+        for first, partition in self._parts:
+            self._wanted.acquire()
+            self.broker_is_up.wait()
+            if self._given_up:
+                return
+            with self.sending:
+                count = min(_PART, self._each - first)
+                send(self._kafka, self._topic, partition, first, count)
+
+
+def kill(
+    victim: str,
+    run: SparkSinkRun,
+    kafka: Broker,
+    production: Production,
+    chance: random.Random,
+) -> None:
+    """Of a sink that is up, so that every kill hits somebody who was not dying already."""
+    while True:
+        time.sleep(chance.uniform(0.0, 3.0))
+        workers = run.await_workers()
+        try:
+            kill_one(victim, run, workers, chance)
+        except NoSuchProcess:
+            continue
+        break
     if victim == "broker":
-        with sending:
-            broker_is_up.clear()
+        production.broker_is_up.clear()
+        with production.sending:
             kafka.kill()
             time.sleep(chance.random())
-            kafka.start()
-            broker_is_up.set()
-    elif victim == "all":
-        for number in list(run.processes):
-            run.kill(number)
-    else:
-        run.kill(0 if victim == "coordinator" else chance.randrange(1, WORKERS))
-    return victim
+            kafka.start(wait_s=_BROKER_S)
+        production.broker_is_up.set()
+
+
+def kill_one(
+    victim: str, run: SparkSinkRun, workers: Mapping[int, int], chance: random.Random
+) -> None:
+    """Raises NoSuchProcess."""
+    match victim:
+        case "jvm":
+            run.kill_jvm()
+        case "driver":
+            run.kill_driver()
+        case "all":
+            run.kill_all()
+        case "coordinator":
+            run.kill(workers[0])
+        case "broker":
+            pass
+        case _:
+            run.kill(chance.choice(sorted({*workers.values()} - {workers[0]})))
+
+
+def wipe(run: SparkSinkRun, topics: Topics, groups: AdminClient) -> None:
+    """A sink that is up deletes neither by itself, and makes both anew."""
+    run.await_workers()
+    group = group_id(run.config)
+    if group in [one.group_id for one in groups.list_consumer_groups().result(20).valid]:
+        groups.delete_consumer_groups([group])[group].result(20)
+    topics.delete(run.config.control_topic)
 
 
 @pytest.mark.parametrize(
     ("kills", "records"),
     [
-        pytest.param(15, 400_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param(15, 400_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
         pytest.param(100, 5_200_000, marks=[pytest.mark.soak, pytest.mark.timeout(0)]),
     ],
 )
+@pytest.mark.spark
 def test_each_offset_is_one_row_whatever_is_killed(
-    kafka: Broker, topics: Topics, location: str, start_sink: StartSink, kills: int, records: int
+    kafka: Broker,
+    topics: Topics,
+    topic: str,
+    location: str,
+    run: SparkSinkRun,
+    kills: int,
+    records: int,
 ) -> None:
     seed = int(os.environ.get("SLUICE_SINK_SEED", str(random.randrange(10**9))))
     chance = random.Random(seed)
-    topic = fresh_topic(topics, PARTITIONS)
-    broker_is_up = threading.Event()
-    broker_is_up.set()
-    run = start_sink(topic, workers=WORKERS)
-    killed: list[str] = []
+    victims = [VICTIMS[number % len(VICTIMS)] for number in range(kills)]
+    chance.shuffle(victims)
+    print(json.dumps({"seed": seed, "victims": victims}))  # noqa: T201 # Shown when it fails.
+    groups = AdminClient(dict(client(kafka)))
 
-    with producing(kafka, topic, records // PARTITIONS, broker_is_up) as all_sent:
-        while len(killed) < kills:
-            time.sleep(chance.uniform(0.2, 4.0))
-            killed.append(kill_something(run, kafka, broker_is_up, chance))
+    with Production(kafka, topic, records // PARTITIONS) as production:
+        for number, victim in enumerate(victims, 1):
+            production.ask(number, kills)
+            kill(victim, run, kafka, production, chance)
+            print(f"{number}: {victim}", flush=True)  # noqa: T201
             run.keep_up()
-        assert all_sent.wait(600), (seed, killed)
+            if number % WIPED_EACH == 0:
+                wipe(run, topics, groups)
+        production.await_all(600)
     ends = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
-    run.await_offsets(ends, within_s=120)
+    run.await_offsets(ends, within_s=600)
     run.stop()
 
-    told = json.dumps({"seed": seed, "killed": killed})
     rows = assert_each_offset_once(location, ends)
-    assert rows.column("id").equals(rows.column("_kafka_offset")), told
+    assert rows.column("id").equals(rows.column("_kafka_offset"))

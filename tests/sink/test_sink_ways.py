@@ -217,6 +217,25 @@ def test_keyed_records_update_and_delete_rows(
     ]
 
 
+def test_a_record_without_its_key_is_a_dead_letter_with_its_own_bytes(
+    kafka: Broker, topics: Topics, location: str, start_sink: StartSink
+) -> None:
+    topic = fresh_topic(topics, 1)
+    create_table(
+        location, name="cities", schema=CITIES, record_key=["id"], table_type="MERGE_ON_READ"
+    )
+    keyless = b'{"people":  7, "unknown": 1}'
+    say(kafka, topic, 0, b'{"id": "oslo", "people": 1}', keyless, key=b"k")
+    run = start_sink(topic, **{"hoodie.sink.mode": "upsert"})
+    run.await_offsets({0: 2})
+    run.stop()
+    assert open_table(location).read().to_pylist() == [{"id": "oslo", "people": 1}]
+    names = committed_letters(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
+    [letter] = read_letters(f"{location}-dead-letters", names).to_pylist()
+    assert (letter["_kafka_offset"], letter["key"], letter["value"]) == (1, b"k", keyless)
+    assert "id has no value" in letter["_sluice_error"]
+
+
 def test_a_lost_consumer_group_and_a_wiped_control_topic_change_nothing(
     kafka: Broker, topics: Topics, topic: str, location: str, start_sink: StartSink
 ) -> None:

@@ -267,10 +267,11 @@ class Simulation:
                 self._adopt(partition)
 
     def _is_done(self) -> bool:
+        """What the topic has lost nobody can read: without anything behind it, nothing is begun."""
         commits = self.ledger.commits
-        return (bool(commits) or not any(one.high for one in self.topic.values())) and all(
-            (commits[-1].offsets.get(number, 0) if commits else 0) == one.high
-            for number, one in self.topic.items()
+        stands = commits[-1].offsets if commits else {}
+        return all(
+            max(stands.get(number, 0), one.low) == one.high for number, one in self.topic.items()
         )
 
     def _lag(self) -> dict[int, str]:
@@ -278,7 +279,7 @@ class Simulation:
         return {
             number: f"{stands.get(number, 0)}/{one.high}"
             for number, one in self.topic.items()
-            if stands.get(number, 0) != one.high
+            if max(stands.get(number, 0), one.low) != one.high
         }
 
     def trace(self, *words: object) -> None:

@@ -17,11 +17,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from controlplane.errors import ControlPlaneError
-from controlplane.mirror.sink_letters import sink_letters
 from controlplane.mirror.views_sinks import (
     ODD,
     ParticipantRow,
-    letter_commits,
     participants,
     sink_record,
     trace,
@@ -30,13 +28,13 @@ from controlplane.mirror.views_sinks import (
 from controlplane.operations.services import relaunch_sink, start_sink, stop_sink
 from controlplane.operations.sink_board import (
     SinkSummary,
-    letters_directory,
     sink_summary,
     sinks_board,
 )
 from controlplane.tables.access import Permission, access_table, may
 from web import sink_figures as figures
-from web.doors import page, person, told
+from web.doors import explained, page, person, told
+from web.pages.sink_letters import letters_context
 from web.sink_forms import REASON_CHARS_MAX, SinkForm
 
 if TYPE_CHECKING:
@@ -97,7 +95,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
                 idempotency_key=_key(request),
             )
         except ControlPlaneError as error:
-            status, problem = told(error)[0], _problem(error)
+            status, problem = told(error)[0], explained(error)
         else:
             return _to_sink(table, operation.sink_id)
     elif is_asked:
@@ -128,7 +126,7 @@ def stop(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
                 reason=request.POST.get("reason", "")[:REASON_CHARS_MAX],
             )
         except ControlPlaneError as error:
-            messages.error(request, _problem(error))
+            messages.error(request, explained(error))
         return _to_sink(table, sink_id)
     context = {"page": "sinks", "table": table, "sink": sink_summary(table, sink_id)}
     return render(request, "pages/sink_stop.html", context)
@@ -149,7 +147,7 @@ def relaunch(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
                 idempotency_key=_key(request),
             )
         except ControlPlaneError as error:
-            messages.error(request, _problem(error))
+            messages.error(request, explained(error))
         return _to_sink(table, sink_id)
     context = {
         "page": "sinks",
@@ -168,13 +166,6 @@ def _key(request: HttpRequest) -> str | None:
     return request.POST.get("idempotency_key", "")[:100] or None
 
 
-def _problem(error: ControlPlaneError) -> str:
-    named = ", ".join(
-        f"{name} {str(value)[:80]}" for name, value in error.values.items() if name != "blockers"
-    )
-    return told(error)[2] + (f" ({named})" if named else "")
-
-
 def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str, Any]:
     now = timezone.now()
     board = sinks_board(table, now)
@@ -190,7 +181,7 @@ def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str,
     }
     if sink is not None:
         now_ms = int(now.timestamp() * 1000)
-        context |= _detail(table, sink, now_ms) | _letters(request, table, sink)
+        context |= _detail(table, sink, now_ms) | letters_context(request, table, sink)
     return context
 
 
@@ -238,17 +229,3 @@ def _ordered(
     """(row, is it waited for, do its offsets disagree), what needs a look first."""
     marked = [(one, one.partition in missing, one.agreement in ODD) for one in rows]
     return sorted(marked, key=lambda one: (not one[1], not one[2], one[0].partition))
-
-
-def _letters(request: HttpRequest, table: Table, sink: SinkSummary) -> dict[str, Any]:
-    """Which commits left records out; their records only where a person asked for one commit."""
-    context: dict[str, Any] = {"letter_commits": letter_commits(table, sink.sink_id)}
-    instant = request.GET.get("letters", "")[:17]
-    if not instant:
-        return context
-    try:
-        directory = letters_directory(sink)
-        context["letters"] = sink_letters(table, sink.sink_id, instant, directory=directory)
-    except ControlPlaneError as error:
-        context["letters_problem"] = _problem(error)
-    return context | {"letters_of": instant}

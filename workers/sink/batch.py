@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 Offsets = npt.NDArray[np.int64]
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class RecordParts(Protocol):
+    """What of a record is looked at only where it is bad."""
+
+    def key(self) -> bytes | None: ...
+
+    def headers(self) -> Any:
+        """Pairs of a name and bytes; None for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,8 @@ class RawBatch:
     """Where the consumer goes on: past the last record, and past what the broker left out."""
     seeks: int
     """How often the consumer had been sent to an offset when it read these."""
+    records: Sequence[RecordParts] = ()
+    """The records themselves; what is no letter needs no more of them than stands above."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -39,6 +51,9 @@ class BadRecord:
     value: bytes | None
     cause: str
     timestamp_ms: int | None = None
+    headers: Headers = ()
+    is_decoded: bool = False
+    """Then the value is the JSON of the row that was decoded, not what the record had."""
 
 
 class Tombstone(NamedTuple):
@@ -47,6 +62,7 @@ class Tombstone(NamedTuple):
     offset: int
     key: bytes | None
     timestamp_ms: int | None = None
+    headers: Headers = ()
 
 
 @dataclass(frozen=True, slots=True)

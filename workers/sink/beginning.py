@@ -46,8 +46,8 @@ def beginning(
     agreed: OffsetMap,
     has_rows: bool,
 ) -> Beginning:
-    """`agreed`: first offsets that this coordinator found before, so that `latest` stays where it
-    was until the first commit. `has_rows`: of the table.
+    """`agreed`: first offsets that were found before, so that `latest` stays where it was until the
+    first commit. `has_rows`: of the table.
 
     Raises OffsetsMissing, TopicReplaced, OffsetExpired, InvalidInput.
     """
@@ -61,7 +61,8 @@ def beginning(
         if base is None:
             wanted = agreed.get(partition)
             if wanted is None:
-                wanted = _first(config, standing, partition, (low, high), has_rows=has_rows)
+                known = {**agreed, **standing.offsets}
+                wanted = _first(config, known, partition, (low, high), has_rows=has_rows)
         else:
             wanted = base
         if wanted > high:
@@ -103,15 +104,15 @@ def _check_topic(config: SinkConfig, standing: Standing, topic: TopicRange) -> N
 
 def _first(
     config: SinkConfig,
-    standing: Standing,
+    known: OffsetMap,
     partition: int,
     ends: tuple[int, int],
     *,
     has_rows: bool,
 ) -> int:
-    """Of a partition that this sink never committed."""
+    """Of a partition that this sink never saw before; `known` are those that it did."""
     low, high = ends
-    if standing.offsets:
+    if known:
         return low  # It was added to the topic: all of it is new.
     match config.start_offsets:
         case "earliest":

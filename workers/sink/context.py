@@ -23,6 +23,7 @@ from workers.sink.config import OnBadRecord, SinkConfig, SinkMode
 from workers.sink.tables import COORDINATES
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.table_config import TableConfig
 from workers.timeline.archive import archived_instants
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
@@ -73,6 +74,11 @@ def payload_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
     if config.mode is SinkMode.UPSERT and op and op not in schema.names:
         fields.append(pa.field(op, pa.string()))
     return pa.schema(fields)
+
+
+def required_columns(config: TableConfig) -> tuple[str, ...]:
+    """Without which a record finds no row. Of a key of several fields some may be null."""
+    return () if config.names_key_fields else config.record_key
 
 
 class SinkContexts:

@@ -201,4 +201,11 @@ def _cast(texts: Any, target: pa.DataType) -> tuple[Any, list[int]]:
 
 
 def _letter(tombstone: Tombstone, cause: str) -> BadRecord:
-    return BadRecord(tombstone.offset, tombstone.key, None, cause, tombstone.timestamp_ms)
+    return BadRecord(
+        tombstone.offset,
+        tombstone.key,
+        None,
+        cause,
+        tombstone.timestamp_ms,
+        tombstone.headers,
+    )

@@ -22,7 +22,13 @@ from workers.concurrency.outcome import (
     Unknown,
 )
 from workers.config import WriteOptions
-from workers.errors import InvalidInput, LakehouseError, RollbackRefused, SinkFenced
+from workers.errors import (
+    InvalidInput,
+    LakehouseError,
+    LockTimeout,
+    RollbackRefused,
+    SinkFenced,
+)
 from workers.files.names import instant_of
 from workers.recovery.failed_writes import finish_decided
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -38,6 +44,7 @@ from workers.sink.coordinator_events import (
 )
 from workers.sink.coordinator_events import Committed as SinkCommitted
 from workers.sink.epoch import Epoch, read_epoch
+from workers.sink.first_look import first_look
 from workers.sink.messages import Report
 from workers.sink.offsets import (
     Attempt,
@@ -141,6 +148,8 @@ class SinkLedger:
         self._check_epoch()
         self._take_back_pending()
         standing = self.standing()
+        if not standing.offsets and not self._agreed and self.config.start_offsets == "latest":
+            self._agreed = dict(first_look(self.table.storage, self.config.sink_id, topic))
         began = beginning(
             self.config,
             standing,
@@ -161,7 +170,7 @@ class SinkLedger:
 
     def commit(self, begun: SinkTransaction, reports: Sequence[Report]) -> CommitResult:
         """Commit what all participants reported, one report of each partition. Anything but
-        `CommitUnknown` has ended the transaction.
+        `CommitUnknown`, and a failure that may be tried again, has ended the transaction.
         """
         try:
             condition = _Condition(self, _attempt(self, begun, reports), begun.began, reports)
@@ -170,8 +179,11 @@ class SinkLedger:
             self.abort(begun, str(error))
             return CommitFailed(str(error))
         try:
-            outcome = begun.transaction.commit(statuses, letters, condition)
+            outcome = begun.transaction.commit(statuses, letters, condition, keeps_on_timeout=True)
         except LakehouseError as error:
+            if isinstance(error, LockTimeout) and not begun.transaction.is_over:
+                # Nobody has decided anything, so there is no need to read the records again.
+                return CommitFailed(str(error), may_retry=True)
             return self._after(begun.instant, str(error))
         match outcome:
             case Committed():

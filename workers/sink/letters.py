@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import UNREADABLE
 from workers.sink.batch import BadRecord
 from workers.sink.tables import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.table import Table
 from workers.timeline.archive import archived_instants
 from workers.timeline.metadata import (
@@ -26,15 +27,20 @@ from workers.timeline.metadata import (
 )
 from workers.write.dead_letters import ERROR_COLUMN, INSTANT_COLUMN
 
-KEY, VALUE = "key", "value"
+KEY, VALUE, HEADERS = "key", "value", "headers"
+DECODED = "_sluice_decoded"
+_HEADER = pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])
 LETTERS = pa.schema(
     [
         pa.field(ERROR_COLUMN, pa.string()),
         *COORDINATES,
         pa.field(KEY, pa.binary()),
         pa.field(VALUE, pa.binary()),
+        pa.field(HEADERS, pa.list_(_HEADER)),
+        pa.field(DECODED, pa.bool_()),
     ]
 )
+READ_SCHEMA = pa.schema([*LETTERS, pa.field(INSTANT_COLUMN, pa.string())])
 
 
 def letters_table(topic: str, partition: int, bad: Sequence[BadRecord]) -> pa.Table:
@@ -49,6 +55,11 @@ def letters_table(topic: str, partition: int, bad: Sequence[BadRecord]) -> pa.Ta
         TIMESTAMP: pa.array(moments, pa.int64()).cast(LETTERS.field(TIMESTAMP).type),
         KEY: pa.array([one.key for one in bad], pa.binary()),
         VALUE: pa.array([one.value for one in bad], pa.binary()),
+        HEADERS: pa.array(
+            [[{"name": name, "value": value} for name, value in one.headers] for one in bad],
+            LETTERS.field(HEADERS).type,
+        ),
+        DECODED: pa.array([one.is_decoded for one in bad], pa.bool_()),
     }
     return pa.table(columns, schema=LETTERS)
 
@@ -58,7 +69,14 @@ def refused_rows(
 ) -> list[BadRecord]:
     """Rows that were decoded and that the table's rules refuse; the value is their JSON."""
     return [
-        BadRecord(int(offset), None, json.dumps(row, default=str).encode(), cause, _moment(at))
+        BadRecord(
+            int(offset),
+            None,
+            json.dumps(row, default=str).encode(),
+            cause,
+            _moment(at),
+            is_decoded=True,
+        )
         for row, offset, at, cause in zip(
             rows.to_pylist(), offsets, timestamps, causes, strict=True
         )
@@ -69,18 +87,23 @@ def _moment(timestamp_ms: int) -> int | None:
     return int(timestamp_ms) if timestamp_ms >= 0 else None
 
 
-def committed_letters(table: Table, *, sink_key: str, sink_id: str) -> list[str]:
+def committed_letters(
+    table: Table, *, sink_key: str, sink_id: str, instant: InstantTime = ""
+) -> list[str]:
     """Names of the dead-letter files that commits of this sink keep, oldest first, archived commits
-    among them.
+    among them; with `instant` those of that commit alone.
     """
     found: dict[str, CommitMetadata] = {}
     timeline = table.timeline()
     for one in archived_instants(table.storage, with_content=True):
+        if instant not in ("", one.instant.requested_at):
+            continue
         if one.metadata and one.instant.action.writes_data:
             found[one.instant.completed_at or ""] = read_commit_metadata(one.metadata)
-    for instant in timeline.completed_writes():
-        content = table.storage.read(table.layout.path(instant))
-        found[instant.completed_at or ""] = read_commit_metadata(content)
+    for written in timeline.completed_writes():
+        if instant in ("", written.requested_at):
+            content = table.storage.read(table.layout.path(written))
+            found[written.completed_at or ""] = read_commit_metadata(content)
     return [
         name
         for _, metadata in sorted(found.items())
@@ -95,19 +118,33 @@ def read_letters(path: str, names: Iterable[str], *, most: int = 10_000) -> pa.T
 
     A file that somebody took away is passed over. Raises MalformedTable.
     """
-    storage, parts, count = LocalStorage(path), [], 0
-    wanted = pa.schema([*LETTERS, pa.field(INSTANT_COLUMN, pa.string())])
+    parts, count = [], 0
     for name in reversed(list(names)):
         if count >= most:
             break
-        try:
-            with storage.open_data(name) as stream:
-                part = pq.read_table(stream, columns=wanted.names)
-        except NotFound:
-            continue
-        except UNREADABLE as error:
-            raise MalformedTable("dead-letter file is not readable", name=name) from error
-        parts.append(part.select(wanted.names).cast(wanted))
+        part = letters_in(path, name)
+        parts.append(part)
         count += part.num_rows
-    letters = pa.concat_tables([wanted.empty_table(), *reversed(parts)])
+    letters = pa.concat_tables([READ_SCHEMA.empty_table(), *reversed(parts)])
     return letters.slice(max(0, letters.num_rows - most))
+
+
+def letters_in(path: str, name: str) -> pa.Table:
+    """Of one file; none where somebody took it away. What an older file has no column for is null.
+
+    Raises MalformedTable.
+    """
+    try:
+        with open_storage(path).open_data(name) as stream:
+            found = pq.read_table(stream)
+        columns = [
+            found.column(one.name).cast(one.type)
+            if one.name in found.column_names
+            else pa.nulls(found.num_rows, one.type)
+            for one in READ_SCHEMA
+        ]
+    except NotFound:
+        return READ_SCHEMA.empty_table()
+    except UNREADABLE as error:
+        raise MalformedTable("dead-letter file is not readable", name=name) from error
+    return pa.Table.from_arrays(columns, schema=READ_SCHEMA)

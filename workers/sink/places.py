@@ -22,12 +22,20 @@ class SinkPlaces:
         return f"{self.directory}/epoch"
 
     @property
+    def first_look(self) -> str:
+        return f"{self.directory}/first-look"
+
+    @property
     def stop(self) -> str:
         return f"{self.directory}/stop"
 
     @property
     def state(self) -> str:
         return f"{self.directory}/state.json"
+
+    @property
+    def replays(self) -> str:
+        return f"{self.directory}/replays"
 
 
 def sink_ids(storage: Storage) -> list[str]:

@@ -38,6 +38,8 @@ class ParticipantShown:
     broker_offset: int | None = None
     """High watermark."""
     has_reported: bool = False
+    is_member: bool = True
+    """False where the transaction is not its: a partition that was added waits for the next one."""
     seen_ms: int = 0
 
 

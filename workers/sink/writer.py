@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workers.errors import BadRecords
+from workers.errors import BadRecords, InvalidInput
 from workers.sink.appended import AppendedRows
 from workers.sink.batch import BadRecord, DecodedBatch
 from workers.sink.config import OnBadRecord, SinkConfig, SinkMode
@@ -31,6 +31,9 @@ from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 _SHARE_HELD = 4
 """Of the buffer: making files of rows takes several times what holding them does."""
+_VERSIONS_EACH = 1 << 14
+"""Log versions of each partition in keyed mode; Hudi's are of 31 bits."""
+_PARTITIONS_MAX = (1 << 31) // _VERSIONS_EACH
 _LETTERS_MAX = 10_000
 """Held in memory; more become a file before the end."""
 
@@ -144,9 +147,27 @@ class SinkWriter:
         prepared = self._preparer.prepared(held)
         self._refuse(prepared.bad)
         self._flushes += 1
-        self._task = replace(self._task, file_version=self._flushes)
+        self._task = replace(self._task, file_version=self._version())
         groups = self._numbered(prepared.groups)
         self._statuses += write_row_groups(self._context, groups, self._task, self._storage)
+
+    def _version(self) -> int:
+        """Of the next log file: of one commit, readers let the higher version win.
+
+        In keyed mode two partitions may bring one key, whose rows meet in one file group. Then the
+        higher partition wins, whoever flushed more often.
+        """
+        if self._config.mode is SinkMode.APPEND:
+            return self._flushes
+        partition = self._source.partition
+        if partition >= _PARTITIONS_MAX or self._flushes >= _VERSIONS_EACH:
+            raise InvalidInput(
+                "more log files than Hudi can number; raise hoodie.kafka.buffer.max.bytes, or "
+                "commit more often",
+                partition=partition,
+                files=self._flushes,
+            )
+        return partition * _VERSIONS_EACH + self._flushes
 
     def _numbered(self, groups: Iterator[RowGroup]) -> Iterator[RowGroup]:
         """With sequence numbers above those of the flushes before."""

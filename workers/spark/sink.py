@@ -35,9 +35,9 @@ from workers.sink.runtime.planning import carry_out_plans, own_write_options
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
 from workers.sink.tables import check_sink_table
-from workers.spark.failures import interrupt, ours_of, stop_tasks, tagged
+from workers.spark.failures import interrupt, is_gone, ours_of, stop_tasks, tagged
 from workers.spark.task_process import spare_next_task, task_ids
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
 
 _ENDED_SCHEMA: Final = "reason string, is_error boolean, is_fenced boolean"
@@ -57,6 +57,8 @@ _log = logging.getLogger(__name__)
 class SinkEnded:
     reason: str
     is_failed: bool = False
+    is_fenced: bool = False
+    """Another launch has taken it over."""
 
 
 def run_sink(
@@ -121,10 +123,12 @@ class _Sink:
                 return self._attempt()
             except LakehouseError as error:
                 return SinkEnded(f"{error.code}: {error}", is_failed=True)
-            except (PySparkException, Py4JError) as error:
+            except (PySparkException, Py4JError, ConnectionError) as error:
                 reason = _first_line(error)
                 if self._is_stopping():
                     return SinkEnded("stopped before its transaction had ended")
+                if is_gone(self._spark):  # Whoever launched us makes another.
+                    return SinkEnded(f"Spark is gone: {reason}", is_failed=True)
             lasted = clock.monotonic_s() - started_s >= _LASTED_S
             quick_failures = 0 if lasted else quick_failures + 1
             if quick_failures > _RESTARTS_MAX:
@@ -149,7 +153,8 @@ class _Sink:
                 raise ours from error
             raise
         worst = max(ended, key=lambda one: (one.is_error, one.is_fenced))
-        return SinkEnded(worst.reason, is_failed=worst.is_error or worst.is_fenced)
+        is_fenced = worst.is_fenced and not worst.is_error
+        return SinkEnded(worst.reason, is_failed=worst.is_error, is_fenced=is_fenced)
 
     def _job(self) -> list[WorkerEnded]:
         run = partial(_run_workers, self._table.storage.location, self._launch)
@@ -245,7 +250,7 @@ def _run_workers(
     ids = task_ids()
     for batch in batches:
         for number in batch.column("id").to_numpy().tolist():
-            table = open_(LocalStorage(location), system_ports())
+            table = open_(open_storage(location), system_ports())
             worker = SinkWorker(table, launch, number, f"{ids.stage}.{ids.attempt}")
             yield _told(worker.run())
 

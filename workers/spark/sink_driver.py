@@ -18,6 +18,7 @@ from workers.reporting import OperationReport, Reporter, ReportState
 from workers.sink.config import SINK_OPTIONS, sink_config
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
 from workers.spark.driver import Ending
+from workers.spark.failures import is_gone
 from workers.spark.session import classic_session, connect_session
 from workers.spark.sink import run_sink
 from workers.storage.roots import storage_under_root
@@ -25,6 +26,8 @@ from workers.table.table import Table, open_
 
 _CONNECTS: Final = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 """With one of these set, PySpark makes no application of its own."""
+_OWN_HEAP: Final = "512m"
+"""Rows never come into Java: they are read, decoded and written by the tasks' Python processes."""
 
 
 class SinkDriver:
@@ -70,8 +73,9 @@ class SinkDriver:
                 secret=launch_secret(self._ports),
                 operation_id=job.operation_id,
             )
-        if ended.is_failed:
-            return Ending(ReportState.FAILED, ended.reason)
+        if ended.is_failed or ended.is_fenced:
+            state = ReportState.FAILED if ended.is_failed else ReportState.FENCED
+            return Ending(state, ended.reason)
         stop = read_stop(self._table.storage, self._sink_id)
         is_hard = stop is not None and stop.kind is StopKind.HARD
         return Ending(ReportState.CANCELLED if is_hard else ReportState.SUCCEEDED, ended.reason)
@@ -114,8 +118,11 @@ def spark_for(
     else:
         for variable in _CONNECTS:
             os.environ.pop(variable, None)
-        spark = classic_session(app_name=f"sluice-sink-{session_id}", settings=settings)
+        spark = classic_session(
+            app_name=f"sluice-sink-{session_id}", settings=settings, heap=_OWN_HEAP
+        )
     try:
         yield spark
     finally:
-        spark.stop()
+        if not is_gone(spark):
+            spark.stop()

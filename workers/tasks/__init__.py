@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from workers.tasks.cancel import cancel_write
+from workers.tasks.replay import replay_letters
 from workers.tasks.rollback import rollback
 from workers.tasks.service import run_service
 from workers.tasks.sink import launch_sink
 from workers.tasks.write import launch_write
 
-__all__ = ["cancel_write", "launch_sink", "launch_write", "rollback", "run_service"]
+__all__ = [
+    "cancel_write",
+    "launch_sink",
+    "launch_write",
+    "replay_letters",
+    "rollback",
+    "run_service",
+]

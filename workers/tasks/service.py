@@ -11,9 +11,6 @@ and the next run takes it up.
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +29,11 @@ from workers.spark.process import is_forbidden
 from workers.storage.roots import source_under_root, storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
+from workers.tasks.alive import staying_alive
 from workers.tasks.reports import reporting
 from workers.timeline.metadata import OPERATION_KEY
 
 _COMMITS_LOOKED_AT = 200
-ALIVE_EVERY_S = 10.0
-"""Silence for longer than a few of these is a dead worker, and the job is sent again."""
 
 
 @shared_task(name=ServiceJob.TASK, acks_late=True, bind=True)
@@ -74,7 +70,7 @@ class _Run:
                 return
             expected = None if _is_continued(table, plan) else expected
         try:
-            with self._staying_alive():
+            with staying_alive(self._say_alive):
                 outcome = self._outcome(service, table, expected)
         except _Cancelled as cancelled:
             self._report_cancelled(service, table, cancelled)
@@ -139,22 +135,9 @@ class _Run:
             instant=plan.instant if is_pending else None,
         )
 
-    @contextmanager
-    def _staying_alive(self) -> Iterator[None]:
+    def _say_alive(self) -> None:
         """One large file group may take minutes, and a service reports after each only."""
-        is_over = threading.Event()
-
-        def say_so() -> None:
-            while not is_over.wait(ALIVE_EVERY_S):
-                self._report(ReportState.RUNNING, f"{self._job.service} is at work")
-
-        thread = threading.Thread(target=say_so, name="alive", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
+        self._report(ReportState.RUNNING, f"{self._job.service} is at work")
 
     def _report(
         self, state: ReportState, message: str, progress: Progress | None = None, **facts: Any

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.auth import IsOperator, IsOperatorToWrite
+from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
@@ -28,7 +28,12 @@ from controlplane.mirror.views_sinks import (
     transactions,
 )
 from controlplane.operations.selectors import OperationDetail, operation_detail
-from controlplane.operations.services import relaunch_sink, start_sink, stop_sink
+from controlplane.operations.services import (
+    relaunch_sink,
+    request_replay,
+    start_sink,
+    stop_sink,
+)
 from controlplane.operations.sink_board import (
     SinkSummary,
     letters_directory,
@@ -40,6 +45,7 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.tables.models import Table
 
 PARTICIPANTS_MAX = 1_000
+NAMED_MAX = 1_000
 _KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
@@ -148,6 +154,42 @@ class SinkLetterApi(APIView):
         if found is None:
             raise Http404(f"{requested_at} left no record of this sink out")
         return Response(shown(found))
+
+
+class SinkReplayApi(APIView):
+    """Dead letters to their topic again, each once however often it is asked for."""
+
+    permission_classes = [IsAdmin]
+
+    class SinkReplay(Strict):
+        instant = serializers.CharField(
+            max_length=17, required=False, default="", help_text="Those that this commit left out."
+        )
+        letters = serializers.ListField(
+            child=serializers.CharField(max_length=30),
+            max_length=NAMED_MAX,
+            required=False,
+            default=list,
+            help_text="`partition:offset` of each.",
+        )
+        cause = serializers.CharField(
+            max_length=2_000, required=False, default="", help_text="Exactly as the letters say it."
+        )
+        reason = serializers.CharField(max_length=500)
+
+    @extend_schema(
+        operation_id="sinks_dead_letters_replay",
+        request=SinkReplay,
+        parameters=[_KEY],
+        responses={202: output(OperationDetail)},
+    )
+    def post(self, request: Request, slug: str, sink_id: str) -> Response:
+        asked = validated(self.SinkReplay, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        operation = request_replay(
+            table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **asked
+        )
+        return Response(shown(operation_detail(operation.pk)), status=202)
 
 
 class SinkStopApi(APIView):

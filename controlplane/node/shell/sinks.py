@@ -9,7 +9,7 @@ import getpass
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,9 +25,11 @@ from workers.errors import LakehouseError
 from workers.ports import RandomIds
 from workers.sink.config import SINK_OPTIONS, sink_config
 from workers.sink.epoch import read_epoch
-from workers.sink.letters import committed_letters, read_letters
+from workers.sink.letter_choice import ChosenLetters, LetterChoice, chosen_letters
+from workers.sink.letters import committed_letters
 from workers.sink.offsets import Standing
 from workers.sink.places import sink_ids
+from workers.sink.replays import LetterId, read_replays, sent_letters
 from workers.sink.standing import ID_KEY, StandingOffsets
 from workers.sink.state_file import SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
@@ -67,8 +69,9 @@ def run(place: Place, options: Mapping[str, str], *, is_own: bool, say: Say) -> 
     except LakehouseError:
         _note(place, "sink.run", config.sink_id, "failed")
         raise
-    _note(place, "sink.run", config.sink_id, "failed" if ended.is_failed else "succeeded")
-    if ended.is_failed:
+    result = "failed" if ended.is_failed else "fenced" if ended.is_fenced else "succeeded"
+    _note(place, "sink.run", config.sink_id, result)
+    if ended.is_failed or ended.is_fenced:
         raise CommandError(ended.reason)
     say(f"stopped: {ended.reason}")
 
@@ -152,31 +155,46 @@ def stop(
 
 
 def replay(
-    place: Place, options: Mapping[str, str], *, directory: str, is_confirmed: bool, say: Say
+    place: Place,
+    options: Mapping[str, str],
+    choice: LetterChoice,
+    *,
+    directory: str,
+    is_confirmed: bool,
+    say: Say,
 ) -> None:
-    """Dead letters back to their topic: shown, and produced again when that was confirmed."""
-    from workers.sink.kafka.client_config import producer_settings
-    from workers.sink.kafka.replay import produce_letters
+    """Dead letters back to their topic: shown, and produced again when that was confirmed. Raises
+    LakehouseError.
+    """
+    from workers.sink.kafka.replay import replay_letters
 
-    config = sink_config(_own(options))
-    where = directory or f"{place.table.storage.location}-dead-letters"
-    names = committed_letters(place.table, sink_key=ID_KEY, sink_id=config.sink_id)
-    letters = read_letters(where, names)
-    say(f"{letters.num_rows} dead letters of {config.sink_id} in {where}")
-    for one in letters.slice(0, LETTERS_SHOWN).to_pylist():
+    config, table = sink_config(_own(options)), place.table
+    where = directory or f"{table.storage.location}-dead-letters"
+    names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id)
+
+    def choose(sent: Collection[LetterId]) -> ChosenLetters:
+        return chosen_letters(where, names, choice, sent)
+
+    waiting = choose(sent_letters(read_replays(table.storage, config.sink_id)).keys())
+    say(f"{waiting.letters.num_rows} dead letters of {config.sink_id} in {where}")
+    if waiting.already:
+        say(f"{waiting.already} more were sent again already")
+    for one in waiting.letters.slice(0, LETTERS_SHOWN).to_pylist():
         value = (one["value"] or b"")[:80].decode("utf-8", errors="replace")
         say(
             f"  {one['_kafka_partition']}:{one['_kafka_offset']}  {one['_sluice_error']}  {value!r}"
         )
-    if not letters.num_rows:
+    if not waiting.letters.num_rows:
         return
     if not is_confirmed:
         say("nothing was produced; --yes sends each to its topic again, at a new offset")
         return
-    settings = producer_settings(config, os.environ, timeout_s=60.0)
-    count = produce_letters(settings, letters)
+    token = table.ports.ids.token()
+    done = replay_letters(table, config, os.environ, choose, token=token, by=_who())
     _note(place, "sink.replay", config.sink_id, "succeeded")
-    say(f"{count} produced again; the letters stay where they are, so do this once")
+    say(f"{done.sent} produced again; each is sent once, so asking again does no harm")
+    if done.gone:
+        say(f"{done.gone} not sent: the topic has lost the record, and its letter is not the whole")
 
 
 def standing_of(table: Table, sink_id: str) -> Standing:
@@ -213,7 +231,7 @@ def _show_state(state: SinkState, say: Say) -> None:
     say(f"  {reported} of {len(state.participants)} partitions have reported")
     if state.state in ("ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"):
         for one in state.participants:
-            if not one.has_reported:
+            if one.is_member and not one.has_reported:
                 seen = f"seen {_at(one.seen_ms)}" if one.seen_ms else "never seen"
                 say(f"  missing: partition {one.partition}, {one.worker or 'nobody'}, {seen}")
     for done in state.transactions[-3:]:

@@ -62,6 +62,7 @@ sink_transactions      GET     401 403 200 200 200 401
 sink_trace             GET     401 403 200 200 200 401
 sink_letters           GET     401 403 200 200 200 401
 sink_letter            GET     401 403 404 404 404 401
+sink_letters_replay    POST    401 403 403 403 400 401
 sink_stop              POST    401 403 403 202 202 401
 sink_relaunch          POST    401 403 403 409 409 401
 writers                GET     401 403 200 200 200 401

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,21 +14,20 @@ from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
+from controlplane.operations.services import start_sink
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
+from tests.controlplane.left_out import leave_out, sent_again
+from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import (
-    NOW_MS,
     SINK,
     TOPIC,
     commit_offsets,
     stopped_state,
     stuck_state,
 )
-from workers.sink.batch import BadRecord
-from workers.sink.letters import letters_table
-from workers.sink.state_file import put_state
-from workers.write.dead_letters import DeadLetters
-from workers.write.status import TaskIds
+from workers.clock import format_instant
+from workers.sink.state_file import ParticipantShown, SinkState, put_state
 
 SINKS = "/api/v1/tables/trips/sinks/"
 
@@ -41,9 +40,7 @@ def stuck(lake: Lake) -> Table:
     return lake.row
 
 
-def _fresh() -> Any:
-    from dataclasses import replace
-
+def _fresh() -> SinkState:
     now_ms = int(timezone.now().timestamp() * 1000)
     return replace(stuck_state(), updated_ms=now_ms)
 
@@ -62,6 +59,25 @@ def test_stuck_sink_names_the_participant_that_is_missing(
     assert (found["sink_id"], found["phase"], found["is_running"]) == (SINK, "stuck", True)
     assert [one["partition"] for one in found["seen"]["waits_for"]] == [2]
     assert found["run"] is None
+
+
+@pytest.mark.parametrize(("age_s", "phase"), [(2, "running"), (40, "stuck")])
+def test_participant_that_never_came_has_a_while_from_the_transactions_begin(
+    lake: Lake, client: Client, viewer: User, age_s: int, phase: str
+) -> None:
+    fresh = _fresh()
+    begun = format_instant(fresh.updated_ms - age_s * 1000)
+    waiting = replace(
+        fresh, state="STARTED_COMMIT", instant=begun, participants=(ParticipantShown(0),)
+    )
+    put_state(lake.table.storage, waiting)
+    sync_table(lake.row)
+    client.force_login(viewer)
+
+    (found,) = client.get(SINKS).json()
+
+    assert found["phase"] == phase
+    assert [one["partition"] for one in found["seen"]["waits_for"]] == [0]
 
 
 def test_participants_transactions_and_trace_are_told(
@@ -160,20 +176,7 @@ def test_damaged_state_is_told_and_not_a_server_error(
 @pytest.fixture
 def letters(lake: Lake) -> str:
     """A commit that left two records out, and their file."""
-    directory = Path(f"{lake.row.location}-dead-letters")
-    directory.mkdir()
-    bad = [
-        BadRecord(7, b"k", b'{"id": ' + b"x" * 9_000, "not JSON", NOW_MS),
-        BadRecord(9, None, b"\xff\x00", "not UTF-8"),
-    ]
-    written = DeadLetters(str(directory), "20261121120000000").write(
-        letters_table(TOPIC, 0, bad), TaskIds()
-    )
-    extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": f"{written.name},gone.x"}
-    instant = commit_offsets(lake.row.location, "0=10", extra=extra)
-    put_state(lake.table.storage, stuck_state())
-    sync_table(lake.row)
-    return instant
+    return leave_out(lake.row)
 
 
 def test_dead_letters_are_read_with_their_causes(
@@ -185,12 +188,41 @@ def test_dead_letters_are_read_with_their_causes(
     found = client.get(f"{SINKS}{SINK}/dead-letters/{letters}/").json()
 
     assert (commit["instant"], commit["records"]) == (letters, 2)
-    assert [(one["offset"], one["cause"], one["is_cut"]) for one in found["rows"]] == [
-        (7, "not JSON", True),
-        (9, "not UTF-8", False),
+    assert [(one["place"], one["cause"], one["is_cut"]) for one in found["rows"]] == [
+        ("0:7", "not JSON", True),
+        ("0:9", "not UTF-8", False),
     ]
+    assert [one["sent_at"] for one in found["rows"]] == [None, None]
     assert found["passed_over"] == ["gone.x"]
     assert client.get(f"{SINKS}other/dead-letters/{letters}/").status_code == 404
+
+
+def test_an_admin_sends_letters_again_and_hears_which_are_sent_already(
+    client: Client, admin: User, operator: User, lake: Lake, letters: str
+) -> None:
+    start_sink(lake.row, OPTIONS, by=admin)
+    address, body = f"{SINKS}{SINK}/dead-letters/replay/", {"instant": letters, "reason": "mended"}
+    client.force_login(operator)
+    assert post(client, address, body).status_code == 403
+    client.force_login(admin)
+
+    assert post(client, address, {"instant": letters}).status_code == 400
+    assert post(client, address, {"reason": "all of it"}).status_code == 400
+    assert post(client, address, {**body, "letters": ["7"]}).status_code == 400
+    first = post(client, address, body, **{"Idempotency-Key": "one"})
+    again = post(client, address, body, **{"Idempotency-Key": "one"})
+    other = post(client, address, body, **{"Idempotency-Key": "two"})
+
+    assert (first.status_code, again.status_code, other.status_code) == (202, 202, 409)
+    assert first.json()["row"]["id"] == again.json()["row"]["id"]
+    assert first.json()["row"]["kind"] == "replay"
+    Operation.objects.filter(kind="replay").update(state="succeeded")
+    sent_again(lake.row, 7, 9)
+    late = post(client, address, body)
+    assert late.status_code == 409
+    assert "sent again already" in late.content.decode()
+    rows = client.get(f"{SINKS}{SINK}/dead-letters/{letters}/").json()["rows"]
+    assert [one["sent_by"] for one in rows] == ["bob", "bob"]
 
 
 def test_names_of_dead_letter_files_lead_nowhere_else(

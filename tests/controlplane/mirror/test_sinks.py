@@ -94,6 +94,18 @@ def test_after_start_those_are_waited_for_that_have_not_opened(lake: Lake) -> No
     assert [one.partition for one in sink_rows(lake.row)[0].waits_for] == [1]
 
 
+@pytest.mark.parametrize("state", ["STARTED_COMMIT", "ENDED_COMMIT"])
+def test_a_partition_that_was_added_within_a_transaction_is_not_waited_for(
+    lake: Lake, state: str
+) -> None:
+    added = participant(2, "IDLE", is_member=False)
+    shown = (participant(0, "IDLE"), participant(1, "PREPARED", has_reported=True), added)
+    put_state(lake.table.storage, replace(stuck_state(), state=state, participants=shown))
+    sync_table(lake.row)
+
+    assert [one.partition for one in sink_rows(lake.row)[0].waits_for] == [0]
+
+
 def test_between_transactions_nobody_is_waited_for(lake: Lake) -> None:
     put_state(lake.table.storage, replace(stuck_state(), state="ACKED_COMMIT"))
     sync_table(lake.row)

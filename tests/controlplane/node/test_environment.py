@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from configparser import ConfigParser
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def test_no_argument_and_no_settings_file_holds_a_secret(places: Places) -> None
         ("web", {"django-secret", "worker-secret", "marker-secret"}),
         ("worker", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("beat", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
+        ("kafka", set()),
+        ("orders", set()),
     ],
 )
 def test_a_process_gets_the_secrets_that_it_needs_and_no_others(
@@ -67,6 +70,19 @@ def test_a_process_gets_the_secrets_that_it_needs_and_no_others(
     environ = environment_of(places, name, SHELL)
 
     assert set(environ.values()) & set(asdict(SECRETS).values()) == secrets
+
+
+def test_what_is_of_the_demo_waits_for_it_and_may_end_by_itself(places: Places) -> None:
+    parser = ConfigParser(interpolation=None)
+    parser.read_string(settings_text(places, IDENTITY, table(places).values()))
+
+    starts = {name: dict(parser[f"program:{name}"]) for name in table(places)}
+    assert {name for name, one in starts.items() if one["autostart"] == "false"} == {
+        "kafka",
+        "orders",
+    }
+    assert starts["orders"]["autorestart"] == "unexpected"
+    assert starts["web"]["autorestart"] == "true"
 
 
 def test_a_shells_own_spark_and_secrets_do_not_leak_in(places: Places) -> None:
@@ -102,7 +118,7 @@ def test_another_redis_and_another_spark_are_used_and_not_started(places: Places
     wanted = {one.name: one for one in processes(SHELL, places, identity, SECRETS)}
     environ = process_environment(SHELL, places, identity, wanted["worker"].secrets)
 
-    assert set(wanted) == {"web", "worker", "beat"}
+    assert {name for name, one in wanted.items() if not one.is_of_demo} == {"web", "worker", "beat"}
     assert environ["SLUICE_REDIS_URL"] == "redis://queue:6379/0"
     assert environ["SLUICE_SPARK_REMOTE"] == "sc://cluster:15002"
     # With a token Spark's client would insist on TLS, and the token is not that server's.

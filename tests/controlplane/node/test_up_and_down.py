@@ -39,7 +39,7 @@ class Node:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=900,
             check=False,
         )
 

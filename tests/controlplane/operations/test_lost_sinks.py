@@ -20,6 +20,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.services import record_report, relaunch_sink, stop_sink
+from controlplane.operations.sink_board import sinks_board
 from controlplane.operations.sink_settling import relaunch_due, relaunch_lost
 from controlplane.operations.tasks import reconcile as reconcile_task
 from tests.controlplane.lake import Lake
@@ -167,6 +168,22 @@ def test_sink_that_somebody_else_took_over_does_not_come_back(lake: Lake, admin:
     sync_table(lake.row)
 
     assert relaunch_lost(now + timedelta(seconds=30)) == []
+
+
+def test_sink_that_was_fenced_says_so_and_does_not_come_back(lake: Lake, admin: User) -> None:
+    operation = start(lake, admin, relaunches_max=3)
+    launched(operation)
+    ending = {"state": "fenced", "message": "epoch 4 is held by c-2", "instant": None}
+    (Path(run_dir(operation.pk)) / ENDING_FILE).write_text(json.dumps(ending))
+
+    assert settled(operation) == "fenced"
+    (alone,) = sinks_board(lake.row)
+    put_state(lake.table.storage, replace(stuck_state(), updated_ms=SystemClock().now_ms()))
+    sync_table(lake.row)
+    (beside,) = sinks_board(lake.row)
+
+    assert (alone.phase, alone.is_running, beside.is_running) == ("fenced", False, True)
+    assert relaunch_lost(timezone.now() + timedelta(minutes=20)) == []
 
 
 def test_sink_of_somebody_who_may_no_longer_do_this_does_not_come_back(

@@ -7,7 +7,7 @@ import pytest
 from controlplane.operations.states import ALLOWED, FINAL, OPEN, OperationState, may_move
 
 # From, then every state that may follow; what is not listed is refused. `ends` is any end but lost.
-ENDS = "succeeded failed conflicted rolled_back cancelled"
+ENDS = "succeeded failed conflicted rolled_back cancelled fenced"
 TABLE = """
 queued      starting running cancelling unknown ends
 starting    queued running stopping cancelling lost unknown ends
@@ -15,12 +15,13 @@ running     stopping cancelling lost unknown ends
 stopping    cancelling lost unknown ends
 cancelling  unknown ends
 unknown     ends lost
-lost        succeeded failed cancelled
+lost        succeeded failed cancelled fenced
 failed      succeeded conflicted rolled_back
 cancelled   succeeded rolled_back
 succeeded
 conflicted
 rolled_back
+fenced
 """
 
 

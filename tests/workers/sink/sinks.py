@@ -31,6 +31,7 @@ from workers.storage.local import LocalStorage
 from workers.table import table as tables
 from workers.table.table import Table, TableDefinition
 from workers.table_config import TableType
+from workers.timeline.metadata import read_commit_metadata
 from workers.write.context import WriteContext
 
 Row = dict[str, Any]
@@ -155,6 +156,15 @@ def rows_of(table: Table, *columns: str) -> list[tuple[Any, ...]]:
     found: pa.Table = open_table(table.storage.location).read()
     names = columns or tuple(found.column_names)
     return sorted((tuple(row[name] for name in names) for row in found.to_pylist()), key=repr)
+
+
+def extra_of(table: Table, instant: str = "") -> dict[str, str]:
+    """Of this commit, else of the newest."""
+    timeline = open_table(table.storage.location).table.timeline()
+    writes = timeline.completed_writes()
+    found = next((one for one in writes if one.requested_at == instant), writes[-1])
+    content = table.storage.read(table.layout.path(found))
+    return read_commit_metadata(content).extra_metadata
 
 
 @dataclass

@@ -16,17 +16,25 @@ from tests.support.scenario_table import schema_of
 from tests.workers.sink.sinks import (
     AT_MS,
     IDS,
+    Facts,
     batch,
     config_of,
+    context_of,
+    coordinator,
     keyed_table,
     letters_of,
+    participant,
+    report_of,
     rows_of,
     write,
+    writer_of,
 )
+from workers.errors import InvalidInput
 from workers.lakehouse import open_table
 from workers.schema.table_schema import TableSchema
 from workers.sink.batch import Tombstone
 from workers.sink.context import payload_schema
+from workers.sink.coordinator_events import Committed
 from workers.table.table import Table
 
 
@@ -233,3 +241,59 @@ def test_a_tombstone_that_names_no_row_is_a_dead_letter(
     [letter] = letters_of(keyed, KEYED)
     assert (letter["_kafka_offset"], letter["key"], letter["value"]) == (4, key, None)
     assert cause in letter["_sluice_error"]
+
+
+# One key in several partitions ---------------------------------------------------------------
+
+
+def test_of_one_key_in_several_partitions_the_higher_one_wins_within_a_commit(
+    keyed: Table,
+) -> None:
+    """However often each of them flushed, and whoever was there first."""
+    small = replace(KEYED, buffer_bytes_max=2)
+    partitions = {10: 1, 2: 12, 0: 3}
+    ledger = coordinator(keyed, KEYED)
+    begun = ledger.begin(Facts(dict.fromkeys(range(11), (0, 100))))
+    assert begun is not None
+
+    found = [report_of(begun, one, 0) for one in range(11) if one not in partitions]
+    for one, flushes in partitions.items():
+        rows = [batch([row(1, f"{one}/{n}")], n, schema=IDS) for n in range(flushes)]
+        written = participant(begun, keyed, small, one).written(*rows)
+        found.append(report_of(begun, one, flushes, written))
+    assert isinstance(ledger.commit(begun, found), Committed)
+
+    assert rows_of(keyed, "id", "city") == [(1, "10/0")]
+    open_table(keyed.storage.location).compact()
+    assert rows_of(keyed, "id", "city") == [(1, "10/0")]
+
+
+def test_of_equal_ordering_values_in_several_partitions_the_higher_partition_wins(
+    ordered: Table,
+) -> None:
+    ledger = coordinator(ordered, KEYED)
+    begun = ledger.begin(Facts({0: (0, 9), 1: (0, 9)}))
+    assert begun is not None
+    given = {0: [row(1, "low", 7), row(2, "newer", 8)], 1: [row(1, "high", 7), row(2, "old", 3)]}
+
+    found = []
+    for one, rows in given.items():
+        written = participant(begun, ordered, KEYED, one).written(batch(rows, schema=IDS))
+        found.append(report_of(begun, one, 2, written))
+    assert isinstance(ledger.commit(begun, found), Committed)
+
+    assert rows_of(ordered, "id", "city") == [(1, "high"), (2, "newer")]
+    assert_referee_agrees(ordered.storage.location)
+
+
+def test_more_files_than_versions_are_refused(keyed: Table) -> None:
+    ledger = coordinator(keyed, KEYED)
+    begun = ledger.begin(Facts({0: (0, 9)}))
+    assert begun is not None
+    context = context_of(keyed, KEYED, begun.instant, begun.schema, begun.read_at)
+    writer = writer_of(keyed, KEYED, context, partition=1 << 17)
+    writer.add(batch([row(1)], schema=IDS))
+
+    with pytest.raises(InvalidInput, match="more log files than Hudi can number"):
+        writer.close()
+    ledger.abort(begun, "test")

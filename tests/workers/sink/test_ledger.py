@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.referee import assert_referee_agrees
 from tests.workers.sink.sinks import (
     IDS,
     TOPIC,
     Facts,
     all_below,
-    append_table,
     config_of,
     coordinates,
     coordinator,
+    extra_of,
     ingest,
     keyed_table,
     report_of,
@@ -32,32 +30,8 @@ from workers.sink.ledger import SinkLedger
 from workers.sink.offsets import Stale, StaleCause
 from workers.sink.standing import OFFSETS_KEY
 from workers.table.table import Table
-from workers.timeline.metadata import read_commit_metadata
 
 CONFIG = config_of()
-DIRECT = {"hoodie.write.markers.type": "direct"}
-KEEP_TWO = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Iterator[Table]:
-    made = append_table(tmp_path / "t")
-    yield made
-    assert_referee_agrees(tmp_path / "t")
-
-
-@pytest.fixture
-def facts() -> Facts:
-    return Facts({0: (0, 5), 1: (0, 3)})
-
-
-def extra_of(table: Table, instant: str = "") -> dict[str, str]:
-    """Of this commit, else of the newest."""
-    timeline = open_table(table.storage.location).table.timeline()
-    writes = timeline.completed_writes()
-    found = next((one for one in writes if one.requested_at == instant), writes[-1])
-    content = table.storage.read(table.layout.path(found))
-    return read_commit_metadata(content).extra_metadata
 
 
 def test_a_commit_tells_the_offsets_in_hudis_key_and_ours_beside_it(

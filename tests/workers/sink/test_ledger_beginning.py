@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from tests.support.referee import assert_referee_agrees
 from tests.support.scenario_table import schema_of
 from tests.workers.sink.sinks import (
     IDS,
     TOPIC,
     Facts,
     all_below,
-    append_table,
     batch,
     config_of,
     coordinates,
     coordinator,
+    extra_of,
     ingest,
     keyed_table,
     participant,
@@ -42,32 +40,10 @@ from workers.sink.coordinator_events import Committed
 from workers.sink.offsets import Standing
 from workers.sink.standing import ID_KEY, OFFSETS_KEY, standing_of
 from workers.table.table import Table
-from workers.timeline.metadata import read_commit_metadata
 
 CONFIG = config_of()
 DIRECT = {"hoodie.write.markers.type": "direct"}
 KEEP_TWO = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Iterator[Table]:
-    made = append_table(tmp_path / "t")
-    yield made
-    assert_referee_agrees(tmp_path / "t")
-
-
-@pytest.fixture
-def facts() -> Facts:
-    return Facts({0: (0, 5), 1: (0, 3)})
-
-
-def extra_of(table: Table, instant: str = "") -> dict[str, str]:
-    """Of this commit, else of the newest."""
-    timeline = open_table(table.storage.location).table.timeline()
-    writes = timeline.completed_writes()
-    found = next((one for one in writes if one.requested_at == instant), writes[-1])
-    content = table.storage.read(table.layout.path(found))
-    return read_commit_metadata(content).extra_metadata
 
 
 def test_new_fields_become_columns_and_the_next_transaction_has_them(
@@ -129,6 +105,48 @@ def test_latest_stays_where_it_was_until_the_first_commit(table: Table) -> None:
     ingest(ledger, table, facts)
 
     assert coordinates(table) == [(0, 5), (0, 6), (0, 7)]
+
+
+def test_latest_outlives_the_coordinator_that_looked_first(table: Table) -> None:
+    """Records that came after the sink was started are read, though it died before a commit."""
+    facts = Facts({0: (0, 5)})
+    latest = config_of(start_offsets="latest")
+    assert coordinator(table, latest).begin(facts) is None
+    facts.produce(0, 3)
+    facts.produce(1, 2)  # A partition that was added since: all of it is new.
+
+    ingest(coordinator(table, latest), table, facts)
+
+    assert coordinates(table) == [(0, 5), (0, 6), (0, 7), (1, 0), (1, 1)]
+
+
+def test_latest_of_a_topic_that_was_made_anew_before_the_first_commit_is_its_own(
+    table: Table,
+) -> None:
+    latest = config_of(start_offsets="latest")
+    assert coordinator(table, latest).begin(Facts({0: (0, 500)})) is None
+    anew = Facts({0: (0, 2)}, "topic-2")
+    assert coordinator(table, latest).begin(anew) is None
+    anew.produce(0, 1)
+
+    ingest(coordinator(table, latest), table, anew)
+
+    assert coordinates(table) == [(0, 2)]
+
+
+def test_latest_whose_records_are_gone_before_the_first_commit_is_told(table: Table) -> None:
+    latest = config_of(start_offsets="latest")
+    assert coordinator(table, latest).begin(Facts({0: (0, 5)})) is None
+
+    with pytest.raises(OffsetExpired, match=r"next=5 first=7 lost=2"):
+        coordinator(table, latest).begin(Facts({0: (7, 9)}))
+
+
+def test_a_first_look_that_is_damaged_is_told_and_not_looked_past(table: Table) -> None:
+    table.storage.put(".hoodie/.sluice/sink/orders/first-look", b"{}")
+
+    with pytest.raises(MalformedTable, match="first looked is damaged"):
+        coordinator(table, config_of(start_offsets="latest")).begin(Facts({0: (0, 5)}))
 
 
 def test_lost_records_stop_the_sink_or_are_told_in_the_commit(table: Table, facts: Facts) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.referee import assert_referee_agrees
 from tests.workers.sink.sinks import (
     AT_MS,
     ENDS,
     IDS,
     TOPIC,
-    append_table,
     batch,
     config_of,
     coordinator,
@@ -30,13 +27,6 @@ from workers.sink.letters import committed_letters, read_letters
 from workers.sink.standing import ID_KEY
 from workers.table.table import Table
 from workers.timeline.metadata import read_commit_metadata
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Iterator[Table]:
-    made = append_table(tmp_path / "t")
-    yield made
-    assert_referee_agrees(tmp_path / "t")
 
 
 @pytest.fixture

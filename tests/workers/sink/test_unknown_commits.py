@@ -52,6 +52,16 @@ def begun_on(
     return ledger, begun
 
 
+def watched_of(ledger: SinkLedger) -> WatchedStorage:
+    watched = ledger.table.storage
+    assert isinstance(watched, WatchedStorage)
+    return watched
+
+
+def standing_instants(table: Table) -> list[str]:
+    return [one.requested_at for one in table.timeline().completed_writes()]
+
+
 def goes_on(ledger: SinkLedger, table: Table) -> None:
     """In the end each record is there once."""
     ingest(ledger, table, FACTS)
@@ -98,8 +108,7 @@ def test_a_decision_that_never_arrived_is_settled_against_it(table: Table) -> No
 def test_a_commit_that_was_decided_and_not_published_is_published(table: Table) -> None:
     failing = At("put_if_absent", COMPLETED, fails(StorageFailed("503")))
     ledger, begun = begun_on(table)
-    watched = ledger.table.storage
-    assert isinstance(watched, WatchedStorage)
+    watched = watched_of(ledger)
     watched.watch(before=failing)
 
     result = ledger.commit(begun, reports(begun, table, CONFIG, FACTS))
@@ -114,8 +123,7 @@ def test_what_fails_after_the_decision_does_not_undo_the_commit(table: Table) ->
     """Bug K5: the rest of the commit throws, and the transaction is not read a second time."""
     sweep = At("list_files", ".hoodie/.heartbeat", fails(StorageFailed("503")))
     ledger, begun = begun_on(table)
-    watched = ledger.table.storage
-    assert isinstance(watched, WatchedStorage)
+    watched = watched_of(ledger)
     watched.watch(before=sweep)
 
     result = ledger.commit(begun, reports(begun, table, CONFIG, FACTS))
@@ -135,24 +143,58 @@ def test_a_commit_whose_markers_cannot_be_removed_stands(table: Table) -> None:
     goes_on(ledger, table)
 
 
-def test_a_transaction_whose_lock_cannot_be_had_is_taken_back_by_the_next_begin(
+def busy(call: str, path: str) -> None:
+    """The table lock stays with somebody else."""
+    if call in ("put_if_absent", "replace_if_match") and ".hoodie/.locks" in path:
+        raise LockTimeout("busy")
+
+
+def test_a_commit_that_does_not_get_the_lock_is_tried_again_and_nothing_is_read_twice(
     table: Table,
 ) -> None:
-    locks = At("put_if_absent", ".hoodie/.locks", fails(LockTimeout("busy")), times=99)
-    also = At("replace_if_match", ".hoodie/.locks", fails(LockTimeout("busy")), times=99)
     ledger, begun = begun_on(table)
-    watched = ledger.table.storage
-    assert isinstance(watched, WatchedStorage)
-
-    def busy(call: str, path: str) -> None:
-        locks(call, path)
-        also(call, path)
+    watched = watched_of(ledger)
+    found = reports(begun, table, CONFIG, FACTS)
 
     watched.watch(before=busy)
+    assert ledger.commit(begun, found) == CommitFailed("busy", may_retry=True)
+    assert ledger.commit(begun, found) == CommitFailed("busy", may_retry=True)
+    watched.watch(before=nobody)
+    result = ledger.commit(begun, found)
 
-    result = ledger.commit(begun, reports(begun, table, CONFIG, FACTS))
+    assert result == Committed({0: 5, 1: 3})
+    assert standing_instants(table)[-1] == begun.instant
+    goes_on(ledger, table)
 
-    assert isinstance(result, CommitFailed)
+
+def test_a_transaction_that_never_got_the_lock_is_taken_back_by_the_next_begin(
+    table: Table,
+) -> None:
+    ledger, begun = begun_on(table)
+    watched = watched_of(ledger)
+    watched.watch(before=busy)
+    assert isinstance(ledger.commit(begun, reports(begun, table, CONFIG, FACTS)), CommitFailed)
+
+    ledger.abort(begun, "three tries")
+
     assert [one.requested_at for one in table.timeline().pending()] == [begun.instant]
     watched.watch(before=nobody)
     goes_on(ledger, table)
+
+
+def test_a_coordinator_that_was_overtaken_while_it_waited_for_the_lock_commits_nothing(
+    table: Table,
+) -> None:
+    ledger, begun = begun_on(table)
+    watched = watched_of(ledger)
+    found = reports(begun, table, CONFIG, FACTS)
+    watched.watch(before=busy)
+    ledger.commit(begun, found)
+    watched.watch(before=nobody)
+    later, _ = begun_on(table)
+
+    result = ledger.commit(begun, found)
+
+    assert isinstance(result, CommitFailed)
+    assert not result.may_retry
+    goes_on(later, table)

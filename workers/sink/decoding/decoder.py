@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.sink.batch import BadRecord, DecodedBatch, RawBatch, Tombstone
+from workers.sink.batch import BadRecord, DecodedBatch, Headers, RawBatch, Tombstone
 from workers.sink.config import SchemaSource, SinkConfig, ValueFormat
 from workers.sink.decoding.avro_values import AvroValues
 from workers.sink.decoding.chunks import Decoded, Value
@@ -70,7 +70,12 @@ def _decoded(
     if len(present) < len(batch):
         is_present = np.array([one is not None for one in batch.values], np.bool_)
         tombstones = [
-            Tombstone(int(batch.offsets[one]), _key(batch, one), int(batch.timestamps_ms[one]))
+            Tombstone(
+                int(batch.offsets[one]),
+                _key(batch, one),
+                int(batch.timestamps_ms[one]),
+                _headers(batch, one),
+            )
             for one in at[~is_present].tolist()
         ]
         at = at[is_present]
@@ -97,8 +102,15 @@ def _decoded(
 
 def _bad(batch: RawBatch, at: int, cause: str) -> BadRecord:
     offset, timestamp = int(batch.offsets[at]), int(batch.timestamps_ms[at])
-    return BadRecord(offset, _key(batch, at), batch.values[at], cause, timestamp)
+    headers = _headers(batch, at)
+    return BadRecord(offset, _key(batch, at), batch.values[at], cause, timestamp, headers)
 
 
 def _key(batch: RawBatch, at: int) -> bytes | None:
-    return batch.keys[at] if batch.keys else None
+    if batch.keys:
+        return batch.keys[at]
+    return batch.records[at].key() if batch.records else None
+
+
+def _headers(batch: RawBatch, at: int) -> Headers:
+    return tuple(batch.records[at].headers() or ()) if batch.records else ()

@@ -14,7 +14,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -27,12 +27,13 @@ from workers.errors import KafkaFailed
 
 PACKAGE: Final = "org.apache.kafka:kafka_2.13:4.1.0"
 
+_KNOWN: Final = PACKAGE.replace(":", "_") + ".jars"
 _CLUSTER_ID: Final = "c2x1aWNlLWthZmthLWRlbQ"  # Any 16 bytes in base 64.
 _RESOLVE_TIMEOUT_S = 900.0
 _FORMAT_TIMEOUT_S = 60.0
 _STOP_WAIT_S = 20.0
 _TOLD_LINES = 5
-_HEAP = "-Xmx512m"
+_RESOLVER_TELLS = ("Server access error", "unresolved dependency")
 _RESOLVE = """
 import os, sys
 
@@ -56,12 +57,14 @@ class Broker:
         *,
         ports: tuple[int, int] | None = None,
         settings: Mapping[str, str] | None = None,
+        heap_mb: int = 512,
         clock: Clock | None = None,
     ) -> None:
         self._directory = directory
         self._class_path = class_path
         self._port, self._controller_port = ports or free_ports()
         self._settings = dict(settings or {})
+        self._heap_mb = heap_mb
         self._clock = clock or SystemClock()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -88,7 +91,7 @@ class Broker:
             tool = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool"]
             words = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(properties)]
             _run("format the broker's directory", [*tool, *words], timeout_s=_FORMAT_TIMEOUT_S)
-        return [*self._java(_HEAP), "kafka.Kafka", str(properties)]
+        return [*self._java(f"-Xmx{self._heap_mb}m"), "kafka.Kafka", str(properties)]
 
     def start(self, *, wait_s: float = 60.0) -> None:
         """Returns when it answers; raises KafkaFailed when it does not."""
@@ -128,17 +131,16 @@ class Broker:
             self._process = None
 
     def _await_answer(self, wait_s: float) -> None:
-        assert self._process is not None
-        deadline_s = self._clock.monotonic_s() + wait_s
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        while self._process.poll() is None and self._clock.monotonic_s() < deadline_s:
-            try:
-                if client.list_topics(timeout=0.5).brokers:
-                    return
-            except KafkaException:
-                self._clock.sleep(0.05)
-        ended = self._process.poll()
-        raise KafkaFailed("broker did not come up", ended=ended, told=_told(self.log.read_bytes()))
+        process = self._process
+        assert process is not None
+
+        def has_ended() -> bool:
+            return process.poll() is not None
+
+        if not await_broker(self.bootstrap, wait_s, self._clock, has_ended=has_ended):
+            raise KafkaFailed(
+                "broker did not come up", ended=process.poll(), told=_told(self.log.read_bytes())
+            )
 
     def _java(self, *options: str) -> list[str]:
         home = os.environ.get("JAVA_HOME", "")
@@ -170,17 +172,38 @@ class Broker:
         }
 
 
-def kafka_class_path(kept: Path) -> str:
+def await_broker(
+    bootstrap: str, wait_s: float, clock: Clock, *, has_ended: Callable[[], bool] = lambda: False
+) -> bool:
+    """Whether it answers, once it does or the time is over."""
+    deadline_s = clock.monotonic_s() + wait_s
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    while not has_ended() and clock.monotonic_s() < deadline_s:
+        try:
+            if client.list_topics(timeout=0.5).brokers:
+                return True
+        except KafkaException:
+            clock.sleep(0.05)
+    return False
+
+
+def kafka_class_path(kept: Path, *, within_s: float = _RESOLVE_TIMEOUT_S) -> str:
     """What Java needs to run Kafka, resolved on first use; `kept` is a directory that remembers
     where the jars lie. Raises KafkaFailed when they cannot be had.
     """
-    known = kept / (PACKAGE.replace(":", "_") + ".jars")
     with _one_at_a_time(kept):
-        jars = known.read_text().split() if known.exists() else []
-        if not jars or not all(Path(one).is_file() for one in jars):
-            jars = _resolved()
-            known.write_text("\n".join(jars))
+        jars = known_jars(kept)
+        if not jars:
+            jars = _resolved(within_s)
+            (kept / _KNOWN).write_text("\n".join(jars))
     return ":".join((*_spark_jars(), *jars))
+
+
+def known_jars(kept: Path) -> list[str]:
+    """Those that were resolved before; none when one of them is gone."""
+    known = kept / _KNOWN
+    jars = known.read_text().split() if known.exists() else []
+    return jars if all(Path(one).is_file() for one in jars) else []
 
 
 def free_ports() -> tuple[int, int]:
@@ -191,9 +214,9 @@ def free_ports() -> tuple[int, int]:
         return int(first.getsockname()[1]), int(second.getsockname()[1])
 
 
-def _resolved() -> list[str]:
+def _resolved(within_s: float) -> list[str]:
     command = [sys.executable, "-c", _RESOLVE, PACKAGE]
-    told = _run("resolve Kafka's jars", command, timeout_s=_RESOLVE_TIMEOUT_S)
+    told = _run("resolve Kafka's jars", command, timeout_s=within_s, tells=_RESOLVER_TELLS)
     found = [one.strip().removeprefix("file://") for one in told.split("\n")[-2].split(",")]
     if not all(Path(one).is_file() for one in found):
         raise KafkaFailed("Spark's resolver named jars that are not there", jars=found)
@@ -210,8 +233,10 @@ def _spark_jars() -> list[str]:
     return [str(next(jars.glob(f"{name}*.jar"))) for name in names]
 
 
-def _run(step: str, command: list[str], *, timeout_s: float) -> str:
-    """What it printed; raises KafkaFailed."""
+def _run(step: str, command: list[str], *, timeout_s: float, tells: tuple[str, ...] = ()) -> str:
+    """What it printed; raises KafkaFailed, with the lines that have a word of `tells` where there
+    are any.
+    """
     without = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     try:
         done = subprocess.run(
@@ -220,14 +245,16 @@ def _run(step: str, command: list[str], *, timeout_s: float) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise KafkaFailed(f"could not {step}", error=error) from error
     if done.returncode:
-        raise KafkaFailed(f"could not {step}", told=_told(done.stdout + done.stderr))
+        raise KafkaFailed(f"could not {step}", told=_told(done.stdout + done.stderr, tells))
     return done.stdout.decode()
 
 
-def _told(output: bytes) -> str:
+def _told(output: bytes, tells: tuple[str, ...] = ()) -> str:
     """The last lines, without Java's traces."""
     lines = output.decode(errors="replace").splitlines()
-    return " | ".join([one for one in lines if not one.startswith("\tat ")][-_TOLD_LINES:])
+    said = [one.strip() for one in lines if one.strip() and not one.startswith("\tat ")]
+    telling = [one for one in said if any(word in one for word in tells)]
+    return " | ".join([telling[0], telling[-1]] if telling else said[-_TOLD_LINES:])
 
 
 @contextmanager

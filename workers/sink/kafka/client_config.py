@@ -9,6 +9,7 @@ broker by naming it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -108,6 +109,22 @@ def producer_settings(
         **_NOTICES_NEW_TOPIC,
         "delivery.timeout.ms": int(timeout_s * 1000),
         "message.max.bytes": 1_000_000,
+    }
+
+
+def replay_settings(
+    config: SinkConfig, environment: Mapping[str, str], *, location: str
+) -> ClientSettings:
+    """All records of a transaction or none, and one producer at a time for the sink of a table."""
+    table = hashlib.sha256(location.encode()).hexdigest()[:12]
+    return {
+        **connection(config, environment),
+        "transactional.id": f"sluice-replay-{config.sink_id}-{table}",
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 5,
+        # What the topic took once it takes again; its own bound is the broker's.
+        "message.max.bytes": 1_000_000_000,
     }
 
 

@@ -131,6 +131,7 @@ class PartitionConsumer:
             timestamps_ms=np.array([one.timestamp()[1] for one in records], np.int64),
             next_offset=reached,
             seeks=self._seeks,
+            records=records,
         )
 
     def _end_reached(self, messages: Sequence[Message]) -> int:

@@ -7,12 +7,13 @@ made for that. The topic may be emptied, or deleted and made again, at any time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from workers.clock import Clock
-from workers.errors import KafkaFailed
+from workers.errors import KafkaFailed, NotFound
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.client_config import (
     connection,
@@ -24,9 +25,12 @@ from workers.sink.kafka.topics import Topics
 
 PUBLISH_TIMEOUT_S = 10.0
 MESSAGES_MAX = 1_000
+DEAF_S = 15.0
+"""A healthy bus hears its own messages within a second."""
 MESSAGE_BYTES_MAX = 900_000
 
 _PARTITION = 0
+_log = logging.getLogger(__name__)
 _MISSING = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -49,14 +53,16 @@ class ControlBus:
         """Creates the topic when it is missing; raises KafkaFailed when nobody answers."""
         self._topic = config.control_topic
         self._timeout_s = timeout_s
+        self._clock = clock
+        self._listening = control_consumer_settings(config, environment, worker=worker)
+        self._sent_s: float | None = None
+        """When the first message was sent of those after the last one that was heard."""
         self._topics = Topics(connection(config, environment), timeout_s=timeout_s, clock=clock)
         self._sending = producer_settings(config, environment, timeout_s=timeout_s)
         self._topics.create_if_missing(self._topic, 1)
         with kafka_errors("no control topic", topic=self._topic):
             self._producer = Producer(dict(self._sending))
-            self._consumer = Consumer(
-                dict(control_consumer_settings(config, environment, worker=worker))
-            )
+            self._consumer = Consumer(dict(self._listening))
         self._stand_at_end()
 
     def publish(self, messages: Sequence[bytes]) -> None:
@@ -69,6 +75,8 @@ class ControlBus:
         except _TopicGone:
             self._topics.create_if_missing(self._topic, 1)
             self._send_again(messages)
+        if self._sent_s is None:
+            self._sent_s = self._clock.monotonic_s()
 
     def poll(self, timeout_s: float, messages_max: int = MESSAGES_MAX) -> list[bytes]:
         """What has come since the last poll; waits so long for a first one.
@@ -78,7 +86,12 @@ class ControlBus:
         with kafka_errors("control topic not read", topic=self._topic):
             first = self._consumer.poll(timeout_s)
             rest = self._consumer.consume(messages_max - 1, 0) if first is not None else []
-        return [one for one in map(self._value, [first, *rest]) if one is not None]
+        found = [one for one in map(self._value, [first, *rest]) if one is not None]
+        if found:
+            self._sent_s = None
+        elif self._is_deaf():
+            self._listen_anew()
+        return found
 
     def close(self) -> None:
         self._consumer.close()
@@ -89,6 +102,25 @@ class ControlBus:
         if error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise failed("control topic not read", error, topic=self._topic)
         return None
+
+    def _is_deaf(self) -> bool:
+        """It hears its own messages too, so long silence after one says that it hears nobody's."""
+        return self._sent_s is not None and self._clock.monotonic_s() - self._sent_s > DEAF_S
+
+    def _listen_anew(self) -> None:
+        """A topic that was made anew after its broker came back has a lower leader epoch than the
+        consumer remembers, and librdkafka never reads it again.
+        """
+        self._sent_s = self._clock.monotonic_s()
+        fresh = Consumer(dict(self._listening))
+        try:
+            self._consumer.close()
+        finally:
+            self._consumer = fresh
+        try:
+            self._stand_at_end()
+        except (KafkaFailed, NotFound) as error:
+            _log.warning("the control topic is not listened to yet: %s", error)
 
     def _stand_at_end(self) -> None:
         _, end = self._topics.facts(self._topic).watermarks[_PARTITION]

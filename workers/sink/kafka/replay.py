@@ -1,30 +1,302 @@
-"""Dead letters back to where they came from: the same key and value, at a new offset.
+"""Dead letters back to where they came from: the same key, value, headers and time, in the same
+partition, at a new offset. The letter stays where it is.
 
-The letter stays where it is; the table gets the record by the offset that it has now. Send a letter
-again once: the sink keeps no two offsets apart that say the same.
+A letter is sent once, whoever asks how often, and whoever dies at it:
+
+- the letters are claimed beside the table before they are sent (`workers.sink.replays`);
+- they are sent in one transaction, so that the topic has all of a claim or nothing;
+- one producer at a time may send for a sink: the next one that begins fences the one before, and
+  what that one had open is decided by then;
+- each record carries the claim's token in a header, by which the next one finds out what became of
+  a claim whose end nobody wrote down.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from workers.sink.kafka.client_config import ClientSettings
-from workers.sink.kafka.topics import produce
-from workers.sink.letters import KEY, VALUE
-from workers.sink.tables import PARTITION, TOPIC
+from workers.errors import KafkaFailed, SinkFenced
+from workers.sink.batch import Headers, RawBatch
+from workers.sink.config import SinkConfig
+from workers.sink.kafka.client_config import connection, consumer_settings, replay_settings
+from workers.sink.kafka.consumer import PartitionConsumer
+from workers.sink.kafka.failures import error_of, failed, kafka_errors
+from workers.sink.kafka.topics import Topics
+from workers.sink.letter_choice import ChosenLetters, letter_id
+from workers.sink.letters import DECODED, HEADERS, KEY, VALUE
+from workers.sink.replays import (
+    LetterId,
+    Replay,
+    claim,
+    ends_of,
+    put_end,
+    read_replays,
+    sent_letters,
+)
+from workers.sink.tables import OFFSET, PARTITION, TIMESTAMP
+from workers.table.table import Table
+
+TOKEN_HEADER: Final = "sluice-replay"  # noqa: S105  (the name of a header)
+TIME_HEADER: Final = "sluice-time"
+"""When the record was first sent, in milliseconds."""
+_TIMEOUT_S: Final = 60.0
+_POLLS_MAX: Final = 50
+_POLL_S: Final = 0.5
+_SCANNED_AT_ONCE: Final = 5_000
+_FENCED: Final = (
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+)
+
+Choose = Callable[[Collection[LetterId]], ChosenLetters]
+"""Given the letters that were sent already, those that are to be sent."""
 
 
-def produce_letters(settings: ClientSettings, letters: pa.Table, *, timeout_s: float = 60.0) -> int:
-    """Send letters, as `read_letters` gives them, to their topics and partitions; how many.
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    sent: int
+    already: int
+    """Letters that were chosen and had been sent before."""
+    gone: int = 0
+    """Whose record the topic has lost, and of which only the decoded row is left."""
 
-    Raises KafkaFailed when that is not certain in time; some may be there then.
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    letter: LetterId
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+
+def replay_letters(
+    table: Table,
+    config: SinkConfig,
+    environment: Mapping[str, str],
+    choose: Choose,
+    *,
+    token: str,
+    by: str,
+) -> Replayed:
+    """Send what `choose` gives; `token` is this replay's alone, also when it is tried again.
+
+    Raises KafkaFailed, SinkFenced when another replay began meanwhile, MalformedTable. Nothing was
+    sent then, or the next replay of any letter finds out that it was.
     """
-    records: dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
-    for one in letters.select([TOPIC, PARTITION, KEY, VALUE]).to_pylist():
-        records[one[TOPIC], one[PARTITION]].append((one[KEY], one[VALUE]))
-    return sum(
-        produce(settings, topic, partition, each, timeout_s=timeout_s)
-        for (topic, partition), each in records.items()
-    )
+    return _Replaying(table, config, environment, token, by).run(choose)
+
+
+class _Replaying:
+    def __init__(
+        self,
+        table: Table,
+        config: SinkConfig,
+        environment: Mapping[str, str],
+        token: str,
+        by: str,
+    ) -> None:
+        self._table, self._config, self._environment = table, config, environment
+        self._token, self._by = token, by
+        self._topics = Topics(connection(config, environment), clock=table.ports.clock)
+
+    def run(self, choose: Choose) -> Replayed:
+        storage, sink_id = self._table.storage, self._config.sink_id
+        producer = self._only_producer()
+        replays = [self._settled(one) for one in read_replays(storage, sink_id)]
+        chosen = choose(sent_letters(replays).keys())
+        records, gone = self._records(chosen)
+        if not records:
+            return Replayed(0, chosen.already, gone)
+        replay = Replay(
+            number=max((one.number for one in replays), default=0) + 1,
+            token=self._token,
+            by=self._by,
+            at_ms=self._table.ports.clock.now_ms(),
+            letters=tuple(one.letter for one in records),
+            ends=ends_of(self._topics.facts(self._config.topic).watermarks),
+        )
+        if not claim(storage, sink_id, replay):
+            raise _taken_over(sink_id)
+        self._send(producer, replay, records)
+        put_end(storage, sink_id, replay, is_sent=True)
+        return Replayed(len(records), chosen.already, gone)
+
+    def _only_producer(self) -> Producer:
+        """From here on nobody who began before can send anything."""
+        settings = replay_settings(
+            self._config, self._environment, location=self._table.storage.location
+        )
+        with kafka_errors("no producer of transactions", topic=self._config.topic):
+            producer = Producer(dict(settings))
+            producer.init_transactions(_TIMEOUT_S)
+        return producer
+
+    def _settled(self, replay: Replay) -> Replay:
+        if replay.is_sent is not None:
+            return replay
+        is_sent = any(
+            self._has_token(replay.token, partition, ended)
+            for partition, ended in replay.ends
+            if any(one.partition == partition for one in replay.letters)
+        )
+        return put_end(self._table.storage, self._config.sink_id, replay, is_sent=is_sent)
+
+    def _has_token(self, token: str, partition: int, offset: int) -> bool:
+        """Whether the partition has a record of that claim at or behind the offset."""
+        first, end = self._topics.facts(self._config.topic).watermarks[partition]
+        consumer = self._consumer(partition)
+        try:
+            consumer.seek(max(first, offset))
+            consumer.resume()
+            while consumer.next_offset < end:
+                batch = self._polled(consumer, _SCANNED_AT_ONCE)
+                mark = (TOKEN_HEADER, token.encode())
+                if any(mark in (one.headers() or ()) for one in batch.records):
+                    return True
+        finally:
+            consumer.close()
+        return False
+
+    def _records(self, chosen: ChosenLetters) -> tuple[list[_Record], int]:
+        """What is to be sent, and how many cannot be."""
+        rows = chosen.letters.to_pylist()
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for row in rows:
+            if row[DECODED]:
+                wanted[row[PARTITION]].append(row[OFFSET])
+        originals = {
+            one.letter: one
+            for partition, offsets in wanted.items()
+            for one in self._originals(partition, sorted(offsets))
+        }
+        found = [originals.get(letter_id(row)) if row[DECODED] else _record(row) for row in rows]
+        records = [one for one in found if one is not None]
+        return records, len(found) - len(records)
+
+    def _originals(self, partition: int, offsets: list[int]) -> Iterator[_Record]:
+        """The records themselves, of which letters hold what was decoded, as far as the topic has
+        them.
+        """
+        first, end = self._topics.facts(self._config.topic).watermarks[partition]
+        left = deque(one for one in offsets if first <= one < end)
+        wanted = frozenset(left)
+        if not left:
+            return
+        consumer = self._consumer(partition)
+        try:
+            consumer.seek(left[0])
+            consumer.resume()
+            while left:
+                if left[0] - consumer.next_offset > _SCANNED_AT_ONCE:
+                    consumer.seek(left[0])
+                batch = self._polled(consumer, _SCANNED_AT_ONCE)
+                for at, offset in enumerate(batch.offsets.tolist()):
+                    if offset in wanted:
+                        letter = LetterId(self._config.topic, partition, offset)
+                        yield _taken(letter, batch, at)
+                while left and left[0] < batch.next_offset:
+                    left.popleft()
+        finally:
+            consumer.close()
+
+    def _consumer(self, partition: int) -> PartitionConsumer:
+        settings = consumer_settings(self._config, self._environment)
+        return PartitionConsumer(settings, self._config.topic, partition, wants_keys=False)
+
+    def _polled(self, consumer: PartitionConsumer, records_max: int) -> RawBatch:
+        for _ in range(_POLLS_MAX):
+            batch = consumer.poll(records_max, _POLL_S)
+            if batch is not None:
+                return batch
+        raise KafkaFailed("the topic is not read in time", topic=self._config.topic)
+
+    def _send(self, producer: Producer, replay: Replay, records: list[_Record]) -> None:
+        refused: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _message: Any) -> None:
+            if error is not None:
+                refused.append(error)
+
+        try:
+            producer.begin_transaction()
+            for record in records:
+                self._produce(producer, record, delivered)
+            waiting = producer.flush(_TIMEOUT_S)
+            if not refused and not waiting:
+                producer.commit_transaction(_TIMEOUT_S)
+                return
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() in _FENCED:
+                raise _taken_over(self._config.sink_id) from raised
+            if not error.txn_requires_abort():
+                raise failed(
+                    "whether the letters were sent is not certain; the next replay finds out",
+                    error,
+                    topic=self._config.topic,
+                ) from raised
+            refused.append(error)
+        self._give_up(producer, replay, refused)
+
+    def _produce(self, producer: Producer, record: _Record, delivered: Callable[..., None]) -> None:
+        headers = self._headers(record)
+        while True:
+            try:
+                producer.produce(
+                    record.letter.topic,
+                    record.value,
+                    record.key,
+                    record.letter.partition,
+                    on_delivery=delivered,
+                    headers=headers,
+                )
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                return
+
+    def _headers(self, record: _Record) -> list[tuple[str, str | bytes | None]]:
+        """Its own, when it was first sent, and the claim's token.
+
+        It does not get its old time back: the broker deletes by the age of records, at once those
+        that are older than the topic's retention.
+        """
+        own = [one for one in record.headers if one[0] != TOKEN_HEADER]
+        if record.timestamp_ms > 0 and all(name != TIME_HEADER for name, _ in own):
+            own.append((TIME_HEADER, str(record.timestamp_ms).encode()))
+        return [*own, (TOKEN_HEADER, self._token.encode())]
+
+    def _give_up(self, producer: Producer, replay: Replay, refused: list[KafkaError]) -> None:
+        """Nothing of it is in the topic; raises KafkaFailed."""
+        topic = self._config.topic
+        if refused and refused[0].code() in _FENCED:
+            raise _taken_over(self._config.sink_id)
+        with kafka_errors("letters not sent, nor taken back; ask again", topic=topic):
+            producer.abort_transaction(_TIMEOUT_S)
+        put_end(self._table.storage, self._config.sink_id, replay, is_sent=False)
+        if refused:
+            raise failed("letters not sent", refused[0], topic=topic)
+        raise KafkaFailed("letters not sent in time", topic=topic)
+
+
+def _taken(letter: LetterId, batch: RawBatch, at: int) -> _Record:
+    record, at_ms = batch.records[at], int(batch.timestamps_ms[at])
+    return _Record(letter, record.key(), batch.values[at], tuple(record.headers() or ()), at_ms)
+
+
+def _record(row: Mapping[str, Any]) -> _Record:
+    moment = row[TIMESTAMP]
+    headers = tuple((one["name"], one["value"]) for one in row[HEADERS] or ())
+    at_ms = 0 if moment is None else round(moment.timestamp() * 1000)
+    return _Record(letter_id(dict(row)), row[KEY], row[VALUE], headers, at_ms)
+
+
+def _taken_over(sink_id: str) -> SinkFenced:
+    return SinkFenced("another replay of this sink began meanwhile; ask again", sink=sink_id)

@@ -67,11 +67,12 @@ class Topics:
                     raise KafkaFailed("a partition has no leader", topic=topic) from missing
             self._clock.sleep(_POLL_S)
 
+    def topic_id(self, topic: str) -> str:
+        """As in its facts, for a third of the requests. Raises NotFound, KafkaFailed."""
+        return str(self._described(topic).topic_id)
+
     def _facts(self, topic: str) -> TopicFacts:
-        asked = self._admin.describe_topics(
-            TopicCollection([topic]), request_timeout=self._timeout_s
-        )
-        described = self._answer(asked[topic], "topic not described", topic)
+        described = self._described(topic)
         partitions = [one.id for one in described.partitions]
         lows = self._offsets(topic, partitions, OffsetSpec.earliest())
         highs = self._offsets(topic, partitions, OffsetSpec.latest())
@@ -122,6 +123,12 @@ class Topics:
         asked = self._admin.delete_records(ends, request_timeout=self._timeout_s)
         for future in asked.values():
             self._answer(future, "records not deleted", topic)
+
+    def _described(self, topic: str) -> Any:
+        asked = self._admin.describe_topics(
+            TopicCollection([topic]), request_timeout=self._timeout_s
+        )
+        return self._answer(asked[topic], "topic not described", topic)
 
     def _offsets(self, topic: str, partitions: Sequence[int], end: OffsetSpec) -> dict[int, int]:
         asked = self._admin.list_offsets(

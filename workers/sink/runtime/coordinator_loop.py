@@ -55,7 +55,7 @@ from workers.sink.coordinator_state import (
     Work,
 )
 from workers.sink.epoch import acquire_epoch, read_epoch
-from workers.sink.kafka.topics import Topics
+from workers.sink.kafka.topics import TopicFacts, Topics
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import MessageReceived, Send, Tick
 from workers.sink.offsets import Stale, StaleCause
@@ -137,7 +137,6 @@ class CoordinatorLoop:
             self._looks_ms = now_ms
             self._look(now_ms)
         if now_ms - self._ends_ms >= _ENDS_MS:
-            self._ends_ms = now_ms
             self._show_ends()
         if self._has_committed and self._state.work is Work.NOTHING:
             self._has_committed = False
@@ -160,11 +159,18 @@ class CoordinatorLoop:
 
     def _show_ends(self) -> None:
         try:
-            facts = self._topics.facts(self._launch.config.topic)
+            self._facts()
         except (KafkaFailed, NotFound) as error:
             _log.warning("the topic's ends are not shown: %s", error)
-            return
+
+    def _facts(self) -> TopicFacts:
+        """Asked of the broker, and shown: what was looked at for a transaction is not looked at
+        again for pages. Raises NotFound, KafkaFailed.
+        """
+        self._ends_ms = self._now_ms()
+        facts = self._topics.facts(self._launch.config.topic)
         self._shown.topic(facts.watermarks)
+        return facts
 
     # Effects ----------------------------------------------------------------------------------
 
@@ -201,9 +207,7 @@ class CoordinatorLoop:
 
     def _begin(self) -> CoordinatorEvent:
         try:
-            facts = self._topics.facts(self._launch.config.topic)
-            self._shown.topic(facts.watermarks)
-            begun = self._ledger.begin(facts)
+            begun = self._ledger.begin(self._facts())
         except SinkFenced as error:
             return self._fenced_at_begin(error)
         except LakehouseError as error:
@@ -236,7 +240,7 @@ class CoordinatorLoop:
         were the old one (K16). A broker that is away does not hold up what it gave us before.
         """
         try:
-            topic_id = self._topics.facts(self._launch.config.topic).topic_id
+            topic_id = self._topics.topic_id(self._launch.config.topic)
         except NotFound:
             return Stale(StaleCause.TOPIC, "the topic was deleted while it was read")
         except KafkaFailed as error:

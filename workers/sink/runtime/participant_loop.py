@@ -21,7 +21,7 @@ from workers.errors import LakehouseError
 from workers.schema.table_schema import TableSchema
 from workers.sink.batch import DecodedBatch, RawBatch
 from workers.sink.config import SinkConfig
-from workers.sink.context import SinkContexts, payload_schema
+from workers.sink.context import SinkContexts, payload_schema, required_columns
 from workers.sink.decoding.decoder import Decode, decoder
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.messages import MessageReceived, ParticipantName, Send, StartCommit, Tick
@@ -201,7 +201,8 @@ class ParticipantLoop:
         config = self._around.config
         context = self._around.contexts.of(start.instant, start.schema, start.read_at)
         schema = payload_schema(config, context.schema.arrow)
-        self._decode = decoder(config, schema)
+        required = required_columns(context.config)
+        self._decode = decoder(config, schema, required=required)
         source = Source(config.topic, self.partition, self._state.participant_id)
         self._writer = SinkWriter(context, config, source, self._around.storage)
 

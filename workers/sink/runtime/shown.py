@@ -89,6 +89,12 @@ class SinkShown:
     def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
         rows = sum(one.records - one.bad_records for one in reports)
         bad = sum(one.bad_records for one in reports)
+        # What was read proves more of the topic than the last look at it.
+        read = {one.partition: one.end for one in reports}
+        self._ends = {
+            partition: (first, max(end, read.get(partition, end)))
+            for partition, (first, end) in self._ends.items()
+        }
         self._ended(instant, "committed", "", now_ms, rows, bad)
 
     def not_committed(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
@@ -154,6 +160,7 @@ class SinkShown:
                     table_offset=self._table_offsets.get(partition),
                     broker_offset=ends[1] if ends else None,
                     has_reported=bool(transaction and partition in transaction.reports),
+                    is_member=transaction is None or partition in transaction.offsets,
                     seen_ms=seen.at_ms if seen else 0,
                 )
             )

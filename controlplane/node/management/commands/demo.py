@@ -1,4 +1,6 @@
-"""`manage.py demo`: three streams of the same ad requests, written at once into one table."""
+"""`manage.py demo`: three streams of the same ad requests, written at once into one table, and
+orders that a sink brings from Kafka into another.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.management import BaseCommand, CommandError
 
-from controlplane.accounts.roles import ADMIN
 from controlplane.errors import ControlPlaneError
+from controlplane.node.demo_sink import NoKafka, delete_orders, orders_status, start_orders
+from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
 from controlplane.operations.demo import HEARTBEAT, RESTARTS_MAX
-from controlplane.operations.models import Operation, ServiceSetting
+from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.schedules import update_service_setting
 from controlplane.operations.services import request_cancel, request_write
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table as TableRow
@@ -36,21 +37,17 @@ WRITE_OPTIONS = {
     **HEARTBEAT,
 }
 SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
-SERVICES = {"compaction": (60, 30), "clean": (120, 30)}
-"""Service -> (at most every so many seconds, after so many commits)."""
-CANCEL_WAIT_S = 90.0
-POLL_S = 0.5
 
 
 class Command(BaseCommand):
-    help = "Start the demo's three streams (an unfinished run goes on), show it, or reset it."
+    help = "Start the demo's three streams and its sink (an unfinished run goes on), show, reset."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--start", action="store_true", help="start, or go on with, the streams")
-        what.add_argument("--status", action="store_true", help="how far each stream is")
-        what.add_argument("--reset", action="store_true", help="end the streams, delete the table")
+        what.add_argument("--start", action="store_true", help="start, or go on with, all of it")
+        what.add_argument("--status", action="store_true", help="how far each part is")
+        what.add_argument("--reset", action="store_true", help="end all of it, delete its tables")
         parser.add_argument("--rounds", type=int, default=40, help="rounds of a new run (40)")
         parser.add_argument("--pace", type=float, default=8.0, help="seconds per round (8)")
         parser.add_argument("--requests", type=int, default=40, help="ad requests per round (40)")
@@ -60,12 +57,27 @@ class Command(BaseCommand):
         try:
             if options["start"]:
                 self._start(options)
+                self._start_orders(SystemClock())
             elif options["status"]:
                 self._status()
+                orders_status(self.stdout.write)
             else:
+                delete_orders(SystemClock())
                 self._reset(SystemClock())
-        except (ControlPlaneError, LakehouseError) as error:
+        except (ControlPlaneError, LakehouseError, NoKafka) as error:
             raise CommandError(str(error)) from error
+
+    def _start_orders(self, clock: Clock) -> None:
+        """The demo's own Kafka is fetched from outside; all else is here and does without it."""
+        try:
+            start_orders(admin(), clock, self._say)
+        except NoKafka as error:
+            self._say(f"the demo has no sink: {error}")
+            self._say("everything else runs; `make demo` tries again")
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
 
     def _start(self, options: Mapping[str, Any]) -> None:
         from workers.spark.sources.ad_requests import STREAMS
@@ -138,28 +150,6 @@ class Command(BaseCommand):
             if clock.monotonic_s() > deadline_s:
                 raise CommandError("the demo's writers did not end; is the node up?")
             clock.sleep(POLL_S)
-
-
-def keep_small(row: TableRow, by: User) -> None:
-    """Each run leaves hundreds of small logs. What somebody has set stays as it is."""
-    if ServiceSetting.objects.filter(table=row).exists():
-        return
-    for service, (every_s, trigger_commits) in SERVICES.items():
-        update_service_setting(
-            table=row,
-            service=service,
-            enabled=True,
-            every_s=every_s,
-            trigger_commits=trigger_commits,
-            by=by,
-        )
-
-
-def admin() -> User:
-    found = User.objects.filter(groups__name=ADMIN, is_active=True).order_by("pk").first()
-    if found is None:
-        raise CommandError("there is no admin yet: run `make up` first")
-    return found
 
 
 def table_location() -> str:

@@ -20,7 +20,8 @@ from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
 from workers.ports import system_ports
-from workers.storage.local import LocalStorage
+from workers.sink.letter_choice import letter_choice
+from workers.storage.opening import open_storage
 from workers.table.table import open_
 
 EXAMPLE = """
@@ -75,6 +76,14 @@ class Command(BaseCommand):
         replay = _action(actions, "replay", "produce its dead letters again", sink=False)
         _add_options(replay)
         replay.add_argument("--directory", default="", help="of the letters (<table>-dead-letters)")
+        replay.add_argument(
+            "--letter",
+            action="append",
+            default=[],
+            metavar="PARTITION:OFFSET",
+            help="only this one; may be repeated",
+        )
+        replay.add_argument("--cause", default="", help="only letters with exactly this cause")
         replay.add_argument("--yes", action="store_true", help="produce them")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -110,6 +119,7 @@ class Command(BaseCommand):
                 sinks.replay(
                     place,
                     _given(options),
+                    letter_choice(places=options["letter"], cause=options["cause"]),
                     directory=options["directory"],
                     is_confirmed=options["yes"],
                     say=say,
@@ -156,7 +166,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, str]:
 
 def _place(named: str) -> Place:
     """By location also where there is no node. Raises CommandError, InvalidRequest."""
-    location = checked_location(named) if named.startswith("/") else ""
+    location = checked_location(named) if named.startswith(("/", "s3://")) else ""
     found = {"location": location} if location else {"slug": named}
     try:
         row = Table.objects.filter(**found).first()
@@ -166,4 +176,4 @@ def _place(named: str) -> Place:
         return Place(engine_table(row), row)
     if not location:
         raise CommandError(f"no such table: {named}; `manage.py table list` names them")
-    return Place(open_(LocalStorage(location), system_ports()), None)
+    return Place(open_(open_storage(location), system_ports()), None)

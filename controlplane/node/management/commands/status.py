@@ -13,7 +13,7 @@ from django.core.management import BaseCommand
 from controlplane.node.identity import read_identity
 from controlplane.node.living import processes_of, supervisor_pid
 from controlplane.node.places import places_from
-from controlplane.node.readiness import probes
+from controlplane.node.readiness import demo_probes, probes
 from controlplane.node.supervision import Supervisor
 
 
@@ -39,7 +39,8 @@ class Command(BaseCommand):
             sys.exit(1)
         states = supervisor.states()
         is_well = True
-        for name, probe in probes(identity, supervisor).items():
+        wanted = {**probes(identity, supervisor), **demo_probes(places, supervisor)}
+        for name, probe in wanted.items():
             problem = probe()
             is_well = is_well and problem is None
             state = states.get(name)

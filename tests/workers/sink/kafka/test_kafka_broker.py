@@ -48,6 +48,35 @@ def test_killed_broker_comes_back_with_its_records_and_clients_go_on(
     consumer.close()
 
 
+@pytest.mark.slow
+def test_control_topic_that_is_made_anew_after_its_broker_died_is_heard_again(
+    kafka: Broker, topic: str, topics: Topics
+) -> None:
+    """The new topic's leader epoch is lower than what consumers remember of the old one."""
+    buses = [
+        ControlBus(sink_of(kafka, topic), {}, SystemClock(), worker=name, timeout_s=3.0)
+        for name in ("one", "other")
+    ]
+    kafka.kill()
+    kafka.start(wait_s=300.0)
+    for bus in buses:
+        eventually(lambda bus=bus: is_heard(bus, b"old"), within_s=60)  # type: ignore[misc]
+    topics.delete(f"{topic}-control")
+
+    for bus in buses:
+        eventually(lambda bus=bus: is_heard(bus, b"new"), within_s=120)  # type: ignore[misc]
+    for bus in buses:
+        bus.close()
+
+
+def is_heard(bus: ControlBus, word: bytes) -> bool:
+    try:
+        bus.publish([word])
+    except KafkaFailed:
+        return False
+    return word in bus.poll(0.3)
+
+
 def test_topic_that_was_made_again_is_another_one(
     kafka: Broker, topic: str, topics: Topics
 ) -> None:
@@ -62,6 +91,7 @@ def test_topic_that_was_made_again_is_another_one(
     assert old.watermarks == {0: (0, 0), 1: (0, 5)}
     assert new.watermarks == {0: (0, 0), 1: (0, 0)}
     assert new.topic_id != old.topic_id
+    assert topics.topic_id(topic) == new.topic_id
 
 
 def test_added_partitions_are_seen(topics: Topics, topic: str) -> None:

@@ -1,0 +1,109 @@
+"""Dead letters back to their topic, as an operation: who may, what is stored, what is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from controlplane.audit.models import AuditEvent
+from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.operations.models import Operation
+from controlplane.operations.services import plan_replay, reconcile, request_replay, start_sink
+from tests.controlplane.lake import Lake
+from tests.controlplane.left_out import leave_out, sent_again
+from tests.controlplane.sink_jobs import OPTIONS
+from tests.support.sinks import SINK, TOPIC
+from workers.jobs import ReplayJob
+
+
+@pytest.fixture
+def instant(lake: Lake, admin: User) -> str:
+    """Of a commit that left two records out, by a sink that was launched here."""
+    start_sink(lake.row, {**OPTIONS, "hoodie.compact.inline": "false"}, by=admin)
+    return leave_out(lake.row)
+
+
+def ask(lake: Lake, by: User, **how: Any) -> Operation:
+    return request_replay(lake.row, SINK, by=by, **{"reason": "mended", **how})
+
+
+def test_the_job_has_the_sinks_own_options_and_the_choice(
+    lake: Lake, admin: User, instant: str
+) -> None:
+    operation = ask(lake, admin, instant=instant, letters=["0:9"])
+
+    job = ReplayJob.from_message(operation.parameters["job"])
+    assert job.sink_options == OPTIONS
+    assert (job.instant, list(job.letters), job.by) == (instant, ["0:9"], "ada")
+    assert job.directory == f"{lake.row.location}-dead-letters"
+    event = AuditEvent.objects.get(what="sink.replay")
+    assert (event.who, event.reason, event.details["letters"]) == ("ada", "mended", 1)
+
+
+def test_the_plan_counts_what_would_go_and_what_went(lake: Lake, admin: User, instant: str) -> None:
+    whole = plan_replay(lake.row, SINK, instant=instant)
+    by_cause = plan_replay(lake.row, SINK, cause="not UTF-8")
+    sent_again(lake.row, 9)
+    later = plan_replay(lake.row, SINK, instant=instant)
+
+    assert (whole.to_send, whole.already, whole.topic) == (2, 0, TOPIC)
+    assert whole.causes == ["not JSON", "not UTF-8"]
+    assert (by_cause.to_send, by_cause.is_partial) == (1, False)
+    assert (later.to_send, later.already, later.last_sent_by) == (1, 1, "bob")
+
+
+def test_what_is_no_request_is_refused_before_anything_is_stored(
+    lake: Lake, admin: User, instant: str
+) -> None:
+    sent_again(lake.row, 7)
+    refused: list[tuple[type[Exception], dict[str, Any], str]] = [
+        (InvalidRequest, {"instant": instant, "reason": " "}, "needs a reason"),
+        (InvalidRequest, {}, "say which letters"),
+        (InvalidRequest, {"instant": "yesterday"}, "no instant time"),
+        (InvalidRequest, {"instant": "20200101000000000"}, "left no record"),
+        (InvalidRequest, {"letters": ["0-7"]}, "partition:offset"),
+        (NotAllowedNow, {"letters": ["0:8"]}, "no such dead letter"),
+        (NotAllowedNow, {"cause": "not JSON"}, "sent again already"),
+    ]
+    for error, how, said in refused:
+        with pytest.raises(error, match=said):
+            ask(lake, admin, **how)
+
+    assert not Operation.objects.filter(kind="replay").exists()
+
+
+def test_of_a_sink_that_was_not_launched_here_the_broker_is_not_known(
+    lake: Lake, admin: User
+) -> None:
+    instant = leave_out(lake.row)
+
+    with pytest.raises(NotAllowedNow, match=r"manage\.py sink replay"):
+        ask(lake, admin, instant=instant)
+
+
+def test_one_replay_of_a_sink_at_a_time(lake: Lake, admin: User, instant: str) -> None:
+    first = ask(lake, admin, instant=instant, idempotency_key="k")
+
+    assert ask(lake, admin, instant=instant, idempotency_key="k") == first
+    with pytest.raises(NotAllowedNow, match="under way"):
+        ask(lake, admin, instant=instant)
+
+
+def test_a_silent_replay_is_sent_again_while_its_requester_is_an_admin(
+    lake: Lake, admin: User, instant: str
+) -> None:
+    operation = ask(lake, admin, instant=instant)
+    Operation.objects.filter(pk=operation.pk).update(state="running")
+
+    reconcile(now=timezone.now() + timedelta(seconds=90))
+    operation.refresh_from_db()
+    assert (operation.state, operation.attempts) == ("running", 1)
+    admin.groups.clear()
+    reconcile(now=timezone.now() + timedelta(seconds=180))
+
+    operation.refresh_from_db()
+    assert (operation.state, "may no longer" in operation.message) == ("failed", True)

@@ -1,0 +1,52 @@
+"""What the coordinator shows of its participants and of the topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workers.clock import SystemClock
+from workers.sink.coordinator_state import CoordinatorName, CoordinatorState, Transaction
+from workers.sink.messages import Outcome, Report
+from workers.sink.runtime.shown import SinkShown
+from workers.sink.state_file import read_state
+from workers.storage.local import LocalStorage
+
+INSTANT = "20261122100426622"
+
+
+def members(storage: LocalStorage) -> dict[int, bool]:
+    state = read_state(storage, "orders")
+    assert state is not None
+    return {one.partition: one.is_member for one in state.participants}
+
+
+def test_a_partition_that_was_added_is_no_member_until_the_next_transaction(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock())
+    shown.topic({0: (0, 5), 1: (0, 3)})
+    state = CoordinatorState("c", 1, "run", transaction=Transaction(INSTANT, {0: 0}, "{}", ""))
+
+    shown.state(state, 1_000)
+    assert members(storage) == {0: True, 1: False}
+
+    between = CoordinatorState("c", 1, "run")
+    shown.state(between, 9_000)
+    assert members(storage) == {0: True, 1: True}
+
+
+def test_the_topics_end_is_never_behind_what_was_committed_of_it(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock())
+    shown.topic({0: (0, 100), 1: (0, 50)})
+    report = Report(1, INSTANT, "p-0", 0, Outcome.PREPARED, 90, 110, records=20)
+
+    shown.committed(INSTANT, (report,), 1_000)
+    shown.table({0: 110, 1: 50})
+    shown.state(CoordinatorState("c", 1, "run", name=CoordinatorName.STOPPED), 1_000)
+
+    state = read_state(storage, "orders")
+    assert state is not None
+    assert [(one.table_offset, one.broker_offset) for one in state.participants] == [
+        (110, 110),
+        (50, 50),
+    ]

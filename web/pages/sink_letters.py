@@ -1,0 +1,91 @@
+"""Dead letters of a sink on its page, and the way of some of them back to their topic."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.sink_letters import LetterPage, sink_letters
+from controlplane.mirror.views_sinks import letter_commits
+from controlplane.operations.services import plan_replay, request_replay
+from controlplane.operations.sink_board import SinkSummary, letters_directory, sink_summary
+from controlplane.tables.access import Permission, access_table
+from web.doors import explained, page, person
+from web.sink_forms import REASON_CHARS_MAX
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+CAUSE_CHARS_MAX = 2_000
+
+
+def letters_context(request: HttpRequest, table: Table, sink: SinkSummary) -> dict[str, Any]:
+    """Which commits left records out; their records only where a person asked for one commit."""
+    context: dict[str, Any] = {"letter_commits": letter_commits(table, sink.sink_id)}
+    instant = request.GET.get("letters", "")[:17]
+    if not instant:
+        return context
+    try:
+        directory = letters_directory(sink)
+        found = sink_letters(table, sink.sink_id, instant, directory=directory)
+    except ControlPlaneError as error:
+        context["letters_problem"] = explained(error)
+    else:
+        context |= {"letters": found, "letter_causes": _causes(found)}
+    return context | {"letters_of": instant}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
+    """What would be sent, and the question why."""
+    table = access_table(person(request), slug, Permission.ADMINISTER)
+    is_asked = request.method == "POST"
+    asked = _asked(request.POST if is_asked else request.GET)
+    reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
+    context: dict[str, Any] = {
+        "page": "sinks",
+        "table": table,
+        "sink": sink_summary(table, sink_id),
+        "asked": asked,
+        "reason": reason,
+        "key": request.POST.get("idempotency_key", "")[:100] or uuid.uuid4(),
+    }
+    try:
+        if is_asked:
+            operation = request_replay(
+                table,
+                sink_id,
+                by=person(request),
+                reason=reason,
+                idempotency_key=str(context["key"]),
+                **asked,
+            )
+            return redirect("operation", table.slug, operation.pk)
+        context["plan"] = plan_replay(table, sink_id, **asked)
+    except ControlPlaneError as error:
+        context["problem"] = explained(error)
+    return render(request, "pages/sink_replay.html", context, status=_status(context))
+
+
+def _status(context: dict[str, Any]) -> int:
+    return 409 if context.get("problem") else 200
+
+
+def _asked(given: QueryDict) -> dict[str, Any]:
+    return {
+        "instant": given.get("instant", "")[:17],
+        "letters": given.getlist("letter"),
+        "cause": given.get("cause", "")[:CAUSE_CHARS_MAX],
+    }
+
+
+def _causes(found: LetterPage | None) -> list[str]:
+    """Of the letters that are shown and not sent again yet, as they come."""
+    waiting = [one.cause for one in found.rows if one.sent_at is None] if found else []
+    return list(dict.fromkeys(waiting))

@@ -1,0 +1,95 @@
+"""Which dead letters a person means: some of one commit by where they came from, all of a cause, or
+all that there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.sink.letters import READ_SCHEMA, letters_in
+from workers.sink.replays import LetterId
+from workers.sink.tables import OFFSET, PARTITION, TOPIC
+from workers.write.dead_letters import ERROR_COLUMN
+
+LETTERS_MAX = 10_000
+"""That are sent at once; what is left is sent by asking again."""
+NAMED_MAX = 1_000
+_PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class LetterChoice:
+    """What is empty chooses nothing away."""
+
+    places: frozenset[tuple[int, int]] = frozenset()
+    """(partition, offset)."""
+    cause: str = ""
+
+    def has(self, letter: LetterId, cause: str | None) -> bool:
+        is_named = not self.places or (letter.partition, letter.offset) in self.places
+        return is_named and (not self.cause or cause == self.cause)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLetters:
+    letters: pa.Table
+    """At most LETTERS_MAX, oldest first, as `letters_in` gives them."""
+    already: int
+    """How many more were chosen and are in the topic again already."""
+
+
+def letter_choice(*, places: Iterable[str] = (), cause: str = "") -> LetterChoice:
+    """Places are written `partition:offset`. Raises InvalidInput."""
+    given = list(places)
+    if len(given) > NAMED_MAX:
+        raise InvalidInput("too many letters are named at once", most=NAMED_MAX)
+    return LetterChoice(frozenset(map(_place, given)), cause)
+
+
+def chosen_letters(
+    directory: str, names: Iterable[str], choice: LetterChoice, sent: Collection[LetterId]
+) -> ChosenLetters:
+    """Of the sink's files `names`, oldest first, without those that were `sent`.
+
+    Raises MalformedTable.
+    """
+    parts: list[pa.Table] = []
+    seen: set[LetterId] = set()
+    already = 0
+    for name in names:
+        found = letters_in(directory, name)
+        chosen: list[int] = []
+        for at, (letter, cause) in enumerate(_ids(found)):
+            if not choice.has(letter, cause):
+                continue
+            if letter in sent:
+                already += 1
+            elif letter not in seen and len(seen) < LETTERS_MAX:
+                # A table that was restored reads a record anew, and leaves it out anew.
+                seen.add(letter)
+                chosen.append(at)
+        parts.append(found.take(pa.array(chosen, pa.int64())))
+    return ChosenLetters(pa.concat_tables([READ_SCHEMA.empty_table(), *parts]), already)
+
+
+def letter_id(row: dict[str, Any]) -> LetterId:
+    return LetterId(row[TOPIC], row[PARTITION], row[OFFSET])
+
+
+def _ids(letters: pa.Table) -> Iterator[tuple[LetterId, str | None]]:
+    wanted = letters.select([TOPIC, PARTITION, OFFSET, ERROR_COLUMN])
+    for row in wanted.to_pylist():
+        yield letter_id(row), row[ERROR_COLUMN]
+
+
+def _place(text: str) -> tuple[int, int]:
+    found = _PLACE.match(text)
+    if found is None:
+        raise InvalidInput("a letter is named partition:offset", given=text[:60])
+    return int(found[1]), int(found[2])

@@ -1,0 +1,101 @@
+"""Which dead letters were sent to their topic again: written down beside the table before they are
+sent, and once more when it is known how that ended.
+
+A replay is a claim on its letters, put under the next number by one conditional write. It is over
+when its end stands beside it. One that has no end was cut off, and whoever comes next finds out
+from the topic what became of it (`workers.sink.kafka.replay`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from workers.errors import MalformedTable
+from workers.sink.places import SinkPlaces
+from workers.storage.base import Storage
+
+_DIGITS = 8
+_CLAIM, _END = ".json", ".end"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LetterId:
+    """A record of the sink's topic; it is a dead letter at most once."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    number: int
+    token: str
+    """Unique to this replay; in a header of each record that it sends."""
+    by: str
+    at_ms: int
+    letters: tuple[LetterId, ...]
+    ends: tuple[tuple[int, int], ...]
+    """(partition, offset): where the partitions ended, so that what it sent comes behind."""
+    is_sent: bool | None = None
+    """None while nobody knows."""
+
+
+def read_replays(storage: Storage, sink_id: str) -> list[Replay]:
+    """By number. Raises MalformedTable."""
+    directory = SinkPlaces(sink_id).replays
+    names = set(storage.list_names(directory))
+    return [
+        _read(storage, f"{directory}/{name}", has_end=_end_of(name) in names)
+        for name in sorted(names)
+        if name.endswith(_CLAIM)
+    ]
+
+
+def sent_letters(replays: Iterable[Replay]) -> dict[LetterId, Replay]:
+    """The letters that are in the topic again, with the newest replay that sent each."""
+    return {letter: one for one in replays if one.is_sent for letter in one.letters}
+
+
+def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
+    """False when another replay has this number."""
+    path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
+    body = asdict(replay)
+    del body["number"], body["is_sent"]
+    body["letters"] = [[one.topic, one.partition, one.offset] for one in replay.letters]
+    return storage.put_if_absent(path, json.dumps(body).encode())
+
+
+def put_end(storage: Storage, sink_id: str, replay: Replay, *, is_sent: bool) -> Replay:
+    """Whoever says it first is right; all who may say it know the same."""
+    path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_END}"
+    storage.put_if_absent(path, json.dumps({"is_sent": is_sent}).encode())
+    return replace(replay, is_sent=is_sent)
+
+
+def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
+    try:
+        body = json.loads(storage.read(path))
+        end = json.loads(storage.read(_end_of(path)))["is_sent"] if has_end else None
+        return Replay(
+            number=int(path.rpartition("/")[2].removesuffix(_CLAIM)),
+            token=str(body["token"]),
+            by=str(body["by"]),
+            at_ms=int(body["at_ms"]),
+            letters=tuple(LetterId(str(t), int(p), int(o)) for t, p, o in body["letters"]),
+            ends=tuple((int(partition), int(offset)) for partition, offset in body["ends"]),
+            is_sent=end,
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedTable("the record of a replay is damaged", path=path) from error
+
+
+def _end_of(name: str) -> str:
+    return name.removesuffix(_CLAIM) + _END
+
+
+def ends_of(watermarks: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The claim's `ends`, of what `Topics.facts` tells."""
+    return tuple((partition, end) for partition, (_, end) in sorted(watermarks.items()))

@@ -1,0 +1,83 @@
+"""Send dead letters of a sink to their topic again, because a person asked for it.
+
+A job that comes again finds out what became of its first run before it sends anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+from celery import shared_task
+
+from workers.jobs import ReplayJob
+from workers.ports import system_ports
+from workers.reporting import OperationReport, Progress, Reporter, ReportState
+from workers.sink.config import SinkConfig, sink_config
+from workers.sink.kafka.replay import Replayed
+from workers.sink.kafka.replay import replay_letters as replay
+from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_choice
+from workers.sink.letters import committed_letters
+from workers.sink.replays import LetterId
+from workers.sink.standing import ID_KEY
+from workers.storage.roots import storage_under_root
+from workers.table.table import Table, open_
+from workers.tasks.alive import staying_alive
+from workers.tasks.reports import reporting
+
+
+@shared_task(name=ReplayJob.TASK, acks_late=True)
+def replay_letters(message: dict[str, Any]) -> None:
+    job = ReplayJob.from_message(message)
+    with reporting(job.operation_id, job.report_url) as reporter:
+        _report(job, reporter, ReportState.RUNNING, "reads the letters")
+        table = open_(storage_under_root(job.table, os.environ), system_ports())
+        storage_under_root(job.directory, os.environ)
+        config = sink_config(job.sink_options)
+
+        def say_alive() -> None:
+            _report(job, reporter, ReportState.RUNNING, f"sends letters to {config.topic}")
+
+        with staying_alive(say_alive):
+            done = _replayed(job, table, config)
+        _report(
+            job,
+            reporter,
+            ReportState.SUCCEEDED,
+            _told(done, config.topic),
+            Progress(done.sent + done.already, done.sent + done.already + done.gone, "letters"),
+        )
+
+
+def _replayed(job: ReplayJob, table: Table, config: SinkConfig) -> Replayed:
+    names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id, instant=job.instant)
+    choice = letter_choice(places=job.letters, cause=job.cause)
+
+    def choose(sent: Collection[LetterId]) -> ChosenLetters:
+        return chosen_letters(job.directory, names, choice, sent)
+
+    return replay(table, config, os.environ, choose, token=job.operation_id, by=job.by)
+
+
+def _told(done: Replayed, topic: str) -> str:
+    said = [f"{done.sent} sent to {topic} again"]
+    if done.already:
+        said.append(f"{done.already} had been sent before")
+    if done.gone:
+        said.append(f"{done.gone} not sent, because the topic has lost their records")
+    return ", ".join(said)
+
+
+def _report(
+    job: ReplayJob,
+    reporter: Reporter,
+    state: ReportState,
+    message: str,
+    progress: Progress | None = None,
+) -> None:
+    reporter.send(
+        OperationReport(
+            operation_id=job.operation_id, state=state, message=message, progress=progress
+        )
+    )
