@@ -7,13 +7,14 @@ from __future__ import annotations
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.ports import system_ports
-from workers.storage.local import LocalStorage
+from workers.storage.base import Storage
+from workers.storage.opening import open_storage
 from workers.table import table as engine
 
 
-def storage_of(table: Table) -> LocalStorage:
+def storage_of(table: Table) -> Storage:
     """Raises InvalidRequest when the location no longer lies under a configured root."""
-    return LocalStorage(checked_location(table.location))
+    return open_storage(checked_location(table.location))
 
 
 def engine_table(table: Table) -> engine.Table:

@@ -12,15 +12,12 @@ from csp.constants import NONE, SELF
 
 from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
 from controlplane.settings.secrets import read_secrets
+from workers.locations import listed_roots
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
 SLUICE_TABLE_ROOTS = tuple(
-    os.path.realpath(root)
-    for root in (os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables")).split(
-        os.pathsep
-    )
-    if root
+    listed_roots(os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables"))
 )
 SLUICE_SOURCE_ROOTS = tuple(
     os.path.realpath(root)

@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 from django.conf import settings
 
 from controlplane.errors import InvalidRequest
+from workers.errors import InvalidInput
+from workers.locations import is_bucket_location, lies_under, resolved_location
 
 _FORBIDDEN = re.compile(r"[*?\[\]'\"\\%`$<>|;&\x00-\x1f\x7f]")
 LOCATION_CHARS_MAX = 700
@@ -21,17 +23,22 @@ def checked_location(location: str) -> str:
 
     Raises InvalidRequest: not absolute, forbidden characters, outside every root, or a root itself.
     """
-    if not location.startswith("/"):
-        raise InvalidRequest("a location is an absolute path", location=location[:200])
+    if not location.startswith("/") and not is_bucket_location(location):
+        raise InvalidRequest(
+            "a location is an absolute path or s3://bucket/prefix", location=location[:200]
+        )
     if len(location) > LOCATION_CHARS_MAX or _FORBIDDEN.search(location):
         raise InvalidRequest(
             "the location has characters that are not allowed", location=location[:200]
         )
     if ".." in PurePosixPath(location).parts:
         raise InvalidRequest("the location has dotted parts", location=location[:200])
-    resolved = os.path.realpath(location)
+    try:
+        resolved = resolved_location(location)
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
     for root in settings.SLUICE_TABLE_ROOTS:
-        if contains(os.path.realpath(root), resolved):
+        if lies_under(resolved, resolved_location(root)):
             return resolved
     raise InvalidRequest(
         "the location is outside the configured table roots", location=location[:200]

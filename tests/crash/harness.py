@@ -22,9 +22,11 @@ from workers.config import WriteOptions, write_options
 from workers.errors import InstantRolledBack, PlanOvertaken, ServiceRefused
 from workers.files.names import parse_base_file, parse_log_file
 from workers.lakehouse import LakehouseTable, create_table, open_table, write_arrow
+from workers.ports import Ports
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.services.registry import service
 from workers.services.service import ServiceRequest
+from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, Instant
@@ -92,9 +94,7 @@ def _after(kind: Kind, before: tuple[Operation, ...]) -> State:
     return State(storage.files, clock.now_ms())
 
 
-def _with_three_rows(kind: Kind) -> State:
-    clock = StillClock()
-    storage = MemoryStorage(clock)
+def create_with_three_rows(kind: Kind, storage: Storage, ports: Ports) -> None:
     table = create_table(
         storage.location,
         name="crash",
@@ -104,10 +104,16 @@ def _with_three_rows(kind: Kind) -> State:
         ordering=["ts"],
         table_type=kind.table_type,
         options={"hoodie.bucket.index.num.buckets": "2"},
-        ports=still_ports(clock, prefix="setup"),
+        ports=ports,
         storage=storage,
     )
     write_arrow(table.table, FIRST, WriteRequest(), kind.options)
+
+
+def _with_three_rows(kind: Kind) -> State:
+    clock = StillClock()
+    storage = MemoryStorage(clock)
+    create_with_three_rows(kind, storage, still_ports(clock, prefix="setup"))
     clock.sleep(1)
     return State(storage.files, clock.now_ms())
 

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, TypeVar
 
 from workers.clock import Clock
 from workers.errors import InvalidInput, NotFound
 from workers.storage.base import FileInfo, Tagged, checked_path
+from workers.storage.remembered import Remembered
 
 Files = dict[str, tuple[bytes, int]]
 """Path -> (content, modified ms)."""
@@ -21,6 +22,10 @@ Changes = Mapping[str, bytes | None]
 """Path -> its new content; None deletes it."""
 Moment = Literal["before", "middle", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "middle", "after")
+
+
+_One = TypeVar("_One")
+_Answer = TypeVar("_Answer")
 
 
 class Crash(BaseException):
@@ -37,6 +42,26 @@ class MemoryStorage:
     @property
     def location(self) -> str:
         return "/memory/table"
+
+    @property
+    def remembered(self) -> Remembered:
+        """Nothing: files that were put back at the same time may be others of the same names."""
+        return Remembered()
+
+    @property
+    def appends_in_place(self) -> bool:
+        return True
+
+    @property
+    def files_at_once(self) -> int:
+        return 1
+
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
+        return [call(one) for one in many]
 
     def read(self, path: str) -> bytes:
         if checked_path(path) not in self.files:
@@ -110,6 +135,10 @@ class MemoryStorage:
 
     def delete(self, path: str) -> None:
         self._change({path: None})
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
         doomed = [file.path for file in self.list_tree(directory)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hudi import HudiTableBuilder
+from hudi import HudiReadOptions, HudiTableBuilder
 
 from tests.support.invariants import assert_keys_are_unique
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
@@ -29,13 +29,18 @@ UNREAD = (".hoodie/.locks/", ".hoodie/.heartbeat/", ".hoodie/.temp/", ".hoodie/.
 _judged: set[str] = set()
 
 
-def referee_table(location: Path | str, options: Mapping[str, str] | None = None) -> pa.Table:
-    """The snapshot as hudi-rs reads it, meta columns included; an empty table has no columns.
+def referee_table(
+    location: Path | str,
+    options: Mapping[str, str] | None = None,
+    asked: HudiReadOptions | None = None,
+) -> pa.Table:
+    """What is asked for, by default the snapshot, as hudi-rs reads it, meta columns included; an
+    empty table has no columns.
 
     hudi-rs raises a Rust panic as a BaseException: let it fail the test.
     """
     reader = HudiTableBuilder.from_base_uri(str(location)).with_options(options or {}).build()
-    batches = [pa.record_batch(batch) for batch in reader.read()]
+    batches = [pa.record_batch(batch) for batch in reader.read(asked)]
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 

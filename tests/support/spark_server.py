@@ -17,10 +17,15 @@ from workers.spark.connect_server import ConnectServer, start_connect_server, st
 from workers.spark.session import connect_session
 
 
+def start_test_server(work_dir: Path) -> ConnectServer:
+    """However long it takes on a machine that has other work."""
+    return start_connect_server(work_dir, heap="1g", master="local[4,4]", wait_s=300.0)
+
+
 @cache
 def shared_server() -> ConnectServer:
     work_dir = Path(tempfile.mkdtemp(prefix="sluice-spark-"))
-    server = start_connect_server(work_dir, heap="1g", master="local[4,4]")
+    server = start_test_server(work_dir)
 
     def stop() -> None:
         stop_connect_server(server)

@@ -39,7 +39,7 @@ class WatchedStorage(LocalStorage):
         """From here on."""
         self._before = before
 
-    def list_files(self, directory: str) -> list[FileInfo]:
+    def list_files(self, directory: str) -> Sequence[FileInfo]:
         self._before("list_files", directory)
         return super().list_files(directory)
 

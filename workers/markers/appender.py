@@ -1,7 +1,7 @@
 """The storage side of batching: appends to one directory's files between two looks at the fence.
 
 Called from threads, one at a time per file. An append costs the same however much the files hold
-already.
+already; storage that cannot append takes an object per flush.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.markers import journal, store
 from workers.markers.fence import is_fenced, refuse_fenced, writer_name
+from workers.markers.flushes import FlushObjects, text_of
 from workers.markers.journal import Journal, Request
 from workers.markers.marker import is_marker_name
 from workers.storage.base import Storage
@@ -42,6 +43,7 @@ class MarkersAppender:
         self.instant = instant
         self.writer: str | None = None
         self._journal_pool = journal_pool
+        self._flushes = None if storage.appends_in_place else FlushObjects(storage, instant)
         self._check_place = check_place
         self._has_type = False
         self._has_journal = False
@@ -60,6 +62,8 @@ class MarkersAppender:
         self._foreign = [] if known.exists else list(found.all())
         self._sequence = itertools.count(known.last_sequence + 1)
         self._whole.clear()
+        if self._flushes is not None:
+            self._flushes.load()
         self.writer = writer_name(self.storage, self.instant)
         return found, known
 
@@ -79,17 +83,17 @@ class MarkersAppender:
             raise MarkersVanished("marker directory was deleted", instant=self.instant)
         if not requests:
             return ()
-        finished, written_bytes = self._written(index, names, requests)
+        finished, number, written_bytes = self._written(index, names, requests)
         stop_points.reach("marker_after_flush", writer=self.writer)
         if is_fenced(self.storage, self.instant):
-            store.withdraw(self.storage, self.instant, index, written_bytes=written_bytes)
+            store.withdraw(self.storage, self.instant, number, written_bytes=written_bytes)
             raise InstantRolledBack("instant was decided meanwhile", instant=self.instant)
         return finished
 
     def _written(
         self, index: int, names: Sequence[str], requests: Sequence[Request]
-    ) -> tuple[tuple[str, ...], int]:
-        """What became a marker by the way, and the bytes added to MARKERS<i>."""
+    ) -> tuple[tuple[str, ...], int, int]:
+        """What became a marker by the way, the number of MARKERS<i>, and the bytes added to it."""
         recorded = self._journal_pool.submit(self._record, index, requests)
         try:
             if not self._has_type:
@@ -98,37 +102,52 @@ class MarkersAppender:
             if not self._has_journal:
                 # Later, a journal that is absent says that others wrote the names.
                 recorded.result()
-            finished, written_bytes = self._appended(index, names) if names else ((), 0)
+            finished, number, written_bytes = (
+                self._appended(index, names) if names else ((), index, 0)
+            )
         finally:
             # Nobody else may touch the file before this write of it ended, however that went.
             wait([recorded])
         recorded.result()
-        return finished, written_bytes
+        return finished, number, written_bytes
 
     def _record(self, index: int, requests: Sequence[Request]) -> None:
-        path = journal.requests_file(self.instant, index)
         foreign = [] if self._has_journal else self._foreign
         sequence = next(self._sequence)
         lines = journal.lines(sequence, [Request(None, foreign)] if foreign else [])
-        self._append(path, lines + journal.lines(sequence, requests))
+        self._append(self._requests_file, index, lines + journal.lines(sequence, requests))
         self._has_journal = True
 
-    def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int]:
-        """Names and bytes added. Where only its newline was missing the half line is a marker from
-        now on: readers will count it, so memory must too.
+    def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int, int]:
+        """Names, the file's number and bytes added. Where only its newline was missing the half
+        line is a marker from now on: readers will count it, so memory must too.
         """
-        tail, written_bytes = self._append(store.markers_file(self.instant, index), names)
-        return ((tail,) if is_marker_name(tail) else ()), written_bytes
+        tail, number, written_bytes = self._append(self._markers_file, index, names)
+        return ((tail,) if is_marker_name(tail) else ()), number, written_bytes
 
-    def _append(self, path: str, lines: Sequence[str]) -> tuple[str, int]:
-        """The half line that was ended first, lest it merge with a new one, and the bytes added."""
+    def _markers_file(self, index: int) -> str:
+        return store.markers_file(self.instant, index)
+
+    def _requests_file(self, index: int) -> str:
+        return journal.requests_file(self.instant, index)
+
+    def _append(
+        self, path_of: Callable[[int], str], index: int, lines: Sequence[str]
+    ) -> tuple[str, int, int]:
+        """The half line that was ended first, lest it merge with a new one, the file's number, and
+        the bytes added.
+        """
+        if self._flushes is not None:
+            content = text_of(lines)
+            return "", self._flushes.put(path_of, content), len(content)
+        path = path_of(index)
         tail = "" if path in self._whole else store.unfinished_tail(self.storage, path)
         self._whole.discard(path)  # Until the append is known to have succeeded.
         written_bytes = store.append_lines(
             self.storage, path, lines, is_behind_half_line=bool(tail)
         )
         self._whole.add(path)
-        return tail, written_bytes
+        return tail, index, written_bytes
 
     def _forget(self) -> None:
         self._has_type = self._has_journal = False

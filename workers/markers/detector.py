@@ -50,13 +50,19 @@ class ConflictDetector:
         self._search = RivalSearch(storage, instant, settings, clock)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
+        self._looking: asyncio.Future[bool] | None = None
+        self._is_recording = False
 
     @property
     def is_running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def refuse_doomed(self) -> None:
-        """Raises EarlyConflict."""
+    async def refuse_doomed(self) -> None:
+        """Raises EarlyConflict, also when the verdict is only just being recorded: others may see
+        it on storage already.
+        """
+        if self._is_recording and self._looking is not None:
+            await asyncio.wait([self._looking])
         if self._conflict is not None:
             raise early_conflict(self._instant, self._conflict)
 
@@ -74,7 +80,8 @@ class ConflictDetector:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                is_over = await loop.run_in_executor(self._pool, self.look)
+                self._looking = loop.run_in_executor(self._pool, self.look)
+                is_over = await self._looking
             except (OSError, LakehouseError) as error:
                 _log.warning("could not look for rivals: instant=%s %s", self._instant, error)
                 is_over = False
@@ -92,10 +99,14 @@ class ConflictDetector:
         found = known or self._search.find(claims_of(instant, read_markers(storage, instant)))
         if found is None:
             return False
-        if known is None:
-            record_doom(storage, instant, found)
-            _log.info("early conflict: instant=%s rival=%s", instant, found.rival)
-        self._conflict = found
+        self._is_recording = True
+        try:
+            if known is None:
+                record_doom(storage, instant, found)
+                _log.info("early conflict: instant=%s rival=%s", instant, found.rival)
+            self._conflict = found
+        finally:
+            self._is_recording = False
         return True
 
 

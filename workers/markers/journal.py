@@ -64,8 +64,8 @@ def read_journal(storage: Storage, instant: InstantTime) -> Journal:
     ]
     latest: dict[str, tuple[int, str | None]] = {}
     last = -1
-    for path in found:
-        for sequence, request_id, names in _entries(storage, path):
+    for entries in storage.at_once(lambda path: list(_entries(storage, path)), found):
+        for sequence, request_id, names in entries:
             last = max(last, sequence)
             for name in names:
                 # A flush that failed may have left its line: the later one was answered.

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
+from workers.locations import bucket_place, is_bucket_location
 
 MARKERS_TYPE_FILE = "MARKERS.type"
 MARKERS_TYPE = "TIMELINE_SERVER_BASED"
@@ -38,7 +39,9 @@ _NAME = re.compile(
     rf"(?P<file>(?!(?:{_DOTTED})\.marker\.)[^/{_BANNED}]+)\.marker\.(?P<io>CREATE|MERGE|APPEND)\Z"
 )
 _INSTANT = re.compile(r"[0-9]{17}\Z|[0-9]{14}\Z")
-_DIRECTORY = re.compile(rf"(?P<location>(?:/{_PART})+)/\.hoodie/\.temp/(?P<instant>[0-9]+)\Z")
+_DIRECTORY = re.compile(
+    rf"(?P<location>(?:s3://[a-z0-9.-]{{3,63}})?(?:/{_PART})+)/\.hoodie/\.temp/(?P<instant>[0-9]+)\Z"
+)
 
 
 class IOType(StrEnum):
@@ -111,7 +114,12 @@ def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
 
 
 def normal_location(location: str) -> str:
-    """One spelling per location, by text alone: a token and a request speak of the same table."""
+    """One spelling per location, by text alone: a token and a request speak of the same table.
+
+    Raises InvalidInput for a bucket's location that is none.
+    """
+    if is_bucket_location(location):
+        return bucket_place(location).location
     return posixpath.normpath(location)
 
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from workers.clock import Clock, SystemClock
 from workers.markers.tokens import mint_admin_token
+from workers.storage.s3_settings import VARIABLES
 
 SECRET_VARIABLE = "SLUICE_MARKER_SECRET"  # noqa: S105 - the name of a variable, not a secret
 _MODULE = "workers.markers.server"
@@ -59,7 +60,7 @@ def start_server(
         command += ["--root", str(root)]
     environment = {
         name: value
-        for name in (*_INHERITED, *_NODE, *_STOP_POINTS)
+        for name in (*_INHERITED, *_NODE, *_STOP_POINTS, *VARIABLES)
         if (value := os.environ.get(name)) is not None
     }
     environment |= {SECRET_VARIABLE: secret, "PYTHONPATH": str(_SOURCE_ROOT)}

@@ -1,8 +1,8 @@
 """Which marker directories this server may touch, and its memory of each.
 
-A table must be a directory strictly below one of the roots after every symbolic link is followed,
-and the marker directory must be where the table says, not a link to elsewhere. Blocking calls run
-in the pool.
+A table must lie strictly below one of the roots, in a directory after every symbolic link is
+followed; and the marker directory must be where the table says, not a link to elsewhere. Blocking
+calls run in the pool.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from workers.clock import Clock, InstantTime
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
+from workers.files.properties import PROPERTIES_PATH
+from workers.locations import is_bucket_location, lies_under, resolved_location
 from workers.markers.batcher import BatchSettings, MarkerDirectory, MarkerServerBusy
 from workers.markers.marker import markers_directory
 from workers.markers.statistics import Statistics
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 
 _DIRECTORIES_MAX = 1_000
 _TRUSTED_S = 1.0  # How long where a path leads is believed without looking; writes always look.
@@ -35,23 +38,23 @@ class OutsideRoots(LakehouseError):
 class MarkerDirectories:
     def __init__(
         self,
-        roots: Sequence[Path],
+        roots: Sequence[str | Path],
         *,
         pool: Executor,
         journal_pool: Executor,
         clock: Clock,
         settings: BatchSettings,
         statistics: Statistics,
-        open_storage: Callable[[Path], Storage] = LocalStorage,
+        open_storage: Callable[[Any], Storage] = open_storage,
     ) -> None:
-        self._roots = tuple(Path(os.path.realpath(root)) for root in roots)
+        self._roots = tuple(resolved_location(str(root)) for root in roots)
         self._pool = pool
         self._journal_pool = journal_pool
         self._clock = clock
         self._settings = settings
         self._statistics = statistics
         self._open_storage = open_storage
-        self._known: dict[tuple[Path, InstantTime], MarkerDirectory] = {}
+        self._known: dict[tuple[str, InstantTime], MarkerDirectory] = {}
         self._looks: dict[tuple[str, InstantTime], asyncio.Task[MarkerDirectory]] = {}
         self._seen: dict[tuple[str, InstantTime], tuple[MarkerDirectory, float]] = {}
 
@@ -79,21 +82,21 @@ class MarkerDirectories:
         finally:
             del self._looks[location, instant]
 
-    def _remembered(self, location: str, table: Path, instant: InstantTime) -> MarkerDirectory:
+    def _remembered(self, location: str, table: str, instant: InstantTime) -> MarkerDirectory:
         # Two spellings of one table share one memory. Used last goes last, so the first is the
         # idlest.
         directory = self._known.pop((table, instant), None)
         if directory is None:
             self._make_room()
             directory = MarkerDirectory(
-                self._open_storage(table),
+                self._open_storage(table if is_bucket_location(table) else Path(table)),
                 instant,
                 pool=self._pool,
                 journal_pool=self._journal_pool,
                 clock=self._clock,
                 settings=self._settings,
                 statistics=self._statistics,
-                check_place=partial(self._resolved, str(table), instant),
+                check_place=partial(self._checked, table, instant),
             )
         self._known[table, instant] = directory
         if len(self._seen) >= _DIRECTORIES_MAX:
@@ -116,13 +119,23 @@ class MarkerDirectories:
         del self._known[idle]
         self._seen.clear()
 
-    def _resolved(self, location: str, instant: InstantTime) -> Path:
-        table = Path(os.path.realpath(location))
-        if not any(root in table.parents for root in self._roots):
+    def _resolved(self, location: str, instant: InstantTime) -> str:
+        table = self._checked(location, instant)
+        if is_bucket_location(table) and self._open_storage(table).info(PROPERTIES_PATH) is None:
+            raise TableNotFound("no table at this location", location=location)
+        return table
+
+    def _checked(self, location: str, instant: InstantTime) -> str:
+        """What may have changed since. Nothing in a bucket leads elsewhere."""
+        resolved = resolved_location(location)
+        if not any(lies_under(resolved, root) for root in self._roots):
             raise OutsideRoots("table is outside the configured roots", location=location)
+        if is_bucket_location(resolved):
+            return resolved
+        table = Path(resolved)
         if not (table / ".hoodie").is_dir():
             raise TableNotFound("no table at this location", location=location)
         wanted = table / markers_directory(instant)
         if Path(os.path.realpath(wanted)) != wanted:
             raise InvalidInput("marker directory leads elsewhere", location=location)
-        return table
+        return resolved

@@ -246,7 +246,7 @@ class MarkerServer:
             raise MarkerServerBusy("server is being restarted")
         detector = await self._detectors.of(directory.storage, directory.instant, asked)
         if detector is not None:
-            detector.refuse_doomed()
+            await detector.refuse_doomed()
         results = await directory.create(names, request_id)
         if detector is not None:
             detector.watch()

@@ -18,8 +18,11 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from workers.clock import Clock, SystemClock
+from workers.errors import InvalidInput
+from workers.locations import bucket_place, is_bucket_location
 from workers.markers.access import Access, is_loopback
 from workers.markers.batcher import BatchSettings
 from workers.markers.registry import MarkerDirectories
@@ -27,7 +30,7 @@ from workers.markers.routes import BODY_BYTES_MAX, MarkerServer
 from workers.markers.statistics import Statistics
 from workers.markers.wire import HttpServer
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 
 _POOL_THREADS = 32
 _OPEN_FILES = 16_384
@@ -72,12 +75,12 @@ async def serve(server: MarkerServer, host: str, port: int) -> None:
 
 def build_server(
     *,
-    roots: Sequence[Path],
+    roots: Sequence[str | Path],
     secret: str | None,
     allows_unauthenticated_loopback: bool = False,
     settings: BatchSettings | None = None,
     clock: Clock | None = None,
-    open_storage: Callable[[Path], Storage] = LocalStorage,
+    open_storage: Callable[[Any], Storage] = open_storage,
 ) -> MarkerServer:
     clock = clock or SystemClock()
     statistics = Statistics(since_ms=clock.now_ms())
@@ -102,7 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument(
-        "--root", type=Path, action="append", required=True, help="tables below it are served"
+        "--root",
+        action="append",
+        required=True,
+        help="folder or s3://bucket/prefix; tables below it are served",
     )
     parser.add_argument(
         "--secret-env",
@@ -134,13 +140,23 @@ def _checked(asked: argparse.Namespace) -> tuple[str | None, str | None]:
     if asked.allow_unauthenticated_loopback and not is_loopback(asked.host):
         return "requests without a token are allowed on a loopback address only", None
     for root in asked.root:
-        if not root.is_dir():
-            return f"root is no directory: {root}", None
+        if (wrong := _wrong_with(root)) is not None:
+            return wrong, None
     if not 1 <= asked.num_threads <= 1_000 or asked.queue_max < 1:
         return "--num-threads and --queue-max must be positive", None
     if asked.interval_ms is not None and not 0 <= asked.interval_ms <= 60_000:
         return "--interval-ms must be 0 to 60000", None
     return None, secret
+
+
+def _wrong_with(root: str) -> str | None:
+    if is_bucket_location(root):
+        try:
+            bucket_place(root)
+        except InvalidInput as error:
+            return f"root is no place in a bucket: {error}"
+        return None
+    return None if Path(root).is_dir() else f"root is no directory: {root}"
 
 
 def _batch_settings(asked: argparse.Namespace) -> BatchSettings:

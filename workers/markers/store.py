@@ -53,17 +53,19 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...]:
 
 def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
     directory = markers_directory(instant)
-    by_file: dict[int, tuple[str, ...]] = {}
     direct: list[str] = []
     has_type = False
+    numbers: list[int] = []
     for info in storage.list_tree(directory):
         name = info.path.removeprefix(f"{directory}/")
         if name == MARKERS_TYPE_FILE:
             has_type = True
         elif numbered := _MARKERS_FILE.match(name):
-            by_file[int(numbered[1])] = _lines(storage, info.path)
+            numbers.append(int(numbered[1]))
         elif is_marker_name(name):
             direct.append(name)
+    listed = storage.at_once(lambda one: _lines(storage, markers_file(instant, one)), numbers)
+    by_file = dict(zip(numbers, listed, strict=True))
     return StoredNames(by_file, tuple(direct), has_type)
 
 

@@ -1,1 +1,1 @@
-"""Where a table's bytes live: one port, one directory implementation."""
+"""Where a table's bytes live: one port, a directory or a bucket behind it."""

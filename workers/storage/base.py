@@ -10,12 +10,16 @@ happened it raises WriteOutcomeUnknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Protocol, runtime_checkable
+from typing import IO, Protocol, TypeVar, runtime_checkable
 
 from workers.errors import InvalidInput
+from workers.storage.remembered import Remembered
+
+_One = TypeVar("_One")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,27 @@ class Storage(Protocol):
     def location(self) -> str:
         """The table's absolute path or URL, without a trailing slash."""
 
+    @property
+    def remembered(self) -> Remembered:
+        """What this process has worked out from files of the table."""
+
+    @property
+    def appends_in_place(self) -> bool:
+        """What appending costs does not grow with what the file holds."""
+
+    @property
+    def files_at_once(self) -> int:
+        """Data files that are best written at the same time. Each may take memory of its own."""
+
+    @property
+    def deletes_at_once(self) -> int:
+        """Files that one request deletes."""
+
+    def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
+        """`call` of each, in order; several run at the same time where answers are slow. The first
+        that raises is raised, others may have run by then.
+        """
+
     def read(self, path: str) -> bytes:
         """Raises NotFound."""
 
@@ -58,7 +83,7 @@ class Storage(Protocol):
 
     def info(self, path: str) -> FileInfo | None: ...
 
-    def list_files(self, directory: str) -> list[FileInfo]:
+    def list_files(self, directory: str) -> Sequence[FileInfo]:
         """Files directly inside, sorted by name; an absent directory is an empty one."""
 
     def list_names(self, directory: str) -> list[str]:
@@ -79,11 +104,11 @@ class Storage(Protocol):
         """
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
-        """Create files of no bytes where there are none, in this order; durable when it returns,
-        whoever made them. A crash may leave some of them.
+        """Create files of no bytes where there are none; durable when it returns, whoever made
+        them. A crash may leave some of them.
 
-        With `is_exclusive` nothing is done where the first is there already: of concurrent callers
-        one is told True.
+        With `is_exclusive` the first is made before the others, and nothing is done where it is
+        there already: of concurrent callers one is told True.
         """
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
@@ -103,6 +128,9 @@ class Storage(Protocol):
         """Seekable input. Raises NotFound."""
 
     def delete(self, path: str) -> None: ...
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """In this order, or all with a few requests; a crash may leave any of them."""
 
     def delete_tree(self, directory: str) -> None: ...
 

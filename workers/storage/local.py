@@ -12,11 +12,11 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from workers.errors import (
     InvalidInput,
@@ -27,6 +27,7 @@ from workers.errors import (
 )
 from workers.storage import timeline_files
 from workers.storage.base import FileInfo, Tagged, checked_path, join
+from workers.storage.remembered import Remembered
 from workers.storage.sidecar import sidecar_held
 from workers.storage.timeline_files import TimelineFiles, entry_info
 
@@ -45,17 +46,41 @@ _SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
 _SCRATCH = ".hoodie/.temp/"
 
 
+_One = TypeVar("_One")
+_Answer = TypeVar("_Answer")
+
+
 class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
-        self._timeline = TimelineFiles.of(self._root)
+        self._remembered = Remembered.of(self._root)
+        self._timeline = self._remembered.of_kind(TimelineFiles)
 
     @property
     def location(self) -> str:
         return str(self._root)
 
+    @property
+    def remembered(self) -> Remembered:
+        return self._remembered
+
+    @property
+    def appends_in_place(self) -> bool:
+        return True
+
     def _path(self, path: str) -> Path:
         return self._root / checked_path(path) if path else self._root
+
+    @property
+    def files_at_once(self) -> int:
+        return 1
+
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
+        return [call(one) for one in many]
 
     def read(self, path: str) -> bytes:
         with _reported(path):
@@ -83,14 +108,22 @@ class LocalStorage:
             return None
         return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
-    def list_files(self, directory: str) -> list[FileInfo]:
+    def list_files(self, directory: str) -> Sequence[FileInfo]:
         if directory == timeline_files.DIRECTORY:
-            return self._timeline.listed(self._entries(directory))
+            return self._timeline_files()
         return [
             info
             for entry in self._entries(directory)
             if entry.is_file() and (info := entry_info(directory, entry))
         ]
+
+    def _timeline_files(self) -> Sequence[FileInfo]:
+        try:
+            with _reported(timeline_files.DIRECTORY):
+                directory = self._path(timeline_files.DIRECTORY)
+                return self._timeline.listed(directory, ignoring=_OURS)
+        except NotFound:
+            return ()
 
     def list_names(self, directory: str) -> list[str]:
         try:
@@ -104,7 +137,7 @@ class LocalStorage:
         return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        found = self.list_files(directory)
+        found = [*self.list_files(directory)]
         for child in self.list_directories(directory):
             found.extend(self.list_tree(child))
         return sorted(found, key=lambda info: info.path)
@@ -202,6 +235,10 @@ class LocalStorage:
             target.unlink()
             if not path.startswith(_SWEPT):
                 _sync_directory(target.parent)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
         if not directory:

@@ -11,21 +11,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from workers.errors import InvalidInput
-from workers.storage.local import LocalStorage
+from workers.locations import lies_under, listed_roots, resolved_location
+from workers.storage.base import Storage
+from workers.storage.opening import open_storage
 
 ROOTS_VARIABLE = "SLUICE_TABLE_ROOTS"
 SOURCES_VARIABLE = "SLUICE_SOURCE_ROOTS"
 
 
-def storage_under_root(location: str, environment: Mapping[str, str]) -> LocalStorage:
+def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage:
     """The storage at `location`, whatever links and dots its path is written with.
 
     Raises InvalidInput when no root is configured, or the location lies under none.
     """
-    resolved = Path(os.path.realpath(location))
+    resolved = resolved_location(location)
     if not _is_under(resolved, _roots(environment, ROOTS_VARIABLE)):
         raise InvalidInput("table is outside the configured roots", table=location)
-    return LocalStorage(resolved)
+    return open_storage(resolved)
 
 
 def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
@@ -33,17 +35,16 @@ def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
 
     Raises InvalidInput.
     """
-    resolved = Path(os.path.realpath(path))
+    resolved = os.path.realpath(path)
     roots = _roots(environment, SOURCES_VARIABLE) + _roots(environment, ROOTS_VARIABLE)
     if not Path(path).is_absolute() or not _is_under(resolved, roots):
         raise InvalidInput("source file is outside the configured roots", path=path)
-    return resolved
+    return Path(resolved)
 
 
-def _roots(environment: Mapping[str, str], variable: str) -> list[Path]:
-    listed = environment.get(variable, "").split(os.pathsep)
-    return [Path(os.path.realpath(root)) for root in listed if root]
+def _roots(environment: Mapping[str, str], variable: str) -> list[str]:
+    return listed_roots(environment.get(variable, ""))
 
 
-def _is_under(resolved: Path, roots: list[Path]) -> bool:
-    return any(root in resolved.parents for root in roots)
+def _is_under(resolved: str, roots: list[str]) -> bool:
+    return any(lies_under(resolved, root) for root in roots)

@@ -3,7 +3,8 @@ completed ones hold.
 
 They are made whole and never changed, so a file that goes by the same name and the same inode needs
 no second look; one that another engine made empty may be filled yet and is looked at again. Nothing
-is known but of files that the last listing found.
+is known but of files that the last listing found, and where the directory's own mark tells that it
+has the same files it is not listed again.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import ClassVar, Final
-from weakref import WeakValueDictionary
+from typing import Final
 
 from workers.storage.base import FileInfo, join
+from workers.storage.directory_mark import DirectoryMark, stamps_tell
 
 DIRECTORY: Final = ".hoodie/timeline"
 _SETTLED_MS: Final = 10_000
 _CONTENT_BYTES_MAX: Final = 64 << 10
 _CONTENTS_BYTES_MAX: Final = 8 << 20
 """Of one table; when it is reached all contents are forgotten."""
+_BY_PATH: Final = attrgetter("path")
 
 
 @dataclass(slots=True)
@@ -32,54 +35,64 @@ class _Known:
     content: bytes | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Changed as a whole: beside another thread's files a mark would hide some."""
+
+    mark: DirectoryMark | None
+    """The directory's, when these were all its files; None where that does not tell."""
+    known: dict[str, _Known]
+    """By name, without those that are to be looked at again."""
+    files: tuple[FileInfo, ...]
+
+
 class TimelineFiles:
     """Of one directory. Thread-safe: what threads learn at once they may learn twice."""
 
-    _shared: ClassVar[WeakValueDictionary[Path, TimelineFiles]] = WeakValueDictionary()
-
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._last = _Listing(None, {}, ())
+        self._trusted_device: int | None = None
         self._contents_bytes = 0
 
-    @classmethod
-    def of(cls, root: Path) -> TimelineFiles:
-        """The one that all of this process share who have the table at `root` open.
-
-        Two that open it first at the same moment may get one each.
-        """
-        return cls._shared.setdefault(root, cls())
-
-    def listed(self, entries: Iterable[os.DirEntry[str]]) -> list[FileInfo]:
-        """The files among the entries that the directory has now.
+    def listed(self, directory: Path, *, ignoring: tuple[str, ...]) -> tuple[FileInfo, ...]:
+        """The files that the directory has now, by name, without those whose names begin so.
 
         Listed by every writer several times per commit, and each look at a file is a call to the
-        system, which is dear among threads.
+        system, which is dear among threads. Raises FileNotFoundError.
         """
+        mark, former = DirectoryMark.of(directory), self._last
+        if mark == former.mark:
+            return former.files
+        is_whole_truth = mark.is_settled and self._stamps_tell(mark.device)
+        descriptor = os.open(directory, os.O_RDONLY)  # Looks at files then start there.
+        try:
+            with os.scandir(descriptor) as entries:
+                known, new = _looked_at(entries, former.known, ignoring)
+        finally:
+            os.close(descriptor)
         settled_ms = time.time_ns() // 1_000_000 - _SETTLED_MS
-        standing, kept, found = self._known, {}, []
-        for entry in entries:
-            name = entry.name
-            known = standing.get(name)
-            if known is None or known.inode != entry.inode():
-                info = entry_info(DIRECTORY, entry) if entry.is_file() else None
-                if info is None:
-                    continue
-                known = _Known(entry.inode(), info)
-            info = known.info
-            found.append(info)
-            if info.size or not _is_completed(name) or info.modified_ms < settled_ms:
-                kept[name] = known
-        self._known = kept
-        return found
+        unsettled = [info for info in new if not _is_settled(info, settled_ms)]
+        files = _in_order(former, known, new)
+        for info in unsettled:
+            del known[info.name]
+        self._last = _Listing(mark if is_whole_truth and not unsettled else None, known, files)
+        return files
+
+    def _stamps_tell(self, device: int) -> bool:
+        if device == self._trusted_device:
+            return True
+        is_trusted = stamps_tell(device)
+        self._trusted_device = device if is_trusted else None
+        return is_trusted
 
     def content(self, name: str) -> bytes | None:
         """What the file held that was listed last under this name; None where it was not read."""
-        known = self._known.get(name)
+        known = self._last.known.get(name)
         return known.content if known else None
 
     def keep(self, path: Path, content: bytes) -> None:
         """Remember what was just read there, if that was the file that was listed."""
-        known = self._known.get(path.name)
+        known = self._last.known.get(path.name)
         if known is None or not _is_completed(path.name) or len(content) > _CONTENT_BYTES_MAX:
             return
         try:
@@ -89,11 +102,51 @@ class TimelineFiles:
         if (found.st_ino, found.st_size) != (known.inode, len(content)) or not content:
             return
         if self._contents_bytes + len(content) > _CONTENTS_BYTES_MAX:
-            for one in list(self._known.values()):
+            for one in list(self._last.known.values()):
                 one.content = None
             self._contents_bytes = 0
         known.content = content
         self._contents_bytes += len(content)
+
+
+def _looked_at(
+    entries: Iterable[os.DirEntry[str]], standing: dict[str, _Known], ignoring: tuple[str, ...]
+) -> tuple[dict[str, _Known], list[FileInfo]]:
+    """By name what there is, and of it what was not known."""
+    known: dict[str, _Known] = {}
+    new = []
+    for entry in entries:
+        name = entry.name
+        found = standing.get(name)
+        if found is not None and found.inode == entry.inode():
+            known[name] = found
+        elif not name.startswith(ignoring) and entry.is_file():
+            info = entry_info(DIRECTORY, entry)
+            if info is not None:
+                known[name] = _Known(entry.inode(), info)
+                new.append(info)
+    return known, new
+
+
+def _in_order(
+    former: _Listing, known: dict[str, _Known], new: list[FileInfo]
+) -> tuple[FileInfo, ...]:
+    """What was there before stands in order already."""
+    stayed = former.files
+    if len(stayed) != len(known) - len(new):
+        stayed = tuple(info for info in stayed if _is_same(known.get(info.name), info))
+    fresh = sorted(new, key=_BY_PATH)
+    if stayed and fresh and fresh[0].path < stayed[-1].path:
+        return tuple(sorted((*stayed, *fresh), key=_BY_PATH))
+    return (*stayed, *fresh)
+
+
+def _is_same(known: _Known | None, info: FileInfo) -> bool:
+    return known is not None and known.info is info
+
+
+def _is_settled(info: FileInfo, settled_ms: int) -> bool:
+    return info.size > 0 or not _is_completed(info.name) or info.modified_ms < settled_ms
 
 
 def _is_completed(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -138,7 +139,7 @@ class BlindOnce(LocalStorage):
 
     is_blind = True
 
-    def list_files(self, directory: str) -> list[FileInfo]:
+    def list_files(self, directory: str) -> Sequence[FileInfo]:
         if self.is_blind and directory.endswith(".heartbeat"):
             self.is_blind = False
             raise OSError("storage is away")
@@ -162,11 +163,47 @@ def test_a_look_that_fails_is_repeated_in_the_next_period(tmp_path: Path) -> Non
             detector.watch()
             while detector.is_running:
                 await asyncio.sleep(0.01)
-            detector.refuse_doomed()
+            await detector.refuse_doomed()
 
     with pytest.raises(EarlyConflict):
         asyncio.run(asyncio.wait_for(watches(), 60))
     assert not storage.is_blind
+
+
+class SlowAnswer(LocalStorage):
+    """What is put is there at once, and its answer comes when it is let go."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.answers = threading.Event()
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        is_new = super().put_if_absent(path, content)
+        assert self.answers.wait(60)
+        return is_new
+
+
+def test_a_request_that_meets_the_verdict_while_it_is_recorded_is_refused(tmp_path: Path) -> None:
+    plain = new_table(tmp_path)
+    begins(plain, OLDER, "older")
+    begins(plain, YOUNGER, "younger")
+    DirectMarkers(plain, OLDER).create(base(OLDER, 1))
+    DirectMarkers(plain, YOUNGER).create(base(YOUNGER, 1))
+    storage = SlowAnswer(plain.location)
+
+    async def asks() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            detector = ConflictDetector(
+                storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), known=None
+            )
+            detector.watch()
+            while read_doom(plain, YOUNGER) is None:
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_soon(storage.answers.set)
+            await detector.refuse_doomed()
+
+    with pytest.raises(EarlyConflict):
+        asyncio.run(asyncio.wait_for(asks(), 60))
 
 
 def test_d5_a_rival_is_judged_by_the_bound_that_it_names_itself(tmp_path: Path) -> None:

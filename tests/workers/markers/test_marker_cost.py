@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ class CountedStorage(LocalStorage):
         self.calls["info"] += 1
         return super().info(path)
 
-    def list_files(self, directory: str) -> list[FileInfo]:
+    def list_files(self, directory: str) -> Sequence[FileInfo]:
         self.calls["list_files"] += 1
         return super().list_files(directory)
 

@@ -127,7 +127,9 @@ def test_a_markers_directory_tells_table_and_instant() -> None:
         "/data/t/.hoodie/.temp/..",
         "/data/t/.hoodie/timeline/20240101000000000",
         "/data/%2e%2e/t/.hoodie/.temp/20240101000000000",
-        "s3://bucket/t/.hoodie/.temp/20240101000000000",
+        "s3:/bucket/t/.hoodie/.temp/20240101000000000",
+        "s3://key:secret@bucket/t/.hoodie/.temp/20240101000000000",
+        "gs://bucket/t/.hoodie/.temp/20240101000000000",
     ],
 )
 def test_a_directory_that_is_no_tables_markers_is_refused(path: str) -> None:

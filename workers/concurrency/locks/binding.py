@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from workers.errors import InvalidInput, MalformedTable, NotFound
+from workers.locations import is_bucket_location
 from workers.lock_config import (
     FILESYSTEM_PATH,
     PROVIDER,
@@ -93,13 +94,22 @@ class Binding:
 
 
 def binding_for(settings: LockSettings, storage: Storage) -> Binding:
-    """What a table would be bound to by a writer that names its provider."""
+    """What a table would be bound to by a writer that names its provider.
+
+    Raises InvalidInput where the table has no directory for Hudi's lock file, and none is named.
+    """
     assert settings.provider is not None
     provider = settings.provider
     if provider in (LockProvider.DATABASE, LockProvider.REDIS):
         assert settings.url is not None
         return Binding(provider, url=settings.url.shown, key=storage.location)
     if provider is LockProvider.FILESYSTEM:
+        if is_bucket_location(storage.location) and not settings.directory:
+            raise InvalidInput(
+                "a bucket has no directory for a lock file; take the provider storage, or name a "
+                "directory that all writers see by hoodie.write.lock.filesystem.path",
+                table=storage.location,
+            )
         return Binding(
             provider,
             directory=settings.directory or f"{storage.location}/.hoodie",

@@ -27,11 +27,11 @@ from workers.ports import Ports
 ANNOUNCED_AFTER_S = 1.0
 """A wait of this length is shown to others."""
 _POLL_MIN_S = 0.005
-_POLL_MAX_S = 0.1
+_POLL_MAX_S = 0.05
 _POLL_SHARE = 0.1
 """Of the time waited as the first in line: the more are at it, the longer that is."""
-_GIVE_WAY_S = 0.05
-"""Other processes that wait ask about every tenth of a second, each."""
+_GIVE_WAY_S = 0.1
+"""Other processes that wait ask about every twentieth of a second, each."""
 _IN_LINE_MIN_S = 0.5
 _IN_LINE_MAX_S = 2.0
 _log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class LeaseLock:
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
         """See TableLock."""
         try:
-            with LINE.joined(self._store.place) as place:
+            with LINE.joined(self._store.place, goes_first=completing is not None) as place:
                 lease = self._acquire(completing, place)
                 renewal = self._ports.scheduler.every(
                     self._renew_s, lease.renew, name="sluice-lease"
@@ -231,6 +231,8 @@ class LeaseLock:
             self._on_takeover(held.completing)
         wanted = self._state(held.epoch + 1, attempt, now_ms)
         is_ours = self._changed(wanted, lambda: self._store.replace(wanted, standing.tag))
+        if is_ours and not left_by:
+            LINE.took(self._store.place, after=holding_of(held.owner))
         return (self._lease(wanted, attempt), "") if is_ours else (None, held.owner)
 
     def _changed(self, wanted: LockState, change: Callable[[], bool]) -> bool:

@@ -1,7 +1,7 @@
 """Who waits for the lock: one small file each, written when a wait has become long.
 
 They are hints for people, never read by the protocol. One that a dead process left counts until the
-wait would have ended.
+wait would have ended, which its name says: `<until, ms>-<token>.json`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ class StorageWaiting:
     def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
         """See Waiting."""
         now_ms = self._ports.clock.now_ms()
+        until_ms = now_ms - waited_ms + self._wait_ms
         body = {
             "writer": self._writer or None,
             "instant": completing,
             "since_ms": now_ms - waited_ms,
-            "until_ms": now_ms - waited_ms + self._wait_ms,
+            "until_ms": until_ms,
             "holder": holder,
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
-        self._path = f"{DIRECTORY}/{self._ports.ids.token()}.json"
+        self._path = f"{DIRECTORY}/{until_ms}-{self._ports.ids.token()}.json"
         try:
             self._storage.put(self._path, json.dumps(body).encode())
             self._sweep(now_ms)
@@ -71,28 +72,34 @@ class StorageWaiting:
             _log.warning("still listed as waiting: path=%s error=%s", self._path, error)
 
     def _sweep(self, now_ms: int) -> None:
-        """What is younger than our own wait is not even read: of a crowd all others wait still."""
-        for path, waiter in _read_all(self._storage, before_ms=now_ms - self._wait_ms):
-            if waiter is None or now_ms > waiter.until_ms:
+        """By their names: in a crowd all others wait still, and each look is a call to storage."""
+        for name in self._storage.list_names(DIRECTORY):
+            path = f"{DIRECTORY}/{name}"
+            if now_ms > _until_ms(self._storage, path):
                 self._storage.delete(path)
+
+
+def _until_ms(storage: Storage, path: str) -> int:
+    """Of one whose name does not say it what it holds; of a damaged one 0."""
+    told, dash, _ = path.rpartition("/")[2].partition("-")
+    if dash and told.isascii() and told.isdigit():
+        return int(told)
+    waiter = _read(storage, path)
+    return waiter.until_ms if waiter else 0
 
 
 def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
     """Those that still wait as far as one can see, longest first."""
-    found = [one for _, one in _read_all(storage) if one is not None and now_ms <= one.until_ms]
+    read = (_read(storage, file.path) for file in storage.list_files(DIRECTORY))
+    found = [one for one in read if one is not None and now_ms <= one.until_ms]
     return sorted(found, key=lambda one: one.since_ms)
 
 
-def _read_all(storage: Storage, *, before_ms: int | None = None) -> list[tuple[str, Waiter | None]]:
-    found = []
-    for file in storage.list_files(DIRECTORY):
-        if before_ms is not None and file.modified_ms > before_ms:
-            continue
-        try:
-            found.append((file.path, _decode(storage.read(file.path))))
-        except NotFound:
-            continue  # It got the lock meanwhile.
-    return found
+def _read(storage: Storage, path: str) -> Waiter | None:
+    try:
+        return _decode(storage.read(path))
+    except NotFound:
+        return None  # It got the lock meanwhile.
 
 
 def _decode(content: bytes) -> Waiter | None:

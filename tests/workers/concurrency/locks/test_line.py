@@ -12,7 +12,7 @@ import pytest
 from tests.support.clocks import ManualClock
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
-from workers.concurrency.locks.line import LINE, TURNS_MAX, Line
+from workers.concurrency.locks.line import LINE, TURNS, TURNS_ALONE_MAX, Line, Place
 from workers.concurrency.locks.record import LockState, Standing
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.errors import LeaseLost, StorageFailed
@@ -32,6 +32,35 @@ def test_places_become_first_in_the_order_in_which_they_were_taken() -> None:
     assert not third.is_set()
     stacks[0].close()
     assert third.is_set()
+
+
+def test_who_completes_something_asks_before_those_who_begin() -> None:
+    line = Line()
+    stacks = [ExitStack() for _ in range(4)]
+    begins, behind = (stack.enter_context(line.joined(LOCK)) for stack in stacks[:2])
+    completes, last = (
+        stack.enter_context(line.joined(LOCK, goes_first=True)) for stack in stacks[2:]
+    )
+
+    assert [one.is_set() for one in (begins, behind, completes, last)] == [True] + [False] * 3
+    stacks[0].close()
+    assert [one.is_set() for one in (behind, completes, last)] == [False, True, False]
+    stacks[2].close()
+    assert [one.is_set() for one in (behind, last)] == [False, True]
+    stacks[3].close()
+    assert behind.is_set()
+
+
+def test_while_one_has_the_lock_that_was_left_to_it_no_other_of_its_process_asks() -> None:
+    line = Line()
+    with line.joined(LOCK) as heir, ExitStack() as others:
+        with line.joined(LOCK) as holder:
+            behind = others.enter_context(line.joined(LOCK, goes_first=True))
+            heir.clear()
+            with line.waiting(heir):
+                assert line.leave_to_next(LOCK, holder, "a holding")
+        assert heir.is_set()
+        assert not behind.is_set()
 
 
 def test_another_lock_has_another_line() -> None:
@@ -126,6 +155,28 @@ def in_line(count: int) -> None:
         time.sleep(0.005)
 
 
+def test_the_lock_is_left_to_who_completes_something_before_those_who_begin(
+    storage: LocalStorage,
+) -> None:
+    record, done = StorageRecord(storage), list[str]()
+
+    def wait(name: str, completing: str | None) -> None:
+        with lock_on(record, Patient()).held(completing=completing):
+            done.append(name)
+
+    threads = []
+    with lock_on(record).held():
+        for number, completing in enumerate((None, None, "20261122")):
+            name = f"{number} {completing}"
+            threads.append(threading.Thread(target=wait, args=(name, completing)))
+            threads[-1].start()
+            in_line(number + 1)
+    for thread in threads:
+        thread.join(30)
+
+    assert done == ["2 20261122", "0 None", "1 None"]
+
+
 def hold(record: StorageRecord, epochs: list[int], fenced: list[str]) -> None:
     ports = Ports(Patient(), RandomIds(), ThreadScheduler())
     lock = LeaseLock(record, ports, on_takeover=fenced.append)
@@ -173,13 +224,39 @@ def test_a_process_gives_the_lock_back_after_its_turns(storage: LocalStorage) ->
     fenced: list[str] = []
 
     with lock_on(record).held():
-        threads = line_up(record, [str(one) for one in range(TURNS_MAX)], epochs, fenced)
+        threads = line_up(record, [str(one) for one in range(TURNS)], epochs, fenced)
     for thread in threads:
         thread.join(30)
 
-    assert epochs == list(range(2, TURNS_MAX + 2))
+    assert epochs == list(range(2, TURNS + 2))
     assert record.given_back == 2
     assert fenced == []
+
+
+def test_a_process_has_more_turns_while_no_other_comes_in_between() -> None:
+    line = Line()
+    with line.joined(LOCK) as heir:
+        assert turns_of(line, heir) == TURNS
+        line.took(LOCK, after="ours")
+        assert turns_of(line, heir) == 2 * TURNS
+        line.took(LOCK, after="another's")
+        assert turns_of(line, heir) == TURNS
+        found = []
+        for _ in range(10):
+            line.took(LOCK, after="ours")
+            found.append(turns_of(line, heir))
+        assert found[-1] == TURNS_ALONE_MAX
+
+
+def turns_of(line: Line, heir: Place) -> int:
+    """Holdings in a row until the lock, `ours` each time, was given back."""
+    with ExitStack() as stack, line.waiting(heir):
+        turns, holder = 1, stack.enter_context(line.joined(LOCK))
+        while line.leave_to_next(LOCK, holder, "ours"):
+            turns, holder = turns + 1, heir
+            heir = stack.enter_context(line.joined(LOCK))
+            stack.enter_context(line.waiting(heir))
+        return turns
 
 
 def test_who_ends_with_an_error_gives_the_lock_back_and_leaves_it_to_nobody(

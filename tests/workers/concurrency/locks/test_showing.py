@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 
 import pytest
 
@@ -63,12 +63,29 @@ def test_lock_inside_another_process_cannot_be_seen(table: Table) -> None:
 
 
 def test_damaged_waiter_is_nobody_and_goes_with_the_next_who_waits_long(table: Table) -> None:
-    torn = f"{DIRECTORY}/torn.json"
-    table.storage.put(torn, b"{")
-    os.utime(f"{table.storage.location}/{torn}", (0, 0))
+    table.storage.put(f"{DIRECTORY}/torn.json", b"{")
+    table.storage.put(f"{DIRECTORY}/1-torn.json", b"{")
     assert read_waiters(table.storage, now_ms()) == []
 
     with Client(table, {}).held(), pytest.raises(Exception, match="stayed with somebody else"):
         Client(table, {}, wait_ms=1500).held().__enter__()
 
     assert table.storage.list_files(DIRECTORY) == []
+
+
+def test_who_waits_long_sweeps_those_whose_wait_is_over_and_looks_at_no_other(
+    table: Table,
+) -> None:
+    later_ms = now_ms() + 60_000
+    over = f"{DIRECTORY}/{now_ms() - 1}-a.json"
+    waits, of_old = f"{DIRECTORY}/{later_ms}-b.json", f"{DIRECTORY}/c.json"
+    table.storage.put(over, b"{}")
+    table.storage.put(waits, b"{}")
+    body = {"writer": "w", "instant": None, "since_ms": 0, "until_ms": later_ms}
+    body |= {"holder": "h", "host": "n", "pid": 1}
+    table.storage.put(of_old, json.dumps(body).encode())
+
+    with Client(table, {}).held(), pytest.raises(Exception, match="stayed with somebody else"):
+        Client(table, {}, wait_ms=1500).held().__enter__()
+
+    assert [file.path for file in table.storage.list_files(DIRECTORY)] == [waits, of_old]

@@ -1,0 +1,185 @@
+"""A table in a bucket lives the life of a table in a directory, and hudi-rs reads it there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from tests.support.invariants import assert_table_is_sound
+from tests.support.referee import referee_table
+from tests.support.s3_server import BUCKET, hudi_rs_options, shared_server
+from workers import create_table, open_table
+from workers.concurrency.outcome import Committed, Conflicted
+from workers.errors import InvalidInput, LakehouseError, TableExists
+from workers.lakehouse import LakehouseTable
+from workers.recovery.plan import RollbackPlan
+
+TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "ts": pa.int64(),
+    "city": pa.string(),
+    "day": pa.string(),
+}
+SCHEMA = pa.schema(TYPES)
+OPTIMISTIC = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.markers.type": "direct",
+}
+NON_BLOCKING = OPTIMISTIC | {
+    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+}
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+MakeTable = Callable[[str], LakehouseTable]
+
+
+@pytest.fixture
+def location(monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in shared_server().environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/tables/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def make(location: str) -> MakeTable:
+    def made(table_type: str) -> LakehouseTable:
+        return create_table(
+            location,
+            name="t",
+            schema=SCHEMA,
+            record_key=["id"],
+            partition_by=["day"],
+            ordering=["ts"],
+            table_type=table_type,
+            options={"hoodie.bucket.index.num.buckets": "2"},
+        )
+
+    return made
+
+
+def rows(ts: int, *keys: str) -> pa.Table:
+    listed = [{"id": key, "ts": ts, "city": f"{key}{ts}", "day": key[0]} for key in keys]
+    return pa.Table.from_pylist(listed, schema=SCHEMA)
+
+
+def cities(table: pa.Table) -> list[str]:
+    return sorted(str(city) for city in table["city"].to_pylist())
+
+
+def assert_agreed(table: LakehouseTable) -> None:
+    """hudi-rs reads the same rows from the same bucket, and what holds of every table holds."""
+    assert cities(referee_table(table.location, hudi_rs_options())) == cities(table.read())
+    assert_table_is_sound(table.location)
+
+
+@pytest.mark.parametrize("table_type", [COW, MOR])
+def test_a_table_lives_in_a_bucket(make: MakeTable, table_type: str) -> None:
+    table = make(table_type)
+    first = table.write(rows(1, "a1", "a2", "b1"), options=OPTIMISTIC)
+    second = table.write(rows(2, "a1", "c1"), options=OPTIMISTIC)
+    assert isinstance(first, Committed)
+    assert isinstance(second, Committed)
+
+    assert cities(table.read()) == ["a12", "a21", "b11", "c12"]
+    assert cities(table.read(as_of=first.completed_at)) == ["a11", "a21", "b11"]
+    assert cities(table.read(since=first.completed_at)) == ["a12", "c12"]
+    assert_agreed(table)
+    with pytest.raises(TableExists):
+        make(table_type)
+
+    table.delete(rows(3, "b1").select(["id", "day"]), options=OPTIMISTIC)
+    assert cities(table.read()) == ["a12", "a21", "c12"]
+    third = table.write(rows(4, "c1", "c2"), options=OPTIMISTIC)
+    assert isinstance(third, Committed)
+    plan = table.rollback(third.instant)
+    assert isinstance(plan, RollbackPlan)
+    table.rollback(
+        third.instant, dry_run=False, expected_plan_hash=plan.plan_hash, reason="wrong rows"
+    )
+    assert cities(table.read()) == ["a12", "a21", "c12"]
+    assert_agreed(table)
+
+
+@pytest.mark.parametrize("table_type", [COW, MOR])
+def test_services_run_on_a_bucket(make: MakeTable, table_type: str) -> None:
+    table = make(table_type)
+    for ts in range(1, 6):
+        table.write(rows(ts, "a1", "b1"), options=OPTIMISTIC)
+        if table_type == MOR and ts % 2 == 0:
+            table.compact()
+    newest = table.timeline()[-1]
+    table.savepoint(newest.requested_at)
+    table.clean({"hoodie.clean.commits.retained": "1"})
+    table.cluster(["city"])
+    table.archive({"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
+
+    assert cities(table.read()) == ["a15", "b15"]
+    assert_agreed(table)
+
+
+@pytest.mark.parametrize("table_type", [COW, MOR])
+def test_of_two_writers_of_a_file_group_one_loses(make: MakeTable, table_type: str) -> None:
+    table = make(table_type)
+    table.write(rows(1, "a1"), options=OPTIMISTIC)
+    outcome: list[object] = []
+
+    class Rival:
+        """Commits while the first writer reads its rows."""
+
+        def __call__(self) -> pa.Table:
+            other = open_table(table.location)
+            outcome.append(other.write(rows(2, "a1"), options=OPTIMISTIC))
+            return rows(3, "a1")
+
+    lost = write_late(table, Rival())
+
+    assert isinstance(outcome[0], Committed)
+    assert isinstance(lost, Conflicted)
+    assert cities(table.read()) == ["a12"]
+    assert_agreed(table)
+
+
+def write_late(table: LakehouseTable, find: Callable[[], pa.Table]) -> object:
+    from workers.config import write_options
+    from workers.write.local import write_found
+    from workers.write.request import WriteRequest
+
+    options = write_options(OPTIMISTIC)
+    return write_found(table.table, SCHEMA, WriteRequest("upsert"), options, lambda _: find())
+
+
+def test_a_lock_file_in_a_bucket_is_refused_before_anything_is_written(make: MakeTable) -> None:
+    table = make(COW)
+    before = [file.path for file in table.table.storage.list_tree("")]
+
+    with pytest.raises(InvalidInput, match="provider storage"):
+        table.write(
+            rows(1, "a1"), options=OPTIMISTIC | {"hoodie.write.lock.provider": "filesystem"}
+        )
+
+    assert [file.path for file in table.table.storage.list_tree("")] == before
+
+
+def test_streams_append_side_by_side_in_a_bucket(make: MakeTable) -> None:
+    table = make(MOR)
+    for ts in (1, 2):
+        table.write(rows(ts, "a1", "b1"), options=NON_BLOCKING)
+
+    assert cities(table.read()) == ["a12", "b12"]
+    assert_agreed(table)
+
+
+def test_no_error_and_no_object_holds_credentials(make: MakeTable, location: str) -> None:
+    table = make(COW)
+    secret = shared_server().environment["AWS_SECRET_ACCESS_KEY"]
+    expired = {"kind": "expired", "times": 1}
+    with shared_server().failing(expired), pytest.raises(LakehouseError) as failed:
+        table.write(rows(1, "a1"), options=OPTIMISTIC)
+
+    assert secret not in f"{failed.value!r}{failed.value}{failed.value.__cause__!r}"
+    assert table.location == location
+    table.write(rows(1, "a1"), options=OPTIMISTIC)
+    objects = [table.table.storage.read(one.path) for one in table.table.storage.list_tree("")]
+    assert not any(secret.encode() in content for content in objects)

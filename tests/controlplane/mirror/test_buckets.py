@@ -1,0 +1,51 @@
+"""A table in a bucket is registered and mirrored as one in a directory."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from django.contrib.auth.models import User
+
+from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.sync import sync_table
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.support.s3_server import BUCKET, shared_server
+from workers.lakehouse import create_table
+
+OPTIONS = {"hoodie.write.markers.type": "direct"}
+
+
+@pytest.fixture
+def trips(admin: User, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Table:
+    for name, value in shared_server().environment.items():
+        monkeypatch.setenv(name, value)
+    root = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    settings.SLUICE_TABLE_ROOTS = (root,)
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 2]})
+    table = create_table(
+        f"{root}/trips", name="trips", schema=rows.schema, record_key=["id"], ordering=["ts"]
+    )
+    table.write(rows, options=OPTIONS)
+    return register_table(location=f"{root}/trips", slug="trips", by=admin)
+
+
+def test_what_lies_in_a_bucket_is_mirrored(trips: Table) -> None:
+    sync_table(trips)
+
+    trips.refresh_from_db()
+    assert trips.table_type == "COPY_ON_WRITE"
+    mirrored = InstantRecord.objects.filter(table=trips).order_by("requested_at")
+    assert [one.action for one in mirrored] == ["commit", "commit"]
+
+
+def test_no_row_of_the_database_holds_the_keys_of_the_bucket(trips: Table) -> None:
+    sync_table(trips)
+
+    told = list(Table.objects.values()) + list(InstantRecord.objects.values())
+    secret = shared_server().environment["AWS_SECRET_ACCESS_KEY"]
+    assert secret not in json.dumps(told, default=str)

@@ -1,0 +1,77 @@
+"""Where tables may lie, by text alone: an absolute path, or `s3://bucket/prefix`.
+
+Nothing here asks a file system or a bucket.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from workers.errors import InvalidInput
+
+_SCHEME = "s3://"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
+_BANNED = re.compile(r"[\x00-\x1f\x7f?#\\]")
+_BETWEEN_ROOTS = re.compile(rf"{re.escape(os.pathsep)}(?!//)")
+"""Roots are parted as the parts of PATH are; the colon of a scheme parts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    bucket: str
+    prefix: str
+    """Without a slash at either end; empty for the bucket itself, which holds no table."""
+
+    @property
+    def location(self) -> str:
+        return f"{_SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+
+    def contains(self, other: BucketPlace) -> bool:
+        """A place does not contain itself, and `t1` does not contain `t10`."""
+        start = f"{self.prefix}/" if self.prefix else ""
+        return self.bucket == other.bucket and (
+            other.prefix.startswith(start) and other.prefix != self.prefix
+        )
+
+
+def is_bucket_location(location: str) -> bool:
+    return location.startswith(_SCHEME)
+
+
+def bucket_place(location: str) -> BucketPlace:
+    """Of `s3://bucket/prefix`. Raises InvalidInput; what looks like a password is not repeated."""
+    bucket, _, prefix = location.removeprefix(_SCHEME).rstrip("/").partition("/")
+    shown = "…" if "@" in location else location[:200]
+    if not is_bucket_location(location) or not _BUCKET.match(bucket) or ".." in bucket:
+        raise InvalidInput("write a location in a bucket as s3://bucket/prefix", location=shown)
+    parts = prefix.split("/") if prefix else []
+    if _BANNED.search(prefix) or any(part in ("", ".", "..") for part in parts):
+        raise InvalidInput("the prefix has parts that are not allowed", location=shown)
+    return BucketPlace(bucket, prefix)
+
+
+def listed_roots(text: str) -> list[str]:
+    """The roots that a variable such as SLUICE_TABLE_ROOTS names, links resolved.
+
+    Raises InvalidInput for a bucket root that is none.
+    """
+    given = [root for root in _BETWEEN_ROOTS.split(text) if root]
+    return [resolved_location(root) for root in given]
+
+
+def resolved_location(location: str) -> str:
+    """In its one spelling. Raises InvalidInput."""
+    if is_bucket_location(location):
+        return bucket_place(location).location
+    return os.path.realpath(location)
+
+
+def lies_under(location: str, root: str) -> bool:
+    """Strictly below; both as `resolved_location` gives them."""
+    if is_bucket_location(location) != is_bucket_location(root):
+        return False
+    if is_bucket_location(root):
+        return bucket_place(root).contains(bucket_place(location))
+    return location.startswith(root.rstrip("/") + "/")

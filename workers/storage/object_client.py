@@ -1,0 +1,179 @@
+"""Requests to a bucket, each tried a few times, and what their answers mean.
+
+Retries are made here and not in obstore, because a conditional write that is sent twice may be
+refused by its own first success. Every conditional write therefore carries a nonce in the object's
+metadata: whoever is refused, or hears nothing, looks whose nonce stands there.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import IO, TypeVar
+
+from workers.errors import LakehouseError, NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.storage.object_errors import ANSWERS, Verdict, reason, verdict
+from workers.storage.object_requests import Fetched, Listing, ObjectInfo, Requests, Wanted
+
+ATTEMPTS_MAX = 5
+_PAUSE_S = 0.05
+_PAUSE_S_MAX = 2.0
+_Answer = TypeVar("_Answer")
+
+
+def pause(attempt: int) -> None:
+    """By chance, so that those who failed together do not come back together."""
+    share = random.uniform(0.5, 1.0)  # noqa: S311  (a pause, not a secret)
+    time.sleep(share * min(_PAUSE_S_MAX, _PAUSE_S * 4**attempt))
+
+
+class ObjectClient:
+    """Thread-safe. Paths are relative to the prefix, and checked by the caller."""
+
+    def __init__(self, requests: Requests, pause: Callable[[int], None] = pause) -> None:
+        """`pause` is called between attempts with their number."""
+        self._requests = requests
+        self._pause = pause
+
+    def get(self, path: str, wanted: Wanted = Wanted()) -> Fetched:  # noqa: B008  (frozen)
+        """Raises NotFound, StorageFailed."""
+        return self._safely(path, lambda: self._requests.get(path, wanted))
+
+    def get_end(self, path: str, size: int) -> Fetched:
+        """The last `size` bytes, or all. Raises as `get`."""
+        try:
+            return self.get(path, Wanted(suffix=size))
+        except StorageFailed as error:
+            found = self.head(path)
+            if found is None or found.size:
+                raise error
+            return Fetched(b"", 0, found)  # Of nothing there is no end: S3 refuses the range.
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Raises StorageFailed."""
+        try:
+            return self.get(path, Wanted(is_head=True)).object_info
+        except NotFound:
+            return None
+
+    def list_directory(self, directory: str) -> Listing:
+        """One level. Raises StorageFailed."""
+        return self._twice_if_empty(
+            directory,
+            lambda: self._requests.list_directory(directory),
+            lambda one: one.files or one.directories,
+        )
+
+    def list_tree(self, directory: str) -> list[ObjectInfo]:
+        """At any depth. Raises StorageFailed."""
+        return self._twice_if_empty(
+            directory, lambda: self._requests.list_tree(directory), lambda found: found
+        )
+
+    def _twice_if_empty(
+        self, directory: str, listed: Callable[[], _Answer], has_any: Callable[[_Answer], object]
+    ) -> _Answer:
+        """An error that comes with the status of a success reads like an empty listing."""
+        first = self._safely(directory, listed)
+        return first if has_any(first) else self._safely(directory, listed)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Raises StorageFailed, WriteOutcomeUnknown."""
+        self._repeatedly(path, lambda: self._requests.put(path, content, tag=None, nonce=""))
+
+    def put_parts(self, path: str, stream: IO[bytes]) -> None:
+        """A large object, seen when all of it is there. Raises as `put`."""
+
+        def send() -> None:
+            stream.seek(0)
+            self._requests.put_parts(path, stream)
+
+        self._repeatedly(path, send)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """As many as there are, a thousand to a request. Raises as `put`."""
+        if paths:
+            self._repeatedly(paths[0], lambda: self._requests.delete(paths))
+
+    def put_conditionally(self, path: str, content: bytes, *, tag: str | None = None) -> str | None:
+        """Create the object, or replace the version `tag`: the new tag, None where the condition
+        does not hold.
+
+        Raises StorageFailed, WriteOutcomeUnknown.
+        """
+        nonce = uuid.uuid4().hex
+        last: BaseException | None = None
+        for attempt in range(ATTEMPTS_MAX):
+            if attempt:
+                self._pause(attempt)
+            try:
+                return self._requests.put(path, content, tag=tag, nonce=nonce)
+            except ANSWERS as error:
+                last = error
+                told = verdict(error)
+            if told is Verdict.FAILED:
+                raise _failed(path, last)
+            if told is Verdict.NOT_NOW:
+                continue
+            if told is Verdict.ABSENT:  # Nothing carries the tag.
+                return None
+            standing = self._standing(path)
+            if standing is not None and standing[1] == nonce:
+                return standing[0]
+            if told is Verdict.REFUSED or (standing is not None and standing[0] != tag):
+                return None
+        assert last is not None
+        raise _unknown(path, last)
+
+    def _standing(self, path: str) -> tuple[str, str] | None:
+        """Tag and nonce of what is there. Raises WriteOutcomeUnknown."""
+
+        try:
+            found = self.get(path, Wanted(is_head=True))
+            return found.object_info.tag, found.nonce
+        except NotFound:
+            return None
+        except StorageFailed as error:
+            raise WriteOutcomeUnknown(
+                "cannot read back a write", path=path, reason=error.values.get("reason")
+            ) from error
+
+    def _safely(self, path: str, ask: Callable[[], _Answer]) -> _Answer:
+        """Of what changes nothing, so it is asked again whatever went wrong."""
+        return self._tried(path, ask, _failed)
+
+    def _repeatedly(self, path: str, change: Callable[[], object]) -> None:
+        """Of what is the same done twice."""
+        self._tried(path, change, _unknown)
+
+    def _tried(
+        self,
+        path: str,
+        call: Callable[[], _Answer],
+        gave_up: Callable[[str, BaseException], LakehouseError],
+    ) -> _Answer:
+        last: BaseException | None = None
+        for attempt in range(ATTEMPTS_MAX):
+            if attempt:
+                self._pause(attempt)
+            try:
+                return call()
+            except ANSWERS as error:
+                last = error
+                told = verdict(error)
+            if told is Verdict.ABSENT:
+                raise NotFound("no such file", path=path) from last
+            if told in (Verdict.FAILED, Verdict.REFUSED):
+                raise _failed(path, last) from last
+        assert last is not None
+        raise gave_up(path, last) from last
+
+
+def _failed(path: str, error: BaseException) -> StorageFailed:
+    return StorageFailed("storage failed", path=path, reason=reason(error))
+
+
+def _unknown(path: str, error: BaseException) -> WriteOutcomeUnknown:
+    return WriteOutcomeUnknown("storage gave no clear answer", path=path, reason=reason(error))

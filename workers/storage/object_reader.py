@@ -1,0 +1,76 @@
+"""An object as a seekable file, read in ranges: a small one with a single request.
+
+The end is fetched first, because a Parquet file is opened from its end; that answer also tells the
+size. All ranges are of one version: an object that was replaced meanwhile is an error, not a
+mixture.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any, Protocol
+
+from workers.storage.object_requests import Fetched
+
+TAIL_BYTES = 1 << 20
+_WINDOW_BYTES = 4 << 20
+"""Read at once, at least: one request costs as much as some megabytes."""
+
+
+class FetchRange(Protocol):
+    def __call__(self, span: tuple[int, int], tag: str) -> Fetched: ...
+
+
+class ObjectReader(io.RawIOBase):
+    """Of one thread at a time. `fetch` raises what reading storage raises."""
+
+    def __init__(self, tail: Fetched, fetch: FetchRange) -> None:
+        super().__init__()
+        self._info = tail.object_info
+        self._tail = tail
+        self._window = tail
+        self._fetch = fetch
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._info.size}[whence]
+        if start + offset < 0:
+            raise ValueError("negative seek position")
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._info.size - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        content = self._span(self._at, self._at + wanted) if wanted else b""
+        self._at += len(content)
+        return content
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        content = self.read(len(view))
+        view[: len(content)] = content
+        return len(content)
+
+    def _span(self, start: int, end: int) -> bytes:
+        for held in (self._window, self._tail):
+            if held.start <= start and end <= held.start + len(held.content):
+                return held.content[start - held.start : end - held.start]
+        if start < self._tail.start < end:  # Only what is not there yet.
+            return self._span(start, self._tail.start) + self._span(self._tail.start, end)
+        wanted = max(end, min(start + _WINDOW_BYTES, self._tail.start))
+        self._window = self._fetch((start, wanted), self._info.tag)
+        return self._window.content[: end - start]

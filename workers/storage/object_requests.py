@@ -1,0 +1,159 @@
+"""Single requests to a bucket, as obstore makes them: no retry, no judgement of errors.
+
+What is raised is of `object_errors.ANSWERS`. A simulator takes the place of `S3Requests`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import IO, Any, Protocol
+
+import obstore
+from obstore.exceptions import GenericError
+from obstore.store import S3Store
+
+from workers.locations import BucketPlace
+from workers.storage.s3_settings import S3Settings
+
+_CONNECT_TIMEOUT_S = 5
+_NONCE = "sluice-nonce"
+_PART_BYTES = 8 << 20
+_PARTS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    path: str
+    size: int
+    modified_ms: int
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A part of an object, and what the object is."""
+
+    content: bytes
+    start: int
+    object_info: ObjectInfo
+    nonce: str = ""
+    """Of the conditional write that made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    files: list[ObjectInfo]
+    directories: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of an object, and of which version."""
+
+    span: tuple[int, int] | None = None
+    suffix: int = 0
+    tag: str = ""
+    is_head: bool = False
+    """Nothing of it, but what it is."""
+
+
+class Requests(Protocol):
+    def get(self, path: str, wanted: Wanted) -> Fetched: ...
+
+    def list_directory(self, directory: str) -> Listing: ...
+
+    def list_tree(self, directory: str) -> list[ObjectInfo]: ...
+
+    def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
+        """The new tag. With a nonce only where nothing is, or with a `tag` where it stands."""
+
+    def put_parts(self, path: str, stream: IO[bytes]) -> None: ...
+
+    def delete(self, paths: Sequence[str]) -> None: ...
+
+
+class S3Requests:
+    def __init__(self, place: BucketPlace, settings: S3Settings) -> None:
+        self._place = place
+        self._settings = settings
+
+    @property
+    def _store(self) -> S3Store:
+        # A child that was forked must not use its parent's connections and threads.
+        return _store(self._place, self._settings, os.getpid())
+
+    def get(self, path: str, wanted: Wanted) -> Fetched:
+        options: dict[str, Any] = {"if_match": wanted.tag} if wanted.tag else {}
+        if wanted.is_head:
+            options["head"] = True
+        elif wanted.span or wanted.suffix:
+            options["range"] = wanted.span or {"suffix": wanted.suffix}
+        answer = obstore.get(self._store, path, options=options)  # type: ignore[arg-type]
+        if not answer.meta["e_tag"]:
+            raise GenericError("the answer is no object")
+        nonce = answer.attributes.get(_NONCE, "")
+        if wanted.is_head:
+            return Fetched(b"", 0, _info(path, answer.meta), nonce)
+        start, end = answer.range
+        content = bytes(answer.bytes())
+        if len(content) != end - start:
+            raise GenericError("the answer is cut off")
+        return Fetched(content, start, _info(path, answer.meta), nonce)
+
+    def list_directory(self, directory: str) -> Listing:
+        answer = obstore.list_with_delimiter(self._store, directory or None)
+        files = [_info(one["path"], one) for one in answer["objects"]]
+        return Listing(files, list(answer["common_prefixes"]))
+
+    def list_tree(self, directory: str) -> list[ObjectInfo]:
+        answer = obstore.list(self._store, directory or None, chunk_size=1000)
+        return [_info(one["path"], one) for one in answer.collect()]
+
+    def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
+        mode: Any = "overwrite" if not nonce else "create" if tag is None else {"e_tag": tag}
+        attributes = {_NONCE: nonce} if nonce else None
+        answer = obstore.put(
+            self._store, path, content, mode=mode, attributes=attributes, use_multipart=False
+        )
+        return answer["e_tag"] or ""
+
+    def put_parts(self, path: str, stream: IO[bytes]) -> None:
+        obstore.put(
+            self._store,
+            path,
+            stream,
+            use_multipart=True,
+            chunk_size=_PART_BYTES,
+            max_concurrency=_PARTS_AT_ONCE,
+        )
+
+    def delete(self, paths: Sequence[str]) -> None:
+        obstore.delete(self._store, list(paths))
+
+
+def _info(path: str, meta: Any) -> ObjectInfo:
+    return ObjectInfo(
+        path, meta["size"], int(meta["last_modified"].timestamp() * 1000), meta["e_tag"] or ""
+    )
+
+
+@lru_cache(maxsize=64)
+def _store(place: BucketPlace, settings: S3Settings, pid: int) -> S3Store:
+    """One pool of connections for all of this process that work on a table."""
+    config: dict[str, Any] = dict(settings.options)
+    if settings.endpoint:
+        config["aws_endpoint_url_s3"] = settings.endpoint
+    return S3Store(
+        place.bucket,
+        prefix=place.prefix,
+        config=config,  # type: ignore[arg-type]
+        client_options={
+            "allow_http": settings.allows_http,
+            "connect_timeout": f"{_CONNECT_TIMEOUT_S}s",
+            "timeout": f"{settings.timeout_ms}ms",
+        },
+        retry_config={"max_retries": 0},
+    )

@@ -1,0 +1,197 @@
+"""A table below a prefix of an S3 bucket: the port's promises by conditional writes.
+
+put-if-absent is `If-None-Match: *`, replace-if-match is `If-Match` with the object's ETag. An
+object is seen whole or not at all, so nothing needs a temporary name, and directories are only
+parts of names. What waits for many answers asks for several at once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import IO, TypeVar, cast
+
+from workers.errors import InvalidInput, NotFound, WriteOutcomeUnknown
+from workers.locations import BucketPlace
+from workers.storage.base import FileInfo, Tagged, checked_path
+from workers.storage.listed_objects import ListedObjects
+from workers.storage.object_client import ObjectClient
+from workers.storage.object_reader import TAIL_BYTES, ObjectReader
+from workers.storage.object_requests import Fetched, ObjectInfo, S3Requests, Wanted
+from workers.storage.remembered import Remembered
+from workers.storage.s3_settings import S3Settings
+from workers.storage.timeline_files import DIRECTORY as TIMELINE
+
+REQUESTS_AT_ONCE = 16
+_FILES_AT_ONCE = 4
+_DELETES_AT_ONCE = 1_000
+_PUT_BYTES_MAX = 16 << 20
+"""Larger ones go in parts, without a condition: names of data files are never used twice."""
+_APPENDS_MAX = 20
+_One = TypeVar("_One")
+_Answer = TypeVar("_Answer")
+
+
+class ObjectStorage:
+    def __init__(
+        self, place: BucketPlace, client: ObjectClient, *, at_once_max: int = REQUESTS_AT_ONCE
+    ) -> None:
+        self._place = place
+        self._client = client
+        self._at_once_max = at_once_max
+        self._remembered = Remembered.of(place)
+        self._timeline = self._remembered.of_kind(ListedObjects)
+
+    @property
+    def location(self) -> str:
+        return self._place.location
+
+    @property
+    def remembered(self) -> Remembered:
+        return self._remembered
+
+    @property
+    def appends_in_place(self) -> bool:
+        return False
+
+    @property
+    def files_at_once(self) -> int:
+        return min(_FILES_AT_ONCE, self._at_once_max)
+
+    @property
+    def deletes_at_once(self) -> int:
+        return _DELETES_AT_ONCE
+
+    def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
+        listed = list(many)
+        if min(len(listed), self._at_once_max) < 2:
+            return [call(one) for one in listed]
+        with ThreadPoolExecutor(min(self._at_once_max, len(listed))) as pool:
+            return list(pool.map(call, listed))
+
+    def read(self, path: str) -> bytes:
+        return self._client.get(_key(path)).content
+
+    def read_listed(self, path: str) -> bytes:
+        content = self._timeline.content(path)
+        if content is None:
+            found = self._client.get(_key(path))
+            self._timeline.keep(path, found.object_info.tag, found.content)
+            content = found.content
+        return content
+
+    def read_tagged(self, path: str) -> Tagged:
+        found = self._client.get(_key(path))
+        return Tagged(found.content, found.object_info.tag)
+
+    def info(self, path: str) -> FileInfo | None:
+        found = self._client.head(_key(path))
+        return _file(found) if found else None
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        found = self._client.list_directory(checked_path(directory)).files
+        if directory == TIMELINE:
+            self._timeline.listed({one.path: one.tag for one in found})
+        return sorted(map(_file, found), key=lambda file: file.path)
+
+    def list_names(self, directory: str) -> list[str]:
+        return [file.name for file in self.list_files(directory)]
+
+    def list_directories(self, directory: str) -> list[str]:
+        return sorted(self._client.list_directory(checked_path(directory)).directories)
+
+    def list_tree(self, directory: str) -> list[FileInfo]:
+        found = self._client.list_tree(checked_path(directory))
+        folders = {one.path.rpartition("/")[0] for one in found}
+        # Other tools make an empty object for a folder.
+        files = [one for one in found if one.size or one.path not in folders]
+        return sorted(map(_file, files), key=lambda file: file.path)
+
+    def put(self, path: str, content: bytes) -> None:
+        self._client.put(_key(path), content)
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        return self._client.put_conditionally(_key(path), content) is not None
+
+    def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        if is_exclusive and not self.put_if_absent(paths[0], b""):
+            return False
+        self.at_once(partial(self.put_if_absent, content=b""), paths[is_exclusive:])
+        return True
+
+    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        return self._client.put_conditionally(_key(path), content, tag=tag)
+
+    def append(self, path: str, content: bytes) -> None:
+        """Reads and writes the whole object."""
+        for _ in range(_APPENDS_MAX):
+            try:
+                standing = self.read_tagged(path)
+            except NotFound:
+                if self.put_if_absent(path, content):
+                    return
+                continue
+            if self.replace_if_match(path, standing.content + content, standing.tag) is not None:
+                return
+        raise WriteOutcomeUnknown("others append all the time", path=path)
+
+    @contextmanager
+    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+        """What was written is sent when the block ends; until then it waits in memory, or in a
+        temporary file of this machine where it is large.
+        """
+        key = _key(path)
+        with tempfile.SpooledTemporaryFile(max_size=_PUT_BYTES_MAX) as stream:
+            yield cast(IO[bytes], stream)
+            if self._send(key, cast(IO[bytes], stream)):
+                return
+        raise InvalidInput("data file exists already", path=path)
+
+    def _send(self, key: str, stream: IO[bytes]) -> bool:
+        """False when the object exists."""
+        if stream.seek(0, 2) <= _PUT_BYTES_MAX:
+            stream.seek(0)
+            return self._client.put_conditionally(key, stream.read()) is not None
+        if self._client.head(key) is not None:
+            return False
+        self._client.put_parts(key, stream)
+        return True
+
+    def open_data(self, path: str) -> IO[bytes]:
+        key = _key(path)
+
+        def fetch(span: tuple[int, int], tag: str) -> Fetched:
+            return self._client.get(key, Wanted(span=span, tag=tag))
+
+        return cast(IO[bytes], ObjectReader(self._client.get_end(key, TAIL_BYTES), fetch))
+
+    def delete(self, path: str) -> None:
+        self._client.delete([_key(path)])
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self._client.delete([_key(path) for path in paths])
+
+    def delete_tree(self, directory: str) -> None:
+        if not directory:
+            raise InvalidInput("refusing to delete the whole table", location=self.location)
+        found = self._client.list_tree(checked_path(directory))
+        self._client.delete([one.path for one in found])
+
+
+def bucket_storage(place: BucketPlace, settings: S3Settings) -> ObjectStorage:
+    """Nothing is asked of it yet."""
+    return ObjectStorage(place, ObjectClient(S3Requests(place, settings)))
+
+
+def _key(path: str) -> str:
+    """Raises InvalidInput."""
+    if not path or any(character < " " or character == "\x7f" for character in path):
+        raise InvalidInput("path cannot be the name of an object", path=path)
+    return checked_path(path)
+
+
+def _file(found: ObjectInfo) -> FileInfo:
+    return FileInfo(found.path, found.size, found.modified_ms)

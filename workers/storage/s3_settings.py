@@ -1,0 +1,113 @@
+"""How a bucket is reached: from the environment of the process, by the names of AWS's own tools.
+
+Credentials are in no location, no option, no plan and no log; whoever opens storage, executors of
+Spark included, has them in its own environment. What is not listed here is not handed on.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from workers.errors import InvalidInput
+
+TIMEOUT_VARIABLE = "SLUICE_STORAGE_TIMEOUT_MS"
+_TIMEOUT_MS = 30_000
+_TIMEOUT_MS_MAX = 600_000
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_ALLOW_HTTP = "AWS_ALLOW_HTTP"
+_PASSED_ON = {
+    "AWS_ACCESS_KEY_ID": "access_key_id",
+    "AWS_SECRET_ACCESS_KEY": "secret_access_key",
+    "AWS_SESSION_TOKEN": "session_token",
+    "AWS_REGION": "region",
+    "AWS_DEFAULT_REGION": "default_region",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "virtual_hosted_style_request",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "container_credentials_relative_uri",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": "container_credentials_full_uri",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "container_authorization_token_file",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "web_identity_token_file",
+    "AWS_ROLE_ARN": "role_arn",
+    "AWS_ROLE_SESSION_NAME": "role_session_name",
+}
+VARIABLES = (*_ENDPOINTS, _ALLOW_HTTP, TIMEOUT_VARIABLE, *_PASSED_ON)
+"""What a process needs of another one's environment to reach the same buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    endpoint: str = ""
+    """Empty for AWS's own."""
+    allows_http: bool = False
+    timeout_ms: int = _TIMEOUT_MS
+    """Of one request, its body included."""
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """In obstore's spelling. Credentials are among them."""
+
+
+def s3_settings(environment: Mapping[str, str]) -> S3Settings:
+    """Raises InvalidInput for an endpoint or a timeout that cannot be used."""
+    given = next((environment[name] for name in _ENDPOINTS if environment.get(name)), "")
+    allows_http = environment.get(_ALLOW_HTTP, "").lower() in ("true", "1")
+    endpoint = _checked_endpoint(given, allows_http=allows_http) if given else ""
+    return S3Settings(
+        endpoint=endpoint,
+        allows_http=endpoint.startswith("http://"),
+        timeout_ms=_timeout_ms(environment.get(TIMEOUT_VARIABLE, "")),
+        options=tuple(
+            (key, environment[name]) for name, key in _PASSED_ON.items() if environment.get(name)
+        ),
+    )
+
+
+def _checked_endpoint(given: str, *, allows_http: bool) -> str:
+    """Requests that are signed with our keys go there, so it is no place by accident (threat T4).
+
+    Clear text needs to be asked for, except to this machine itself.
+    """
+    try:
+        parts = urlsplit(given)
+        host = parts.hostname or ""
+        port = parts.port
+    except ValueError as error:
+        raise InvalidInput("the S3 endpoint is no address") from error
+    if parts.username or parts.password:
+        raise InvalidInput("the S3 endpoint has a user name; set AWS_ACCESS_KEY_ID instead")
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise InvalidInput("write the S3 endpoint as https://host:port", endpoint=given[:200])
+    if _is_metadata_service(host):
+        raise InvalidInput("the S3 endpoint is a link-local address", endpoint=given[:200])
+    if parts.scheme == "http" and not (allows_http or _is_loopback(host)):
+        raise InvalidInput(
+            "the S3 endpoint is not encrypted; use https, or set AWS_ALLOW_HTTP=true",
+            endpoint=given[:200],
+        )
+    shown = f"[{host}]" if ":" in host else host
+    place = f"{shown}:{port}" if port else shown
+    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+
+
+def _is_metadata_service(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_link_local
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _timeout_ms(given: str) -> int:
+    if not given:
+        return _TIMEOUT_MS
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= _TIMEOUT_MS_MAX:
+        raise InvalidInput(f"{TIMEOUT_VARIABLE} is 1 to {_TIMEOUT_MS_MAX}", given=given[:40])
+    return int(given)
