@@ -212,6 +212,43 @@ class ServiceJob(_Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayJob(_Message):
+    """Send dead letters of a sink to their topic again, each once."""
+
+    TASK: ClassVar[str] = "workers.tasks.replay_letters"
+
+    operation_id: str
+    table: str
+    sink_options: Mapping[str, str]
+    """Of the sink alone, as it was launched with them."""
+    directory: str
+    """Where the letters are."""
+    instant: str = ""
+    """Those that this commit left out; all that there are when empty."""
+    letters: tuple[str, ...] | list[str] = ()
+    """`partition:offset`; all of them when empty."""
+    cause: str = ""
+    by: str
+    report_url: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.operation_id, "operation_id")
+        _check_location(self.table, "table")
+        _check_texts(self.sink_options, "sink_options")
+        _check_directory(self.directory, "directory")
+        if self.instant:
+            _check_instant(self.instant)
+        if not isinstance(self.letters, list | tuple):
+            raise InvalidInput("letters are a list", given=_shown(self.letters))
+        for one in self.letters:
+            _check_name(one, "letters")
+        if self.cause:
+            _check_text(self.cause, "cause")
+        _check_text(self.by, "by")
+        _check_report_url(self.report_url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJob(_Message):
     """End the driver of one write and its tasks, then settle what it left on the table."""
 

@@ -35,15 +35,15 @@ from workers.services.registry import service
 from workers.services.rewriting import RunnerMaker, local_runner
 from workers.services.service import ServiceOutcome, ServicePlan, ServiceRequest
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table import table as tables
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
 from workers.table_config import TableType
-from workers.timeline.archive import archived_instants, check_readable
 from workers.timeline.instant import Instant
+from workers.timeline.timeline import with_archived
 from workers.top_n import top_n_of
 from workers.write.add_group import add_group
 from workers.write.alter import alter_schema
@@ -220,13 +220,11 @@ class LakehouseTable:
         return top_n_dataframe(self.table, spark, asked, columns)
 
     def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
-        """The active timeline; with `archived` the history before it. Raises UnsupportedTable."""
+        """The active timeline; with `archived` the history before it. Raises MalformedTable."""
         active = self.table.timeline().instants
         if not archived:
             return active
-        check_readable(self.table.storage, self.table.layout)
-        old = [one.instant for one in archived_instants(self.table.storage)]
-        return tuple(sorted({*old, *active}))
+        return with_archived(self.table.archived_times(), active)
 
     def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
         timeline = self.table.timeline()
@@ -302,6 +300,12 @@ class LakehouseTable:
             return service("restore").plan(self.table, {"instant": instant})
         return self._serve("restore", {"instant": instant})
 
+    def adopt(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
+        """Write into a table that another engine made from now on (docs/foreign-tables.md)."""
+        outcome = self._serve("adopt", parameters or {})
+        self.table = tables.open_(self.table.storage, self.table.ports)
+        return outcome
+
     def _serve(self, name: str, parameters: Mapping[str, str]) -> ServiceOutcome:
         """Raises InvalidInput, ServiceRefused, ServiceBusy, LockTimeout."""
         request = ServiceRequest(by="python", parameters=parameters)
@@ -351,7 +355,7 @@ def create_table(
         ordering=_names(ordering, "ordering"),
         schema=_table_schema(schema, name),
     )
-    where = storage or LocalStorage(location)
+    where = storage or open_storage(location)
     return LakehouseTable(tables.create(where, definition, options or {}, ports or system_ports()))
 
 
@@ -359,17 +363,13 @@ def open_table(
     location: str | Path, *, ports: Ports | None = None, storage: Storage | None = None
 ) -> LakehouseTable:
     """Raises TableNotFound, UnsupportedTable, MalformedTable."""
-    return LakehouseTable(tables.open_(storage or LocalStorage(location), ports or system_ports()))
+    return LakehouseTable(tables.open_(storage or open_storage(location), ports or system_ports()))
 
 
 def _parameters(
     given: Mapping[str, str] | None, schedule: bool, instant: InstantTime | None
 ) -> dict[str, str]:
-    return {
-        **(given or {}),
-        SCHEDULE_ONLY: str(schedule).lower(),
-        INSTANT: instant or "",
-    }
+    return {**(given or {}), SCHEDULE_ONLY: str(schedule).lower(), INSTANT: instant or ""}
 
 
 def _runner_maker(spark: SparkSession | None) -> RunnerMaker:

@@ -16,12 +16,24 @@ PAYLOAD_KEYS: Final = (
     "hoodie.datasource.write.payload.class",
     "hoodie.compaction.payload.class",
 )
+TABLE_PAYLOAD_KEY: Final = PAYLOAD_KEYS[1]
 LEGACY_PAYLOAD_KEY: Final = "hoodie.table.legacy.payload.class"
+STRATEGY_KEYS: Final = (
+    "hoodie.record.merge.strategy.id",
+    "hoodie.compaction.record.merger.strategy",
+)
+"""Since Hudi 1.0, and before."""
 MERGE_MODE_KEY: Final = "hoodie.record.merge.mode"
 PARTIAL_KEY: Final = "hoodie.table.partial.update.mode"
 PARTIAL_IGNORE_DEFAULTS: Final = "IGNORE_DEFAULTS"
 _PACKAGE = "org.apache.hudi.common.model."
 _EVENT_TIME, _COMMIT_TIME = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
+_CUSTOM = "CUSTOM"
+STRATEGIES: Final = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": _EVENT_TIME,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": _COMMIT_TIME,
+}
+"""Merge strategy id -> the merge mode that it is (format page 1.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +91,19 @@ def _simple(name: str) -> str:
     return name.removeprefix(_PACKAGE).removeprefix("debezium.")
 
 
-def merges_whole_rows(payload: str) -> bool:
-    """Of a table that tells its merge by a payload class alone, as before Hudi 1.0."""
-    known = _PAYLOADS.get(_simple(payload))
-    return not payload or (known is not None and not known.partial)
+def told_merge_mode(properties: Mapping[str, str], *, is_ordered: bool) -> str:
+    """The merge mode that a table names or, as before Hudi 1.0, implies: by its payload class, else
+    by its merge strategy, else by whether it has an ordering field. CUSTOM for what is none of
+    ours.
+    """
+    if told := properties.get(MERGE_MODE_KEY):
+        return told
+    if named := properties.get(TABLE_PAYLOAD_KEY):
+        payload = _PAYLOADS.get(_simple(named))
+        return _CUSTOM if payload is None or payload.partial else payload.merge_mode
+    if strategy := next((properties[key] for key in STRATEGY_KEYS if properties.get(key)), None):
+        return STRATEGIES.get(strategy, _CUSTOM)
+    return _EVENT_TIME if is_ordered else _COMMIT_TIME
 
 
 def _payload(name: str) -> _Payload:

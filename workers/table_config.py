@@ -26,14 +26,35 @@ from workers.payloads import (
     PARTIAL_IGNORE_DEFAULTS,
     PARTIAL_KEY,
     PAYLOAD_KEYS,
-    merges_whole_rows,
+    STRATEGIES,
+    STRATEGY_KEYS,
+    told_merge_mode,
     with_payload,
+)
+from workers.readability import (
+    archive_folder,
+    check_files,
+    check_merge,
+    custom_merge,
+    table_version,
+    timeline_layout,
 )
 from workers.top_n import TOP_N_KEY
 
 BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
 HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
+_KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
+_KEY_GENERATOR_CLASS_KEY = "hoodie.table.keygenerator.class"
+_KEY_GENERATOR_CLASSES = {
+    "SimpleKeyGenerator": "SIMPLE",
+    "ComplexKeyGenerator": "COMPLEX",
+    "TimestampBasedKeyGenerator": "TIMESTAMP",
+    "CustomKeyGenerator": "CUSTOM",
+    "NonpartitionedKeyGenerator": "NON_PARTITION",
+    "GlobalDeleteKeyGenerator": "GLOBAL_DELETE",
+}
+"""What older tables name, by the type that stands for it now; never loaded."""
 
 
 class TableType(StrEnum):
@@ -92,9 +113,12 @@ class TableConfig:
     url_encode: bool = False
     key_generator: str = ""
     """As Hudi spells the type; empty in tables that do not say."""
+    has_meta_columns: bool = True
     is_portable: bool = False
     """What hudi-rs cannot read is refused."""
     timeline_layout: int = 2
+    archive_folder: str = "archived"
+    """Below `.hoodie`, of timeline layout 1."""
     create_schema_json: str | None = None
     merger: str | None = None
     """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
@@ -139,9 +163,16 @@ class TableConfig:
         return self.takes_narrow_rows or self.merger is not None
 
     @property
+    def compares_rows(self) -> bool:
+        """What is new since a moment is told by values: no row says which commit wrote it, or one
+        may have changed under the commit time that it had.
+        """
+        return self.folds_rows or not self.has_meta_columns
+
+    @property
     def names_key_fields(self) -> bool:
         """Record keys are `field:value,...` rather than the plain value."""
-        return len(self.record_key) > 1 or self.key_generator.startswith("COMPLEX")
+        return len(self.record_key) > 1 or self.key_generator.startswith(("COMPLEX", "GLOBAL"))
 
     @property
     def index_fields(self) -> tuple[str, ...]:
@@ -185,33 +216,28 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
 
 def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     """Raises UnsupportedTable for what we would read wrongly, by name (format page 1)."""
-    version = integer(properties, "hoodie.table.version", least=1, most=9)
-    if version not in (6, 8, 9):
-        raise UnsupportedTable("table version is not read", version=version, supported="6, 8, 9")
-    if properties.get("hoodie.populate.meta.fields", "true") != "true":
-        raise UnsupportedTable("tables without meta columns are not read")
+    version = table_version(properties)
+    check_files(properties)
+    check_merge(properties)
     ordering = listed(
         properties.get("hoodie.table.ordering.fields")
         or properties.get("hoodie.table.precombine.field")
     )
-    payload = properties.get("hoodie.compaction.payload.class", "")
-    if not properties.get(MERGE_MODE_KEY) and not merges_whole_rows(payload):
-        raise UnsupportedTable("payload class is not supported", payload=payload)
-    mode = properties.get(MERGE_MODE_KEY) or (
-        MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
-    )
+    mode = told_merge_mode(properties, is_ordered=bool(ordering))
     if mode not in set(MergeMode):
         raise UnsupportedTable("record merge mode is not supported", mode=mode)
-    partial = properties.get("hoodie.table.partial.update.mode", "")
-    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
-        raise UnsupportedTable("partial update mode is not supported", mode=partial)
+    strategy = properties.get(STRATEGY_KEYS[0])
+    if version > 6 and strategy and STRATEGIES.get(strategy, MergeMode.CUSTOM) != mode:
+        raise custom_merge(properties)  # Hudi goes by the strategy then.
     merger = properties.get("sluice.record.merger") or None
     record_key = listed(properties.get("hoodie.table.recordkey.fields"))
-    partition_by = listed(properties.get("hoodie.table.partition.fields"))
+    partitioned = listed(properties.get("hoodie.table.partition.fields"))
+    # Custom key generators are told as `field:TYPE`.
+    partition_by = tuple(field.partition(":")[0] for field in partitioned)
     groups = group_rule(properties, apart=(*record_key, *partition_by), ordering=ordering)
     is_ours = merger is not None or (groups is not None and not groups.is_portable)
     if (mode == MergeMode.CUSTOM) != is_ours:
-        raise UnsupportedTable("custom record mergers of other engines are not run", mode=mode)
+        raise custom_merge(properties)
     return TableConfig(
         name=properties["hoodie.table.name"],
         table_type=choice(properties, "hoodie.table.type", TableType),
@@ -222,14 +248,23 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         merge_mode=MergeMode(mode),
         buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
         hash_fields=listed(properties.get(HASH_FIELD_KEY)),
-        is_partial_update=partial == PARTIAL_IGNORE_DEFAULTS,
+        is_partial_update=properties.get(PARTIAL_KEY) == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
-        key_generator=properties.get("hoodie.table.keygenerator.type", ""),
+        key_generator=_key_generator(properties),
+        has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
         is_portable=properties.get("sluice.portable") == "true",
-        timeline_layout=int(properties.get("hoodie.timeline.layout.version") or 1),
+        timeline_layout=timeline_layout(properties, version),
+        archive_folder=archive_folder(properties),
         create_schema_json=properties.get("hoodie.table.create.schema"),
         merger=merger,
         groups=groups,
         top_n=properties.get(TOP_N_KEY, ""),
     )
+
+
+def _key_generator(properties: Mapping[str, str]) -> str:
+    if told := properties.get(_KEY_GENERATOR_KEY):
+        return told
+    name = properties.get(_KEY_GENERATOR_CLASS_KEY, "").rpartition(".")[2]
+    return _KEY_GENERATOR_CLASSES.get(name.replace("AvroKey", "Key"), name)

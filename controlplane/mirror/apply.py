@@ -54,6 +54,8 @@ def describe_table(table: Table, opened: engine.Table, lock_provider: str) -> No
         "ordering": ",".join(config.ordering),
         "bucket_count": config.buckets or None,
         "lock_provider": lock_provider,
+        "is_foreign": opened.is_foreign,
+        "write_refusal": opened.write_refusal or "",
         "groups": [one.to_json() for one in config.groups.declared] if config.groups else [],
         "join_needs": list(config.groups.required) if config.groups else [],
     }

@@ -12,7 +12,7 @@ from controlplane.mirror.facts import InstantFacts, Key, Listing, completed_fact
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
 from workers.table import table as engine
-from workers.timeline.archive import ArchivedInstant, archived_instants
+from workers.timeline.archive import ArchivedInstant
 from workers.timeline.instant import Instant
 
 INSTANTS_PER_PASS_MAX = 2000
@@ -46,7 +46,7 @@ def read_archive(
         return ArchiveFacts()
     archived = {
         key: one.instant
-        for one in archived_instants(opened.storage)
+        for one in opened.archived_instants()
         if (key := key_of(one.instant)) not in present
     }
     kept = set(
@@ -68,8 +68,7 @@ def _read(opened: engine.Table, wanted: list[Instant]) -> tuple[InstantFacts, ..
     if not wanted:
         return ()
     keys = {key_of(one) for one in wanted}
-    found = archived_instants(
-        opened.storage,
+    found = opened.archived_instants(
         requested_from=wanted[0].requested_at,
         completed_until=max(one.completed_at or "" for one in wanted),
         with_content=True,

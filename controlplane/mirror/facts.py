@@ -33,7 +33,6 @@ from workers.sink.standing import OFFSETS_KEY
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.timeline import decisions, lost_writes
-from workers.timeline.archive import archived_instants, manifest_numbers
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
@@ -92,7 +91,7 @@ class Listing:
     lost: frozenset[InstantTime] = frozenset()
     """Archived instants whose conflict is kept."""
     history: int = 0
-    """Number of the archived timeline's newest manifest; 0 while there is none."""
+    """Another number each time that something was archived; 0 while nothing was."""
 
     @property
     def fingerprint(self) -> str:
@@ -112,13 +111,12 @@ class Listing:
 def list_table(table: Table) -> Listing:
     names = [file.name for file in table.storage.list_files(decisions.DIRECTORY)]
     timeline = table.timeline()
-    numbers = manifest_numbers(table.storage) if table.layout.version == 2 else []
     return Listing(
         timeline=timeline,
         decided=frozenset(name for name in names if name.isdigit()),
         undone=frozenset(name.removesuffix(".undo") for name in names if name.endswith(".undo")),
         lost=frozenset(lost_writes.kept_instants(table.storage)),
-        history=max(numbers, default=0),
+        history=table.archive_mark(),
     )
 
 
@@ -150,8 +148,7 @@ def _content(table: Table, instant: Instant) -> bytes | None:
     try:
         return table.storage.read(table.layout.path(instant))
     except NotFound:
-        archived = archived_instants(
-            table.storage,
+        archived = table.archived_instants(
             requested_from=instant.requested_at,
             completed_until=instant.completed_at,
             with_content=True,

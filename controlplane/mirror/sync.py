@@ -46,7 +46,7 @@ from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.locks.binding import lock_provider
 from workers.concurrency.locks.showing import LockView, read_lock
-from workers.errors import LakehouseError, MalformedTable
+from workers.errors import LakehouseError, MalformedTable, UnsupportedTable
 from workers.table import table as engine
 from workers.timeline.instant import Instant
 
@@ -168,7 +168,7 @@ def _list_files(opened: engine.Table, listing: Listing) -> tuple[FileListing | N
     """A file that nobody can place must not hide the timeline."""
     try:
         return list_file_groups(opened, listing.timeline), ""
-    except MalformedTable as error:
+    except (MalformedTable, UnsupportedTable) as error:
         return None, str(error)[:ERROR_CHARS_MAX]
 
 

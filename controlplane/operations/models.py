@@ -24,7 +24,7 @@ class Operation(models.Model):
     service = models.CharField(max_length=32, blank=True)
     """The table service that a `service` runs."""
     sink_id = models.CharField(max_length=100, blank=True)
-    """Of a `sink`."""
+    """Of a `sink` or a `replay`."""
     state = models.CharField(
         max_length=16,
         choices=[(state.value, state.value) for state in OperationState],
@@ -69,6 +69,11 @@ class Operation(models.Model):
                 fields=["table", "service"],
                 condition=models.Q(kind="service", state__in=sorted(OPEN)),
                 name="one_open_service_per_table",
+            ),
+            models.UniqueConstraint(
+                fields=["table", "sink_id"],
+                condition=models.Q(kind="replay", state__in=sorted(OPEN)),
+                name="one_open_replay_per_sink",
             ),
             models.UniqueConstraint(
                 fields=["table", "sink_id"],

@@ -20,7 +20,7 @@ from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
-from workers.jobs import CancelJob, RollbackJob, ServiceJob, SinkJob, WriteJob
+from workers.jobs import CancelJob, ReplayJob, RollbackJob, ServiceJob, SinkJob, WriteJob
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ _TASK_OF_KIND = {
     OperationKind.ROLLBACK: RollbackJob.TASK,
     OperationKind.SERVICE: ServiceJob.TASK,
     OperationKind.SINK: SinkJob.TASK,
+    OperationKind.REPLAY: ReplayJob.TASK,
 }
 _BEGUN = frozenset(
     {

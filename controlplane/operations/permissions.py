@@ -23,6 +23,7 @@ _TITLES = {
     "delete_partition": "Delete partitions",
     "insert_overwrite": "Overwrite partitions",
     "insert_overwrite_table": "Overwrite the table",
+    "adopt": "Adopt the table",
 }
 _MAINTAINING = frozenset({"compaction", "clustering", "clean", "archive", "savepoint"})
 """Every snapshot that readers were promised stays. A service that is not listed is an admin's."""
@@ -73,5 +74,7 @@ def needed(operation: Operation) -> Permission:
             return permission_of(operation.service)
         case OperationKind.ROLLBACK:
             return Permission.ADMINISTER if operation.plan_hash else Permission.OPERATE
+        case OperationKind.REPLAY:
+            return Permission.ADMINISTER
         case OperationKind.WRITE | OperationKind.SINK | OperationKind.CANCEL:
             return Permission.OPERATE

@@ -19,7 +19,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.moves import send, tell
 from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
-from workers.jobs import RollbackJob, ServiceJob, SinkJob, WriteJob
+from workers.jobs import ReplayJob, RollbackJob, ServiceJob, SinkJob, WriteJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Wanted:
 
     table: Table
     kind: OperationKind
-    job: WriteJob | RollbackJob | ServiceJob | SinkJob
+    job: WriteJob | RollbackJob | ServiceJob | SinkJob | ReplayJob
     by: User | None
     who: str
     """For the audit; the person's name, or a schedule's."""

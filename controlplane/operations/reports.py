@@ -27,6 +27,7 @@ _STATES = {
     "rolled_back": OperationState.ROLLED_BACK,
     "cancelled": OperationState.CANCELLED,
     "unknown": OperationState.UNKNOWN,
+    "fenced": OperationState.FENCED,
 }
 
 

@@ -17,10 +17,11 @@ from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import LakehouseError
 from workers.files.names import parse_base_file, parse_log_file
+from workers.files.properties import load_properties
 
 ITEMS_CHECKED_MAX = 2000
 LEFT_SHOWN_MAX = 20
-_NO_INSTANT = frozenset({"archive", "delete_savepoint"})
+_NO_INSTANT = frozenset({"adopt", "archive", "delete_savepoint"})
 """They leave nothing of their own on the timeline."""
 
 
@@ -94,6 +95,14 @@ def _files_left(table: Table, _: InstantTime, paths: list[str]) -> list[str] | N
         return None
 
 
+def _properties_left(table: Table, _: InstantTime, keys: list[str]) -> list[str] | None:
+    try:
+        standing = load_properties(storage_of(table))
+    except (LakehouseError, ControlPlaneError, OSError):
+        return None
+    return [key for key in keys if not standing.get(key)]
+
+
 def _instants_left(table: Table, _: InstantTime, instants: list[str]) -> list[str]:
     return _known(table, instants, is_archived=False)
 
@@ -146,6 +155,7 @@ def _name(partition: str, file_id: str) -> str:
 
 _Check = Callable[[Table, InstantTime, list[str]], list[str] | None]
 _CHECKS: Mapping[tuple[str, str], _Check] = {
+    ("adopt", "write"): _properties_left,
     ("clean", "delete"): _files_left,
     ("restore", "delete"): _files_left,
     ("restore", "undo"): _instants_left,

@@ -9,6 +9,7 @@ from controlplane.operations.demo import (
     start_demo_conflict,
     start_demo_schema_conflict,
 )
+from controlplane.operations.letter_replays import ReplayPlan, plan_replay, request_replay
 from controlplane.operations.permissions import (
     ServiceKind,
     permission_of,
@@ -46,6 +47,7 @@ __all__ = [
     "PlanItemRow",
     "PlanView",
     "PlannedFileRow",
+    "ReplayPlan",
     "ServiceKind",
     "ServicePlanView",
     "declare_stream",
@@ -53,6 +55,7 @@ __all__ = [
     "kill_demo_writer",
     "permission_of",
     "permission_to_plan",
+    "plan_replay",
     "plan_rollback",
     "plan_service",
     "reconcile",
@@ -61,6 +64,7 @@ __all__ = [
     "request_abort",
     "request_cancel",
     "request_planned_write",
+    "request_replay",
     "request_rollback",
     "request_service",
     "request_write",

@@ -42,6 +42,7 @@ CANCEL_AGAIN_AFTER = timedelta(seconds=30)
 SERVICE_SILENT_AFTER = timedelta(seconds=60)
 """A service's worker says every ten seconds that it lives. The job sent again does what is left."""
 ATTEMPTS_MAX = 10
+_OF_WORKERS = (OperationKind.SERVICE.value, OperationKind.REPLAY.value)
 _OF_DRIVERS = (OperationKind.WRITE.value, OperationKind.SINK.value)
 
 
@@ -63,7 +64,7 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
     state = OperationState(operation.state)
     if state is OperationState.QUEUED:
         _send_again_if_lost(operation, now)
-    elif operation.kind == OperationKind.SERVICE.value:
+    elif operation.kind in _OF_WORKERS:
         if now - operation.changed_at > SERVICE_SILENT_AFTER:
             _send_again(operation, now)
     elif operation.kind == OperationKind.ROLLBACK.value:

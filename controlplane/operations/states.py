@@ -25,6 +25,8 @@ class OperationState(StrEnum):
     CANCELLED = "cancelled"
     LOST = "lost"
     """A sink whose process is gone and left no word."""
+    FENCED = "fenced"
+    """A sink that another launch has taken over."""
 
 
 class OperationKind(StrEnum):
@@ -32,12 +34,13 @@ class OperationKind(StrEnum):
     ROLLBACK = "rollback"
     SERVICE = "service"
     SINK = "sink"
+    REPLAY = "replay"
     CANCEL = "cancel"
 
 
 _S = OperationState
 FINAL: frozenset[OperationState] = frozenset(
-    {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED, _S.LOST}
+    {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED, _S.LOST, _S.FENCED}
 )
 OPEN: frozenset[OperationState] = frozenset(_S) - FINAL
 _ENDS = FINAL - {_S.LOST} | {_S.UNKNOWN}
@@ -50,13 +53,14 @@ ALLOWED: dict[OperationState, frozenset[OperationState]] = {
     _S.CANCELLING: _ENDS,
     _S.UNKNOWN: FINAL,
     # Its last word may come late.
-    _S.LOST: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED}),
+    _S.LOST: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.FENCED}),
     # A failed driver may have committed before it died, and recovery may undo what it left.
     _S.FAILED: frozenset({_S.SUCCEEDED, _S.CONFLICTED, _S.ROLLED_BACK}),
     _S.CANCELLED: frozenset({_S.SUCCEEDED, _S.ROLLED_BACK}),
     _S.SUCCEEDED: frozenset(),
     _S.CONFLICTED: frozenset(),
     _S.ROLLED_BACK: frozenset(),
+    _S.FENCED: frozenset(),
 }
 
 

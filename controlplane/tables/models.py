@@ -21,6 +21,10 @@ class Table(models.Model):
     bucket_count = models.PositiveIntegerField(null=True)
     lock_provider = models.CharField(max_length=16, blank=True)
     """What keeps its writers apart, as `hoodie.write.lock.provider` names it."""
+    is_foreign = models.BooleanField(default=False)
+    """Another engine made it."""
+    write_refusal = models.CharField(max_length=500, blank=True)
+    """Why Sluice does not write into it; empty when it does."""
     groups = models.JSONField(default=list)
     """Declared column groups, as `hoodie.multistream.groups` writes them."""
     join_needs = models.JSONField(default=list)

@@ -23,6 +23,12 @@ class TableRow:
     slug: str
     name: str
     table_type: str
+    table_version: int
+    """0 until the table is read for the first time."""
+    is_foreign: bool
+    """Another engine made it."""
+    write_refusal: str
+    """Why Sluice does not write into it; empty when it does."""
     location: str
     last_commit_at: InstantTime | None
     last_commit_age_s: float | None
@@ -51,6 +57,9 @@ def tables_overview(
             slug=table.slug,
             name=table.name,
             table_type=table.table_type,
+            table_version=table.table_version,
+            is_foreign=table.is_foreign,
+            write_refusal=table.write_refusal,
             location=table.location,
             last_commit_at=table.last_commit_at,
             last_commit_age_s=instant_age_s(table.last_commit_at, at),
@@ -84,6 +93,9 @@ def table_row(
         slug=table.slug,
         name=table.name,
         table_type=table.table_type,
+        table_version=table.table_version,
+        is_foreign=table.is_foreign,
+        write_refusal=table.write_refusal,
         location=table.location,
         last_commit_at=last,
         last_commit_age_s=instant_age_s(last, at),

@@ -80,7 +80,11 @@ def test_old_table_of_a_payload_that_merges_columns_is_not_read_wrongly(
 ) -> None:
     properties = dict(load_properties(tables(schema=SCHEMA).storage))
     del properties["hoodie.record.merge.mode"]
-    properties |= {"hoodie.table.version": "6", OLD_KEY: MODEL + "PartialUpdateAvroPayload"}
+    properties |= {
+        "hoodie.table.version": "6",
+        "hoodie.timeline.layout.version": "1",
+        OLD_KEY: MODEL + "PartialUpdateAvroPayload",
+    }
 
     with pytest.raises(UnsupportedTable, match="PartialUpdateAvroPayload"):
         config_from_properties(properties)

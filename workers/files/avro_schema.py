@@ -17,6 +17,8 @@ import pyarrow as pa
 from workers.errors import MalformedTable, UnsupportedTable
 
 _DEPTH_MAX = 64
+_UNREAD = {"variant": "VARIANT", "blob": "BLOB", "vector": "VECTOR"}
+"""Logical types of Hudi that are not read; a vector's has its size behind the name."""
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
@@ -120,7 +122,7 @@ def record_of_json(text: str) -> dict[str, Any]:
 def parse_record(avro: Mapping[str, Any]) -> Struct:
     """The tree of a table's record schema.
 
-    Raises MalformedTable, UnsupportedTable for a recursive type.
+    Raises MalformedTable, UnsupportedTable for a recursive type and for VARIANT and its like.
     """
     try:
         parsed = _Parser().type(avro, namespace="")
@@ -162,6 +164,7 @@ class _Parser:
             return Scalar(avro) if avro in _PRIMITIVES else self._reference(avro, namespace)
         if isinstance(avro, list):
             raise MalformedTable("union inside a union", found=avro)
+        _check_read(avro)
         kind = avro["type"]
         if not isinstance(kind, str):
             return self.type(kind, namespace)
@@ -206,6 +209,14 @@ class _Parser:
                     raise UnsupportedTable("schema contains itself", type=name)
                 return found
         raise MalformedTable("schema refers to an unknown type", type=name)
+
+
+def _check_read(avro: Mapping[str, Any]) -> None:
+    logical = str(avro.get("logicalType", "")).partition("(")[0].strip().lower()
+    if logical in _UNREAD:
+        raise UnsupportedTable(
+            f"columns of type {_UNREAD[logical]} are not read", type=avro.get("name", logical)
+        )
 
 
 def _default(field: Mapping[str, Any]) -> str | None:

@@ -229,6 +229,25 @@ def decode_body(body: memoryview) -> LogBlock | None:
 
     None for one that is marked as corrupt. Raises MalformedTable, UnsupportedTable.
     """
+    return _decode_content(*_decode_frame(body))
+
+
+def decode_archive_body(body: memoryview) -> list[dict[str, Any]]:
+    """The records of a block of the archived timeline, whose header names no instant.
+
+    Raises MalformedTable, UnsupportedTable.
+    """
+    kind, header, content = _decode_frame(body)
+    if kind != BlockType.AVRO_DATA:
+        raise MalformedTable("block of the archived timeline is not avro", kind=kind)
+    schema = parsed(_entry(header, HeaderKey.SCHEMA))
+    try:
+        return list(_avro_rows(bytes(content), schema))
+    except Exception as error:  # fastavro raises what it stumbled on
+        raise MalformedTable("block of the archived timeline is not readable") from error
+
+
+def _decode_frame(body: memoryview) -> tuple[int, Header, memoryview]:
     try:
         version, kind = struct.unpack_from(">ii", body)
         header, at = _decode_map(body, 8)
@@ -240,7 +259,7 @@ def decode_body(body: memoryview) -> LogBlock | None:
         raise MalformedTable("log block is shorter than it says", content_bytes=length)
     if version != FORMAT_VERSION:
         raise UnsupportedTable("log block has an unknown format version", version=version)
-    return _decode_content(kind, header, content)
+    return kind, header, content
 
 
 def _decode_map(body: memoryview, at: int) -> tuple[Header, int]:

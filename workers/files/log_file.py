@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from workers.errors import MalformedTable, UnsupportedTable
-from workers.files.log_block import MAGIC, LogBlock, decode_body
+from workers.files.log_block import MAGIC, LogBlock, decode_archive_body, decode_body
 from workers.storage.base import Storage
 
 _LENGTH = struct.Struct(">q")
@@ -43,6 +44,18 @@ def read_log_file(storage: Storage, path: str) -> list[LogBlock]:
         if block is not None:
             found.append(block)
     return found
+
+
+def read_archive_records(storage: Storage, path: str) -> Iterator[dict[str, Any]]:
+    """The records of a log file that holds archived instants, in file order.
+
+    Raises NotFound, MalformedTable.
+    """
+    for offset, body in _framed(storage.read(path)):
+        try:
+            yield from decode_archive_body(body)
+        except MalformedTable as error:
+            raise MalformedTable(error.message, path=path, offset=offset) from error
 
 
 def _framed(content: bytes) -> Iterator[tuple[int, memoryview]]:

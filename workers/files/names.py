@@ -36,6 +36,7 @@ _BASE_FILE = re.compile(rf"({_FILE_ID})_({_THREE_NUMBERS})_({_INSTANT})\.parquet
 _LOG_FILE = re.compile(
     rf"\.({_FILE_ID})_({_INSTANT})\.log\.([0-9]{{1,9}})_({_THREE_NUMBERS})(\.cdc)?"
 )
+_UNREAD_BASE_FILE = re.compile(rf"{_FILE_ID}_{_THREE_NUMBERS}_(?:{_INSTANT})\.(orc|hfile|lance)")
 _ONLY_FILE_ID = re.compile(_FILE_ID)
 _ONLY_TOKEN = re.compile(_THREE_NUMBERS)
 _ONLY_INSTANT = re.compile(_INSTANT)
@@ -96,6 +97,12 @@ def _check(file_id: str, token: str, instant: str) -> None:
 def parse_base_file(name: str) -> BaseFileName | None:
     found = _BASE_FILE.fullmatch(name)
     return BaseFileName(found[1], found[2], found[3]) if found else None
+
+
+def unread_base_format(name: str) -> str | None:
+    """The format of a base file that other engines read and Sluice does not, such as `lance`."""
+    found = _UNREAD_BASE_FILE.fullmatch(name)
+    return found[1] if found else None
 
 
 @lru_cache(maxsize=_REMEMBERED_MAX)

@@ -5,37 +5,85 @@ Without it Spark reads no row of the directory, silently.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import TypeVar
+
 from workers.clock import InstantTime
-from workers.storage.base import Storage, join
+from workers.storage.base import FileInfo, Storage, join
 
 METADATA_NAME = ".hoodie_partition_metadata"
 # Other writers may keep it in the base file format (`hoodie.partition.metafile.use.base.format`).
 _METADATA_NAMES = (METADATA_NAME, f"{METADATA_NAME}.parquet", f"{METADATA_NAME}.orc")
+_File = TypeVar("_File")
 
 
 def ensure_partition(storage: Storage, partition: str, instant: InstantTime) -> None:
     """Make the directory a partition if it is none yet; the first caller's instant stays."""
+    path = join(partition, METADATA_NAME)
+    if storage.info(path) is not None:
+        return
     depth = partition.count("/") + 1 if partition else 0
     text = f"#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n"
-    storage.put_if_absent(join(partition, METADATA_NAME), text.encode("ascii"))
+    storage.put_if_absent(path, text.encode("ascii"))
 
 
 def is_partition(storage: Storage, directory: str) -> bool:
-    return any(storage.info(join(directory, name)) is not None for name in _METADATA_NAMES)
+    usual, *others = (join(directory, name) for name in _METADATA_NAMES)
+    return storage.info(usual) is not None or any(storage.at_once(storage.info, others))
 
 
 def list_partitions(storage: Storage) -> list[str]:
     """Every partition's path, sorted; `[""]` when the table itself is the one partition."""
     found: list[str] = []
-    waiting = [""]
-    while waiting:
-        directory = waiting.pop()
-        if is_partition(storage, directory):
-            found.append(directory)
-            continue
-        waiting += [
-            child
-            for child in storage.list_directories(directory)
-            if not child.rpartition("/")[2].startswith(".")
-        ]
+    level = [""]
+    while level:
+        below = storage.at_once(partial(_children, storage), level)
+        found += [place for place, children in zip(level, below, strict=True) if children is None]
+        level = [child for children in below for child in children or ()]
     return sorted(found)
+
+
+def files_by_partition(
+    storage: Storage, partitions: Sequence[str] | None = None
+) -> dict[str, Sequence[FileInfo]]:
+    """The files directly in each partition, by its path: of these, or of all there are."""
+    if partitions is None:
+        return _by_partition(storage, storage.list_files, attrgetter("name"))
+    return dict(zip(partitions, storage.at_once(storage.list_files, partitions), strict=True))
+
+
+def names_by_partition(storage: Storage) -> dict[str, Sequence[str]]:
+    """The names of the files directly in each partition, by its path."""
+    return _by_partition(storage, storage.list_names, str)
+
+
+def _by_partition(
+    storage: Storage, listing: Callable[[str], Sequence[_File]], name_of: Callable[[_File], str]
+) -> dict[str, Sequence[_File]]:
+    """One look at a directory tells both whether it is a partition and what it has."""
+    found: dict[str, Sequence[_File]] = {}
+    level = [""]
+    while level:
+        listed = dict(zip(level, storage.at_once(listing, level), strict=True))
+        partitions = {
+            place: files
+            for place, files in listed.items()
+            if any(name_of(file) in _METADATA_NAMES for file in files)
+        }
+        found |= partitions
+        others = [place for place in level if place not in partitions]
+        below = storage.at_once(partial(_directories, storage), others)
+        level = [child for children in below for child in children]
+    return dict(sorted(found.items()))
+
+
+def _children(storage: Storage, directory: str) -> list[str] | None:
+    """Where partitions may be; None of one that is a partition itself."""
+    return None if is_partition(storage, directory) else _directories(storage, directory)
+
+
+def _directories(storage: Storage, directory: str) -> list[str]:
+    found = storage.list_directories(directory)
+    return [one for one in found if not one.rpartition("/")[2].startswith(".")]

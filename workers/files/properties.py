@@ -184,6 +184,10 @@ def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
     except TableNotFound:
         storage.put(PROPERTIES_PATH, content)
         return
+    for path in (PROPERTIES_PATH, BACKUP_PATH):
+        # What a Hadoop client put beside its file: over another content it is an error to Hadoop.
+        directory, _, name = path.rpartition("/")
+        storage.delete(f"{directory}/.{name}.crc")
     storage.put(BACKUP_PATH, old)
     storage.put(PROPERTIES_PATH, content)
     storage.delete(BACKUP_PATH)

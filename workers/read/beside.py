@@ -50,7 +50,7 @@ class SliceBeside:
     def dead(self) -> Mask:
         """Of the base file's rows, by position. Raises NotFound, MalformedTable."""
         blocks = self._reader(frozenset()).blocks(self.slice_)
-        newer = self._reader(self._deciding()).versions_of(blocks)
+        newer = self._reader(self._deciding()).versions_of(blocks, self.slice_)
         base = self._base(self._deciding())
         if newer is None:
             return np.zeros(base.num_rows, dtype=np.bool_)
@@ -66,7 +66,7 @@ class SliceBeside:
         blocks = self._reader(frozenset()).blocks(self.slice_)
         if self._is_folded(blocks):
             return self._folded(blocks).select(list(columns))
-        newer = self._reader({*columns, *self._deciding()}).versions_of(blocks)
+        newer = self._reader({*columns, *self._deciding()}).versions_of(blocks, self.slice_)
         if newer is None or newer.num_rows == 0:
             return with_meta(self.schema.arrow.empty_table(), self.schema).select(list(columns))
         return standing_rows(newer, self._standing(newer)).select(list(columns))
@@ -93,7 +93,7 @@ class SliceBeside:
         return {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
 
     def _folded(self, blocks: Sequence[_Block]) -> pa.Table:
-        newer = self._reader(None).versions_of(blocks)
+        newer = self._reader(None).versions_of(blocks, self.slice_)
         base = self._base(None)
         if newer is None:
             return base.slice(0, 0)

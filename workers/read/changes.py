@@ -23,7 +23,7 @@ from workers.read.comparison import is_new_or_different
 from workers.read.conformed import with_meta
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
-from workers.read.snapshot import check_has_history, schema_for_reading
+from workers.read.snapshot import schema_for_reading
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
@@ -109,7 +109,7 @@ def unit_changes(
     older = pc.index_in(after.column(RECORD_KEY), value_set=keys).cast(pa.int64())
     is_new = pc.is_null(older)
     is_written = pc.equal(after.column(COMMIT_TIME), pa.scalar(unit.instant))
-    if config.folds_rows:
+    if config.compares_rows:
         is_written = is_new_or_different(before, after)
     chosen = _positions(pc.or_(is_new, is_written))
     deleted = _positions(
@@ -148,7 +148,6 @@ def _single(column: Any) -> pa.Array[Any]:
 def _planned(
     table: Table, timeline: Timeline, since: InstantTime, until: InstantTime | None
 ) -> ChangesPlan:
-    check_has_history(table)
     history = History.load(table, timeline, earliest=since)
     changing = [
         (instant, metadata)

@@ -16,6 +16,7 @@ from workers.merge.group_file import finished
 from workers.merge.merge import merge_into, merge_into_parts
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
+from workers.read.completed_rows import completed, needed_columns
 from workers.read.conformed import with_meta
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.read.states import base_states, deciding_columns, empty_states
@@ -42,7 +43,7 @@ def read_slice(
     if config.groups is not None:
         return _read_groups(storage, config, schema, slice_, columns)
     wanted = _needed(config, schema, slice_, columns)
-    rows = _base(storage, schema, slice_, wanted)
+    rows = _base(storage, config, schema, slice_, wanted)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
     if newer is not None:
         rows = merge_into(rows, newer, rule or MergeRule.of(config))
@@ -69,7 +70,7 @@ def merge_slice_batches(
         return
     wanted = _needed(config, schema, slice_, columns)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
-    parts = _base_parts(storage, schema, slice_, wanted)
+    parts = _base_parts(storage, config, schema, slice_, wanted)
     if newer is not None:
         parts = merge_into_parts(parts, newer, rule or MergeRule.of(config))
     for part in parts:
@@ -140,18 +141,47 @@ def _asked(rows: pa.Table, columns: Collection[str] | None) -> pa.Table:
 
 
 def _base(
-    storage: Storage, schema: TableSchema, slice_: FileSlice, wanted: Collection[str] | None
+    storage: Storage,
+    config: TableConfig,
+    schema: TableSchema,
+    slice_: FileSlice,
+    wanted: Collection[str] | None,
 ) -> pa.Table:
     if slice_.base_file is None:
         return with_meta(slice_schema(schema).empty_table(), schema, wanted)
-    names = None if wanted is None else sorted(wanted)
-    return with_meta(read_base_file(storage, slice_.base_file, names), schema, wanted)
+    names = _read_names(config, wanted)
+    rows = read_base_file(storage, slice_.base_file, names)
+    return with_meta(_completed_base(rows, config, schema, slice_), schema, wanted)
 
 
 def _base_parts(
-    storage: Storage, schema: TableSchema, slice_: FileSlice, wanted: Collection[str] | None
+    storage: Storage,
+    config: TableConfig,
+    schema: TableSchema,
+    slice_: FileSlice,
+    wanted: Collection[str] | None,
 ) -> Iterator[pa.Table]:
     if slice_.base_file is not None:
-        names = None if wanted is None else sorted(wanted)
+        names = _read_names(config, wanted)
         for part in iterate_base_file(storage, slice_.base_file, names):
-            yield with_meta(part, schema, wanted)
+            yield with_meta(_completed_base(part, config, schema, slice_), schema, wanted)
+
+
+def _read_names(config: TableConfig, wanted: Collection[str] | None) -> list[str] | None:
+    names = needed_columns(config, wanted)
+    return None if names is None else sorted(names)
+
+
+def _completed_base(
+    rows: pa.Table, config: TableConfig, schema: TableSchema, slice_: FileSlice
+) -> pa.Table:
+    assert slice_.base_file is not None, slice_
+    assert slice_.base_instant is not None, slice_
+    return completed(
+        rows,
+        config,
+        schema,
+        partition=slice_.partition,
+        instant=slice_.base_instant,
+        file_name=slice_.base_file.rpartition("/")[2],
+    )

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.errors import NotFound, SnapshotExpired
 from workers.files.names import FileId, bucket_of
-from workers.files.partition import list_partitions
+from workers.files.partition import files_by_partition
 from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles, latest_slice
-from workers.timeline.archive import ArchivedInstant, archived_instants, check_readable
+from workers.timeline.archive import ArchivedInstant
 from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
@@ -45,8 +45,8 @@ class History:
         visible = VisibleFiles(table, timeline, None)
         groups: dict[GroupKey, GroupFiles] = {}
         present: set[str] = set()
-        for partition in list_partitions(table.storage):
-            for file in table.storage.list_files(partition):
+        for partition, listed in files_by_partition(table.storage).items():
+            for file in listed:
                 visible.collect(groups, partition, file.path, file.name)
                 present.add(file.path)
         gone = set()
@@ -60,17 +60,10 @@ class History:
         return cls(table, timeline, visible, groups, frozenset(gone), replaced)
 
     def writes(self, since: InstantTime, until: InstantTime | None) -> list[Instant]:
-        """Completed writes of the window, archived ones too, in the order they became visible.
-
-        Raises UnsupportedTable when it begins in an archive that Sluice does not read.
-        """
-        first = self.timeline.first_time
-        if first is None or since < first:
-            check_readable(self.table.storage, self.table.layout)
-        archived = (one.instant for one in archived_instants(self.table.storage))
+        """Completed writes of the window, archived ones too, in the order they became visible."""
         known = {
             one.requested_at: one
-            for one in (*archived, *self.timeline.completed())
+            for one in (*self.table.archived_times(), *self.timeline.completed())
             if one.action.writes_data
         }
         found = [
@@ -127,7 +120,7 @@ class History:
                 continue
             then = self._files_at(files, at)
             if then.bases or then.logs:
-                yield latest_slice(*key, then)
+                yield self._visible.with_block_instants(latest_slice(*key, then), at)
 
     def _is_replaced(self, key: GroupKey, at: InstantTime | None) -> bool:
         replaced_at = self._replaced.get(key)
@@ -152,8 +145,7 @@ def _archived_metadata(
 ) -> dict[Instant, CommitMetadata]:
     if not instants:
         return {}
-    found = archived_instants(
-        table.storage,
+    found = table.archived_instants(
         requested_from=min(one.requested_at for one in instants),
         completed_until=max(one.completed_at or "" for one in instants),
         with_content=True,
@@ -177,7 +169,7 @@ def _cleaned_files(
 
     A clean that was planned before `earliest` took nothing that was visible then.
     """
-    for archived in archived_instants(table.storage, requested_from=earliest, with_content=True):
+    for archived in table.archived_instants(requested_from=earliest, with_content=True):
         if archived.instant.action is Action.CLEAN:
             yield from _files_of_archived(archived)
     for instant in timeline.instants:
@@ -205,7 +197,7 @@ def _files_of_plan(content: bytes) -> Iterator[tuple[str, str]]:
 def _replaced_before(table: Table) -> dict[GroupKey, InstantTime]:
     """File groups that archived commits took away."""
     found: dict[GroupKey, InstantTime] = {}
-    for archived in archived_instants(table.storage, with_content=True):
+    for archived in table.archived_instants(with_content=True):
         if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
             replaced = read_commit_metadata(archived.metadata).replaced_groups
             found |= dict.fromkeys(replaced, archived.instant.completed_at or "")

@@ -22,7 +22,7 @@ from workers.merge.rule import MergeRule
 from workers.read.comparison import is_new_or_different
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
-from workers.read.snapshot import check_has_history, schema_for_reading
+from workers.read.snapshot import schema_for_reading
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
@@ -83,7 +83,7 @@ def window_rows(
     Raises NotFound, MalformedTable.
     """
     rows = read_slice(storage, config, plan.schema, one.after, rule=rule)
-    if not config.folds_rows:
+    if not config.compares_rows:
         commits = pa.array(plan.instants, pa.string())
         return rows.filter(pc.is_in(rows.column(COMMIT_TIME), value_set=commits))
     # A late version can change a row whose commit time stays that of a newer one.
@@ -94,8 +94,7 @@ def window_rows(
 def _planned(
     table: Table, timeline: Timeline, since: InstantTime, until: InstantTime | None
 ) -> IncrementalPlan:
-    check_has_history(table)
-    compares = table.config.folds_rows
+    compares = table.config.compares_rows
     history = History.load(table, timeline, earliest=since if compares else until)
     writes = history.writes(since, until)
     instants = tuple(one.requested_at for one in writes)
@@ -112,14 +111,16 @@ def _window_slices(
 ) -> Iterator[WindowSlice]:
     for one in holding:
         before: tuple[FileSlice, ...] = ()
-        if table.config.folds_rows:
+        if table.config.compares_rows:
             before = history.slices(since, groups=history.groups_like([one]))
         yield WindowSlice(one, before)
 
 
 def _instants(slice_: FileSlice) -> set[InstantTime]:
-    """Of the commits that wrote its files: rows of others cannot be in it since the window's
-    start.
+    """Of the commits that may have written its files: rows of others cannot be in it since the
+    window's start.
     """
+    if slice_.block_instants is not None and slice_.log_files:
+        return set(slice_.block_instants)  # A name tells the base's commit, not the writers'.
     names = (path.rpartition("/")[2] for path in slice_.files)
     return {instant for name in names if (instant := instant_of(name)) is not None}

@@ -19,6 +19,7 @@ from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Ro
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD
+from workers.read.completed_rows import completed, needed_columns
 from workers.read.conformed import with_meta
 from workers.read.states import block_states, deciding_columns, empty_states, physical_columns
 from workers.schema.table_schema import TableSchema
@@ -47,16 +48,18 @@ class LogReader:
 
         Raises NotFound, MalformedTable, UnsupportedTable for a block that we would merge wrongly.
         """
-        return self.versions_of(self.blocks(slice_))
+        return self.versions_of(self.blocks(slice_), slice_)
 
     def blocks(self, slice_: FileSlice) -> list[ParquetData | AvroData | Deletes]:
         """Those that count, oldest first. Raises NotFound, MalformedTable, UnsupportedTable."""
         found = [block for path in slice_.log_files for block in read_log_file(self.storage, path)]
         return visible_blocks(found, slice_)
 
-    def versions_of(self, blocks: Sequence[ParquetData | AvroData | Deletes]) -> pa.Table | None:
-        """As `versions`."""
-        tables = [self._block_versions(block) for block in blocks]
+    def versions_of(
+        self, blocks: Sequence[ParquetData | AvroData | Deletes], slice_: FileSlice
+    ) -> pa.Table | None:
+        """As `versions`, of blocks of the slice that were read before."""
+        tables = [self._block_versions(block, slice_) for block in blocks]
         if not tables:
             return None
         if (groups := self.config.groups) is not None:
@@ -83,13 +86,24 @@ class LogReader:
                 ordering=self.config.ordering,
             )
 
-    def _block_versions(self, block: ParquetData | AvroData | Deletes) -> pa.Table:
+    def _block_versions(
+        self, block: ParquetData | AvroData | Deletes, slice_: FileSlice
+    ) -> pa.Table:
         if isinstance(block, Deletes):
             return self._deletes(block)
         if (groups := self.config.groups) is not None:
             rows = block.table(physical_columns(groups, self.schema, self._needed))
             return block_states(rows, block.field_names, groups, self.schema, self._needed)
-        rows = with_meta(block.table(self.columns), self.schema, self.columns)
+        stored = block.table(needed_columns(self.config, self.columns))
+        whole = completed(
+            stored,
+            self.config,
+            self.schema,
+            partition=slice_.partition,
+            instant=block.instant,
+            file_name=slice_.file_id,
+        )
+        rows = with_meta(whole, self.schema, self.columns)
         if block.is_partial and not self.config.is_partial_update:
             rows = self._silent_where_absent(block, rows)
         if IS_DELETED in rows.column_names:

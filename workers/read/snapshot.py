@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable, UnsupportedTable
+from workers.errors import MalformedTable
 from workers.files.meta_columns import META_COLUMNS
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
@@ -89,19 +89,12 @@ def schema_for_reading(
     return TableSchema.from_arrow(pa.schema([]), table_name=table.config.name)
 
 
-def check_has_history(table: Table) -> None:
-    """Raises UnsupportedTable where log files do not tell when their blocks became visible."""
-    if table.config.timeline_layout == 1 and table.config.is_merge_on_read:
-        raise UnsupportedTable("of merge-on-read tables of version 6 only the newest state is read")
-
-
 def _planned(
     table: Table, timeline: Timeline, as_of: InstantTime | None, is_read_optimized: bool
 ) -> SnapshotPlan:
     if as_of is None:
         slices = FileSystemView.load(table, timeline=timeline).slices
     else:
-        check_has_history(table)
         slices = History.load(table, timeline, earliest=as_of).slices(as_of)
     if is_read_optimized:
         slices = tuple(replace(one, log_files=()) for one in slices if one.base_file)

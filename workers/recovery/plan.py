@@ -16,7 +16,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat, read_heartbeats
 from workers.errors import MalformedTable
 from workers.files.names import instant_of
-from workers.files.partition import list_partitions
+from workers.files.partition import files_by_partition, list_partitions
 from workers.markers.store import read_markers
 from workers.storage.base import FileInfo
 from workers.table.cleaned import lost_files
@@ -110,13 +110,14 @@ def files_of(
     """
     found: dict[str, FileInfo] = {}
     if by_markers is not False:
-        for marker in read_markers(table.storage, requested_at):
-            info = table.storage.info(marker.data_path)
+        marked = [marker.data_path for marker in read_markers(table.storage, requested_at)]
+        for info in table.storage.at_once(table.storage.info, marked):
             if info is not None and instant_of(info.name) == requested_at:
                 found[info.path] = info
     if by_markers is not True:
-        for partition in _touched_partitions(table, requested_at):
-            for file in table.storage.list_files(partition):
+        touched = _touched_partitions(table, requested_at)
+        for listed in files_by_partition(table.storage, touched).values():
+            for file in listed:
                 if instant_of(file.name) == requested_at:
                     found[file.path] = file
     return [found[path] for path in sorted(found)]
@@ -132,8 +133,9 @@ def late_files(
     """
     found = {file.path: file for file in files_of(table, requested_at, by_markers=by_markers)}
     if by_markers:
-        for partition in {marker.partition for marker in read_markers(table.storage, requested_at)}:
-            for file in table.storage.list_files(partition):
+        marked = {marker.partition for marker in read_markers(table.storage, requested_at)}
+        for listed in files_by_partition(table.storage, sorted(marked)).values():
+            for file in listed:
                 if instant_of(file.name) == requested_at:
                     found[file.path] = file
     return [found[path] for path in sorted(found)]

@@ -258,14 +258,15 @@ def _delete_data(
 ) -> dict[str, list[str]]:
     """Delete what the plan names, then look once more for what late tasks wrote since."""
     paths = sorted(path for paths in plan.files_by_partition.values() for path in paths)
-    for done, path in enumerate(paths, start=1):
-        table.storage.delete(path)
+    step = table.storage.deletes_at_once
+    for start in range(0, len(paths), step):
+        some = paths[start : start + step]
+        table.storage.delete_many(some)
         if on_progress is not None:
-            on_progress(done, len(paths))
-    for file in late_files(table, plan.target, by_markers=options.rolls_back_by_markers):
-        table.storage.delete(file.path)
-        paths.append(file.path)
-    return _by_partition(paths)
+            on_progress(start + len(some), len(paths))
+    late = late_files(table, plan.target, by_markers=options.rolls_back_by_markers)
+    table.storage.delete_many([file.path for file in late])
+    return _by_partition([*paths, *(file.path for file in late)])
 
 
 def _complete(

@@ -17,6 +17,8 @@ class ReportState(StrEnum):
     ROLLED_BACK = "rolled_back"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
+    FENCED = "fenced"
+    """A sink that another launch has taken over."""
 
     @property
     def is_final(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from workers.clock import InstantTime, format_instant
 from workers.errors import InvalidInput, NotFound
 from workers.files.names import parse_base_file, parse_log_file
-from workers.files.partition import list_partitions
+from workers.files.partition import files_by_partition
 from workers.option_values import boolean, integer
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
@@ -163,8 +163,8 @@ def _replaced_limit(table: Table, commits: list[Instant]) -> InstantTime | None:
         return None
     standing = {
         (partition, name.file_id)
-        for partition in list_partitions(table.storage)
-        for file in table.storage.list_files(partition)
+        for partition, listed in files_by_partition(table.storage).items()
+        for file in listed
         if (name := parse_base_file(file.name) or parse_log_file(file.name))
     }
     for instant in replacing:

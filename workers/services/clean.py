@@ -115,12 +115,14 @@ def _carry_out(
         plan = read_clean_plan(claim.plan)
         if plan is None:
             raise ServiceBusy("another process took the plan back", instant=requested_at)
-        for done, path in enumerate(plan.paths, start=1):
-            if done % _CONFIRM_EVERY == 1:
+        step = table.storage.deletes_at_once
+        for start in range(0, len(plan.paths), step):
+            if step > 1 or start % _CONFIRM_EVERY == 0:
                 claim.confirm()
-            table.storage.delete(path)
+            some = plan.paths[start : start + step]
+            table.storage.delete_many(some)
             if on_progress is not None:
-                on_progress(done, len(plan.paths))
+                on_progress(start + len(some), len(plan.paths))
         extra = {OPERATION_KEY: options.operation_id} if options.operation_id else {}
 
         def content(_: Timeline) -> bytes:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from workers.clock import InstantTime, format_instant
 from workers.errors import InvalidInput
-from workers.files.partition import list_partitions
+from workers.files.partition import files_by_partition
 from workers.option_values import integer
 from workers.storage.base import FileInfo
 from workers.table.table import Table
@@ -170,8 +170,8 @@ def unneeded_files(
     visible = VisibleFiles(table, timeline, None)
     groups: dict[GroupKey, GroupFiles] = {}
     files: dict[str, FileInfo] = {}
-    for partition in list_partitions(table.storage):
-        for file in table.storage.list_files(partition):
+    for partition, listed in files_by_partition(table.storage).items():
+        for file in listed:
             files[file.path] = file
             visible.collect(groups, partition, file.path, file.name)
     replaced = visible.replaced_groups()

@@ -292,8 +292,7 @@ def _drop_strays(table: Table, requested_at: InstantTime, kept: Collection[str])
     """Delete the instant's data files but `kept`: by its markers, and by listing."""
     marked = {marker.data_path for marker in read_markers(table.storage, requested_at)}
     listed = {file.path for file in files_of(table, requested_at)}
-    for path in sorted((marked | listed) - set(kept)):
-        table.storage.delete(path)
+    table.storage.delete_many(sorted((marked | listed) - set(kept)))
 
 
 def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:

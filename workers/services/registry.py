@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workers.errors import InvalidInput
+from workers.services.adopt import Adopt
 from workers.services.archive import Archive
 from workers.services.clean import Clean
 from workers.services.clustering.service import ClusteringService
@@ -27,6 +28,7 @@ _ALL: tuple[Service, ...] = (
     Overwrite("insert_overwrite_table"),
     Restore(),
     ClusteringService(),
+    Adopt(),
 )
 _SERVICES = {one.name: one for one in _ALL}
 FINISHED_ONCE_BEGUN = frozenset({Restore.name})

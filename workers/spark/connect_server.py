@@ -103,6 +103,7 @@ def start_connect_server(
     master: str = MASTER,
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
+    wait_s: float = _START_TIMEOUT_S,
 ) -> ConnectServer:
     """Start a server in its own process group and wait until it listens.
 
@@ -123,7 +124,7 @@ def start_connect_server(
             start_new_session=True,
         )
     server = ConnectServer(remote=f"sc://localhost:{chosen_port}", pid=process.pid, log=log)
-    deadline = clock.monotonic_s() + _START_TIMEOUT_S
+    deadline = clock.monotonic_s() + wait_s
     while not is_listening(server.remote):
         if process.poll() is not None or clock.monotonic_s() > deadline:
             stop_connect_server(server, clock=clock)

@@ -49,12 +49,25 @@ def interrupt(spark: SparkSession, tag: str) -> None:
             spark.interruptTag(tag)
         else:
             spark.sparkContext.cancelJobsWithTag(tag)
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         _log.warning("could not interrupt the job: tag=%s error=%s", tag, error)
 
 
 def _is_connect(spark: SparkSession) -> bool:
     return isinstance(spark, ConnectSession)
+
+
+def is_gone(spark: SparkSession) -> bool:
+    """Whether no job of this session can succeed any more: its JVM died, its context was stopped,
+    or its server has forgotten it.
+    """
+    try:
+        if _is_connect(spark):
+            return not spark.version
+        context: Any = spark.sparkContext
+        return bool(context._jsc is None or context._jsc.sc().isStopped())
+    except (PySparkException, Py4JError, ConnectionError):
+        return True
 
 
 def stop_tasks(spark: SparkSession, tag: str, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from workers.clock import InstantTime, SystemClock
 from workers.errors import LakehouseError
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 from workers.write.context import WriteContext
@@ -38,7 +38,7 @@ def keeping_slot(is_in_vain: Callable[[], bool]) -> Iterator[None]:
 
 def keeping_slot_of(context: WriteContext) -> AbstractContextManager[None]:
     """For a task of a write, which is in vain once its instant is rolled back."""
-    return keeping_slot(partial(is_rolled_back, LocalStorage(context.location), context.instant))
+    return keeping_slot(partial(is_rolled_back, open_storage(context.location), context.instant))
 
 
 def await_cancelling() -> None:

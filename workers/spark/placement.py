@@ -19,7 +19,7 @@ from pyspark.sql.functions import col
 from workers.spark.holding import keeping_slot_of
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.write.context import WriteContext
 from workers.write.prepare import prepare, prepared_schema
 from workers.write.sifting import sift
@@ -80,7 +80,7 @@ def _placed(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def _laid_out(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    storage = LocalStorage(context.location)
+    storage = open_storage(context.location)
     ids = task_ids()
     held: list[pa.RecordBatch] = []
     size = staged = 0

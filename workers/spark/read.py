@@ -67,10 +67,12 @@ def _snapshot(
     names = _column_names(asked, slice_schema(plan.schema).names, plan.schema.field_names)
     wanted = _wanted(slice_schema(plan.schema), names)
     context = ReadContext(table.storage.location, table.config, plan.schema)
-    plain, own = split_native(table.storage, wanted, plan.base_only)
+    plain: list[FileSlice] = []
     beside: list[BesideSlice] = []
-    whole = list(plan.merged)
-    if table.config.groups is None:
+    own, whole = list(plan.base_only), list(plan.merged)
+    if table.config.has_meta_columns:
+        plain, own = split_native(table.storage, wanted, own)
+    if table.config.has_meta_columns and table.config.groups is None:
         beside, whole = split_beside(table.storage, wanted, plan.merged)
     frames = []
     if plain:
@@ -109,7 +111,7 @@ def _incremental(table: Table, spark: SparkSession, asked: ReadRequest) -> DataF
     context = ReadContext(table.storage.location, table.config, plan.schema)
     ends = [one.after for one in plan.slices]
     plain: list[FileSlice] = []
-    if not table.config.folds_rows:
+    if table.config.has_meta_columns and not table.config.compares_rows:
         alone = [one for one in ends if not one.log_files]
         plain, _ = split_native(table.storage, full, alone)
     frames = []

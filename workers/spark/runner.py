@@ -37,6 +37,7 @@ _EXIT_CODES: Final[Mapping[ReportState, int]] = {
     ReportState.ROLLED_BACK: 4,
     ReportState.UNKNOWN: 5,
     ReportState.CANCELLED: 6,
+    ReportState.FENCED: 7,
 }
 EXIT_INVALID: Final = 2
 _log = logging.getLogger("workers.spark.runner")

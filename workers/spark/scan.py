@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.errors import NotFound
+from workers.locations import is_bucket_location
 from workers.merge.rule import MergeRule
 from workers.read.undisturbed import expired
 from workers.schema.table_schema import TableSchema
@@ -24,7 +25,7 @@ from workers.spark.session import task_count
 from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_spark, wire_schema
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.file_group import FileSlice
 from workers.table_config import TableConfig
 
@@ -51,7 +52,7 @@ class ReadContext:
 
     @property
     def storage(self) -> Storage:
-        return LocalStorage(self.location)
+        return open_storage(self.location)
 
 
 class Work(Protocol):
@@ -110,8 +111,11 @@ def split_native(
 ) -> tuple[list[FileSlice], list[FileSlice]]:
     """Slices whose base file Spark's scan reads as `schema`, and the others.
 
-    One footer tells of all files of a commit, which have one writer schema.
+    One footer tells of all files of a commit, which have one writer schema. In a bucket Spark's
+    scan is not asked: it would need Hadoop's client and its settings, our readers have their own.
     """
+    if is_bucket_location(storage.location):
+        return [], list(slices)
     probes: dict[str | None, str] = {}
     for one in slices:
         if one.base_file is not None:
@@ -134,7 +138,7 @@ def split_native(
 @lru_cache(maxsize=_FOOTERS_KEPT)
 def _file_schema(location: str, path: str) -> pa.Schema:
     """Data files never change under their name, so one look is enough."""
-    with LocalStorage(location).open_data(path) as stream:
+    with open_storage(location).open_data(path) as stream:
         return pq.read_schema(stream)
 
 

@@ -27,7 +27,7 @@ from workers.spark.holding import keeping_slot
 from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.table import Table
 from workers.timeline.metadata import WriteStat
 
@@ -100,7 +100,7 @@ def rewrite_numbered(
 ) -> Iterator[pa.RecordBatch]:
     """Rewrite the groups whose numbers come in; on executors."""
     spare_next_task()
-    storage = LocalStorage(context.location)
+    storage = open_storage(context.location)
     attempt = task_ids().attempt
     for batch in batches:
         with keeping_slot(partial(_is_out, context, storage)):

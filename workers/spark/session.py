@@ -102,11 +102,12 @@ def interrupt(
 
 
 def classic_session(
-    *, app_name: str = "sluice", settings: Mapping[str, str] | None = None
+    *, app_name: str = "sluice", settings: Mapping[str, str] | None = None, heap: str = "1g"
 ) -> SparkSession:
     """An embedded session of this process, for whoever runs no Connect server.
 
-    Its Python workers run this very Python, unless PYSPARK_PYTHON says otherwise.
+    Its Python workers run this very Python, unless PYSPARK_PYTHON says otherwise. `heap` is Java's
+    at most, where this process has not started Java before.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
@@ -114,6 +115,7 @@ def classic_session(
         .appName(app_name)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", heap)
         .config("spark.executorEnv.PYTHONPATH", str(PROJECT_ROOT))
         .config("spark.scheduler.mode", "FAIR")
         .config("spark.sql.session.timeZone", "UTC")

@@ -28,7 +28,7 @@ from workers.spark.session import TASKS_MAX
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage, size_of
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.table import Table
 from workers.timeline import decisions
 from workers.write.client import Transaction, WriteClient, WriteRequest
@@ -160,7 +160,7 @@ def _placed_rows_written(
     spark: SparkSession, context: WriteContext, placed: PlacedRows, watch: DoomWatch
 ) -> list[WriteStatus]:
     if not placed.staged:
-        storage = LocalStorage(context.location)
+        storage = open_storage(context.location)
         groups = list(row_groups(placed.here))
         if _is_small(context, groups, storage):
             return write_row_groups(context, groups, TaskIds(), storage)
@@ -186,7 +186,7 @@ def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[Wr
     """Write the file groups of this task; on executors. Others may write the same, in attempts of
     their own: which of them count, the commit's metadata says.
     """
-    storage = LocalStorage(context.location)
+    storage = open_storage(context.location)
     statuses = write_row_groups(context, read_staged(groups, storage), task_ids(), storage)
     _take_back_if_decided(context, statuses, storage)
     return statuses
@@ -196,13 +196,13 @@ def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storag
     """Whether a second job would cost more than it spreads."""
     if len(groups) > _DRIVER_GROUPS_MAX:
         return False
-    rewritten = (_rewritten_bytes(context, storage, one.partition, one.bucket) for one in groups)
+    rewritten = storage.at_once(partial(_rewritten_bytes, context, storage), groups)
     return sum(rewritten) <= _DRIVER_BYTES_MAX
 
 
-def _rewritten_bytes(context: WriteContext, storage: Storage, partition: str, bucket: int) -> int:
+def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | StagedGroup) -> int:
     """Of the base file that a write of this file group reads and writes anew."""
-    standing = context.standing(partition, bucket)
+    standing = context.standing(group.partition, group.bucket)
     if standing is None or standing.base_file is None or context.config.is_merge_on_read:
         return 0
     return size_of(storage, standing.base_file)
@@ -221,7 +221,7 @@ def _in_tasks(
 
     Raises EarlyConflict, and Spark's own exception.
     """
-    storage = LocalStorage(context.location)
+    storage = open_storage(context.location)
     staged = list(placed.staged)
     if placed.here.num_rows:
         staged.append(stage(placed.here, storage, context.instant, "driver"))
@@ -246,10 +246,8 @@ def _shares(
     context: WriteContext, groups: Sequence[StagedGroup], storage: Storage, task_bytes: int
 ) -> list[list[StagedGroup]]:
     """The file groups dealt out to tasks, about as much work to each."""
-    weights = {
-        one: one.bytes + _rewritten_bytes(context, storage, one.partition, one.bucket)
-        for one in groups
-    }
+    rewritten = storage.at_once(partial(_rewritten_bytes, context, storage), groups)
+    weights = {one: one.bytes + size for one, size in zip(groups, rewritten, strict=True)}
     tasks = min(len(groups), TASKS_MAX, 1 + sum(weights.values()) // task_bytes)
     shares: list[list[StagedGroup]] = [[] for _ in range(tasks)]
     loads = [0] * tasks
@@ -284,7 +282,7 @@ def _answers(context: WriteContext, write: TaskWrite, share: Sequence[StagedGrou
 
 
 def _take_back_if_decided(
-    context: WriteContext, statuses: Iterable[WriteStatus], storage: LocalStorage
+    context: WriteContext, statuses: Iterable[WriteStatus], storage: Storage
 ) -> None:
     """A decision that came after our markers may have listed before our files were there.
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable, NotFound
+from workers.errors import MalformedTable, NotFound, UnsupportedTable
 from workers.files.base_file import read_avro_schema
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.names import parse_base_file, parse_log_file
-from workers.files.partition import list_partitions
+from workers.files.partition import files_by_partition
 from workers.schema.table_schema import TableSchema
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants, read_manifest
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 from workers.timeline.timeline import Timeline
 
 _CLUSTER_OPERATION = "CLUSTER"
+_SCHEMA_BY_ID_KEY = "latest_schema"
 _CREATED = "0" * 17
 """Before every instant."""
 
@@ -49,7 +49,7 @@ def schema_at(
         if found := _carried(instant, read_instant(table, instant)):
             newer = _archived_schema(table, instant.completed_at, as_of) if as_of else None
             return newer or found
-    if not read_manifest(table.storage).files:
+    if not table.archive_mark():
         return None
     found = _archived_schema(table, None, as_of)
     if found is not None or as_of:
@@ -58,7 +58,15 @@ def schema_at(
 
 
 def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None:
-    """A table service repeats a schema, it never sets one."""
+    """A table service repeats a schema, it never sets one.
+
+    Raises UnsupportedTable for columns that go by ids: old files may have them under other names.
+    """
+    if metadata.extra_metadata.get(_SCHEMA_BY_ID_KEY):
+        raise UnsupportedTable(
+            "schema evolution by column ids (hoodie.schema.on.read.enable) is not read",
+            instant=instant.requested_at,
+        )
     if metadata.operation_type == _CLUSTER_OPERATION or metadata.compacted:
         return None
     if not metadata.schema_json:
@@ -72,7 +80,7 @@ def _archived_schema(
     """Of the newest archived write that completed after `since` and not after `until`."""
     archived = [
         one.instant
-        for one in archived_instants(table.storage, completed_until=until)
+        for one in table.archived_instants(completed_until=until)
         if one.instant.action.writes_data and (one.instant.completed_at or "") > (since or "")
     ]
     for instant in sorted(archived, key=lambda one: one.completed_at or "", reverse=True):
@@ -82,8 +90,7 @@ def _archived_schema(
 
 
 def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
-    found = archived_instants(
-        table.storage,
+    found = table.archived_instants(
         requested_from=instant.requested_at,
         completed_until=instant.completed_at,
         with_content=True,
@@ -95,8 +102,8 @@ def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
 def _footer_schema(table: Table) -> SchemaVersion | None:
     bases = [
         (name.instant, file.path)
-        for partition in list_partitions(table.storage)
-        for file in table.storage.list_files(partition)
+        for listed in files_by_partition(table.storage).values()
+        for file in listed
         if (name := parse_base_file(file.name))
     ]
     if not bases:
@@ -109,8 +116,8 @@ def _footer_schema(table: Table) -> SchemaVersion | None:
 def _header_schema(table: Table) -> SchemaVersion | None:
     logs = [
         (name.instant, file.path)
-        for partition in list_partitions(table.storage)
-        for file in table.storage.list_files(partition)
+        for listed in files_by_partition(table.storage).values()
+        for file in listed
         if (name := parse_log_file(file.name))
     ]
     for instant, path in sorted(logs, reverse=True):

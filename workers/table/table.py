@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from workers.clock import InstantTime, next_instant
 from workers.column_groups import (
@@ -31,6 +32,7 @@ from workers.ports import Ports
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
+from workers.table.writability import WRITTEN_VERSION, made_by_sluice, write_refusal
 from workers.table_config import (
     HASH_FIELD_KEY,
     MergeMode,
@@ -39,8 +41,14 @@ from workers.table_config import (
     config_from_properties,
     table_options,
 )
-from workers.timeline import transitions
-from workers.timeline.instant import Action
+from workers.timeline import archive_v1, transitions
+from workers.timeline.archive import (
+    ArchivedInstant,
+    archived_instants,
+    archived_times,
+    manifest_numbers,
+)
+from workers.timeline.instant import Action, Instant
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
 from workers.timeline.timeline import Timeline
@@ -49,7 +57,6 @@ from workers.top_n import TOP_N_KEY, top_n_of
 CREATION_OPERATION = "ALTER_SCHEMA"
 GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
 """Ours, fixed: readers that do not have it refuse to merge the logs of a table with groups."""
-_VERSION = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class Table:
     ports: Ports
     write_refusal: str | None = None
     """Why this table may be read but not written; None when it may be written."""
+    is_foreign: bool = False
+    """Another engine made it."""
 
     @property
     def layout(self) -> TimelineLayout:
@@ -66,6 +75,35 @@ class Table:
 
     def timeline(self) -> Timeline:
         return Timeline.load(self.storage, self.layout)
+
+    def archived_instants(
+        self,
+        *,
+        requested_from: InstantTime | None = None,
+        completed_until: InstantTime | None = None,
+        with_content: bool = False,
+    ) -> list[ArchivedInstant]:
+        """As `timeline.archive.archived_instants`, in either layout. Raises MalformedTable."""
+        bounds: Any = {
+            "requested_from": requested_from,
+            "completed_until": completed_until,
+            "with_content": with_content,
+        }
+        if self.layout.version == 1:
+            return archive_v1.archived_instants(self.storage, self.config.archive_folder, **bounds)
+        return archived_instants(self.storage, **bounds)
+
+    def archived_times(self) -> tuple[Instant, ...]:
+        """All archived instants, ascending by requested time. Raises MalformedTable."""
+        if self.layout.version == 1:
+            return tuple(one.instant for one in self.archived_instants())
+        return archived_times(self.storage)
+
+    def archive_mark(self) -> int:
+        """Another number after each time that something was archived; 0 before the first."""
+        if self.layout.version == 1:
+            return archive_v1.archive_bytes(self.storage, self.config.archive_folder)
+        return max(manifest_numbers(self.storage), default=0)
 
     @property
     def data_action(self) -> Action:
@@ -134,10 +172,8 @@ def open_(storage: Storage, ports: Ports) -> Table:
     """Raises TableNotFound, UnsupportedTable, MalformedTable."""
     properties = load_properties(storage)
     config = config_from_properties(properties)
-    refusal = _write_refusal(properties, config)
-    if config.buckets == 0 and refusal is None:
-        refusal = "the properties lack hoodie.bucket.index.num.buckets, so keys cannot be placed"
-    return Table(storage, config, ports, refusal)
+    refusal = write_refusal(properties, config)
+    return Table(storage, config, ports, refusal, is_foreign=not made_by_sluice(properties))
 
 
 def _exists(storage: Storage) -> bool:
@@ -252,8 +288,8 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
     properties = {
         "hoodie.table.name": definition.name,
         "hoodie.table.type": definition.table_type.value,
-        "hoodie.table.version": str(_VERSION),
-        "hoodie.table.initial.version": str(_VERSION),
+        "hoodie.table.version": str(WRITTEN_VERSION),
+        "hoodie.table.initial.version": str(WRITTEN_VERSION),
         "hoodie.timeline.layout.version": "2",
         "hoodie.timeline.path": "timeline",
         "hoodie.timeline.history.path": "history",
@@ -303,38 +339,3 @@ def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
     done = inflight.completed(next_instant(ports.clock, requested_at))
     transitions.complete(storage, transitions.Completion(done, content, ports.ids.token()))
     return requested_at
-
-
-def _write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
-    if config.version != _VERSION:
-        return f"tables of version {config.version} are read only"
-    if properties.get("hoodie.table.metadata.partitions"):
-        return "the table has an active metadata table, which Sluice does not maintain"
-    if properties.get("hoodie.table.cdc.enabled") == "true":
-        return "the table logs changes (CDC), which Sluice does not maintain"
-    if refusal := _key_refusal(config):
-        return refusal
-    if len(config.ordering) > 1:
-        return "tables with several ordering fields are read only"
-    if properties.get("hoodie.datasource.write.drop.partition.columns") == "true":
-        return "tables that drop their partition columns are read only"
-    if properties.get("hoodie.table.timeline.timezone", "UTC") != "UTC":
-        return "the timeline is kept in a local time zone; Sluice writes UTC only"
-    if properties.get("hoodie.index.type", "BUCKET") != "BUCKET":
-        return "only tables with the simple bucket index are written"
-    return None
-
-
-def _key_refusal(config: TableConfig) -> str | None:
-    if not config.record_key:
-        return "the table has no record key, so rows cannot be placed"
-    if not set(config.hash_fields) <= set(config.record_key):
-        return "fields outside the record key choose the bucket, so keys cannot be placed"
-    kind = config.key_generator.removesuffix("_AVRO")
-    if kind not in ("", "SIMPLE", "COMPLEX", "NON_PARTITION"):
-        return f"key generator {config.key_generator} is read only"
-    if kind == "SIMPLE" and (len(config.record_key) > 1 or len(config.partition_by) != 1):
-        return "the SIMPLE key generator has one key and one partition field; the table has others"
-    if kind == "NON_PARTITION" and config.partition_by:
-        return "the NON_PARTITION key generator contradicts the table's partition fields"
-    return None

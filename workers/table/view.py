@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable, NotFound
-from workers.files.names import LogFileName, parse_base_file, parse_log_file
-from workers.files.partition import list_partitions
+from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.files.names import LogFileName, parse_base_file, parse_log_file, unread_base_format
+from workers.files.partition import names_by_partition
 from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
@@ -57,8 +57,8 @@ class FileSystemView:
         timeline = timeline or table.timeline()
         visible = VisibleFiles(table, timeline, as_of)
         groups: dict[GroupKey, GroupFiles] = {}
-        for partition in list_partitions(table.storage):
-            for name in table.storage.list_names(partition):
+        for partition, names in names_by_partition(table.storage).items():
+            for name in names:
                 visible.collect(groups, partition, join(partition, name), name)
         replaced = visible.replaced_groups()
         slices = [
@@ -148,17 +148,25 @@ class VisibleFiles:
     ) -> None:
         base = parse_base_file(name)
         if base is None:
+            if kind := unread_base_format(name):
+                raise UnsupportedTable(f"base files of format {kind} are not read", path=path)
             return
         if self._base_counts(base.instant):
             _group_of(groups, partition, base.file_id).bases[base.instant] = path
         else:
             self.uncommitted.append((base.instant, path))
 
-    def with_block_instants(self, slice_: FileSlice) -> FileSlice:
-        """In layout 1 a log file outlives the writers whose blocks it holds; elsewhere as it is."""
+    def with_block_instants(self, slice_: FileSlice, at: InstantTime | None = None) -> FileSlice:
+        """In layout 1 a log file outlives the writers whose blocks it holds, so at a past moment
+        some of its blocks count and some do not; elsewhere as it is.
+        """
         if not self._log_by_base:
             return slice_
-        return replace(slice_, block_instants=tuple(self._completed), archived_before=self._first)
+        counting = [one for one in self._completed if at is None or one <= at]
+        before = self._first
+        if before is not None and at is not None:
+            before = min(before, at + "0")  # Every later time of either length sorts behind it.
+        return replace(slice_, block_instants=tuple(counting), archived_before=before)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """File groups that were taken away, and when."""

@@ -4,7 +4,7 @@
 `manifest_<N>` lists the live files, `<first>_<last>_<level>.parquet`, each with one row per
 instant. The highest manifest that can be read counts: it is published after its files and before
 `_version_`, and every later one holds at least the same instants. Layout 1 (table version 6) keeps
-its archive in another form, which is not read: `check_readable` says so.
+its archive in another form: `archive_v1`.
 """
 
 from __future__ import annotations
@@ -12,26 +12,32 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter, lt
 
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import UNREADABLE, read_parquet
-from workers.storage.base import Storage
+from workers.storage.base import FileInfo, Storage
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.layout import TimelineLayout
 
 DIRECTORY = ".hoodie/timeline/history"
 VERSION_PATH = f"{DIRECTORY}/_version_"
-_LAYOUT_1_DIRECTORY = ".hoodie/archived"
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
 _FILE = re.compile(r"(\d{14}|\d{17})_(\d{14}|\d{17})_(\d)\.parquet")
 _TIMES = ["instantTime", "completionTime", "action"]
 _CONTENT = ["metadata", "plan"]
 _LOOKS_MAX = 3
+_REMEMBERED_MAX = 500_000
+"""Instants of one table, of some 250 bytes each; of more none is kept in memory."""
+_REQUESTED_AT = attrgetter("requested_at")
+_ACTIONS = {action.value: action for action in Action}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ class ArchivedTimeline:
 
     storage: Storage
     layout: TimelineLayout = field(default_factory=TimelineLayout)
-    _manifest: Manifest | None = None
-    _times: dict[str, dict[InstantTime, InstantTime]] = field(default_factory=dict)
+    _history: _History | None = None
+    _times: dict[str, tuple[Instant, ...]] = field(default_factory=dict)
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
         """When the archived write became visible; None when no such write is archived.
@@ -93,26 +99,54 @@ class ArchivedTimeline:
         if self.layout.version == 1:
             return None
         for _ in range(_LOOKS_MAX):
-            manifest = self._manifest = self._manifest or read_manifest(self.storage)
+            history = self._history = self._history or _listed(self.storage)
             try:
-                return self._look(manifest, requested_at)
+                return self._look(history, requested_at)
             except NotFound:  # Merged away since the manifest was read.
-                self._manifest = None
+                self._history = None
         raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
 
-    def _look(self, manifest: Manifest, requested_at: InstantTime) -> InstantTime | None:
-        for file in manifest.files:
+    def _look(self, history: _History, requested_at: InstantTime) -> InstantTime | None:
+        for file in history.manifest.files:
             if not file.first <= requested_at <= file.last:
                 continue
             if file.name not in self._times:
-                self._times[file.name] = {
-                    one.instant.requested_at: one.instant.completed_at or ""
-                    for one in _read_file(self.storage, file, with_content=False)
-                    if one.instant.action.writes_data
-                }
-            if found := self._times[file.name].get(requested_at):
-                return found
+                self._times[file.name] = _times(self.storage, file, history)
+            instants = self._times[file.name]
+            start = bisect_left(instants, requested_at, key=_REQUESTED_AT)
+            for instant in islice(instants, start, None):
+                if instant.requested_at != requested_at:
+                    break
+                if instant.action.writes_data and instant.completed_at:
+                    return instant.completed_at
         return None
+
+
+def archived_times(
+    storage: Storage,
+    *,
+    requested_from: InstantTime | None = None,
+    completed_until: InstantTime | None = None,
+) -> tuple[Instant, ...]:
+    """Archived instants, ascending by requested time, each once; both bounds included.
+
+    Files outside the bounds are not opened, and no file twice by one process. A write that was
+    requested before a checkpoint may have completed after it: whoever goes by completion time
+    filters on it and bounds only `completed_until`. Raises MalformedTable.
+    """
+    for _ in range(_LOOKS_MAX):
+        history = _listed(storage)
+        wanted = _within_bounds(history.manifest, requested_from, completed_until)
+        try:
+            found = _joined_times(storage, history, wanted)
+        except NotFound:  # Merged away since the manifest was read.
+            continue
+        if requested_from is not None:
+            found = found[bisect_left(found, requested_from, key=_REQUESTED_AT) :]
+        if completed_until is not None:
+            found = tuple(one for one in found if (one.completed_at or "") <= completed_until)
+        return found
+    raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
 
 
 def archived_instants(
@@ -122,45 +156,54 @@ def archived_instants(
     completed_until: InstantTime | None = None,
     with_content: bool = False,
 ) -> list[ArchivedInstant]:
-    """Archived instants, ascending by requested time, each once; both bounds included.
-
-    Files outside the bounds are not opened, and without `with_content` only the times are read. A
-    write that was requested before a checkpoint may have completed after it: whoever goes by
-    completion time filters on it and bounds only `completed_until`. Raises MalformedTable.
-    """
+    """As `archived_times`; with `with_content` also what their files held."""
+    if not with_content:
+        found = archived_times(
+            storage, requested_from=requested_from, completed_until=completed_until
+        )
+        return [ArchivedInstant(one) for one in found]
     for _ in range(_LOOKS_MAX):
-        wanted = [
-            file
-            for file in read_manifest(storage).files
-            if (requested_from is None or file.last >= requested_from)
-            and (completed_until is None or file.first < completed_until)
-        ]
+        wanted = _within_bounds(read_manifest(storage), requested_from, completed_until)
         try:
-            read = [one for file in wanted for one in _read_file(storage, file, with_content)]
+            read = [one for file in wanted for one in _read_file(storage, file)]
         except NotFound:  # Merged away since the manifest was read.
             continue
         return _within(read, requested_from, completed_until)
     raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
 
 
-def check_readable(storage: Storage, layout: TimelineLayout) -> None:
-    """Raises UnsupportedTable when there is an archive that Sluice does not read."""
-    if layout.version == 1 and storage.list_files(_LAYOUT_1_DIRECTORY):
-        raise UnsupportedTable(
-            "the archived timeline of version 6 is not read; only the active one is",
-            path=_LAYOUT_1_DIRECTORY,
-        )
+def _within_bounds(
+    manifest: Manifest, requested_from: InstantTime | None, completed_until: InstantTime | None
+) -> list[HistoryFile]:
+    return [
+        file
+        for file in manifest.files
+        if (requested_from is None or file.last >= requested_from)
+        and (completed_until is None or file.first < completed_until)
+    ]
 
 
 def read_manifest(storage: Storage) -> Manifest:
     """The newest manifest that can be read. Raises MalformedTable when there are some, all torn."""
-    numbers = sorted(manifest_numbers(storage), reverse=True)
-    for number in numbers:
-        if found := read_numbered(storage, number):
-            return found
+    return _listed(storage).manifest
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    manifest: Manifest
+    listed: Mapping[str, FileInfo]
+    """By name, when the manifest was looked for."""
+
+
+def _listed(storage: Storage) -> _History:
+    files = {file.name: file for file in storage.list_files(DIRECTORY)}
+    numbers = sorted(int(found[1]) for name in files if (found := _MANIFEST.fullmatch(name)))
+    for number in reversed(numbers):
+        if manifest := read_numbered(storage, number):
+            return _History(manifest, files)
     if numbers and manifest_numbers(storage):
         raise MalformedTable("no manifest of the history can be read", path=DIRECTORY)
-    return Manifest()
+    return _History(Manifest(), files)
 
 
 def read_numbered(storage: Storage, number: int) -> Manifest | None:
@@ -205,9 +248,72 @@ def _parsed(name: str, size: int) -> HistoryFile:
     return HistoryFile(found[1], found[2], int(found[3]), size)
 
 
-def _read_file(storage: Storage, file: HistoryFile, with_content: bool) -> list[ArchivedInstant]:
-    columns = [*_TIMES, *(_CONTENT if with_content else [])]
-    rows = read_rows(storage, file, columns).to_pylist()
+@dataclass(slots=True)
+class _Seen:
+    """What the process read of a table's history, by what the listing says of each file. None is
+    ever written again under its name once a manifest has it, and another one made under it by
+    chance would have another time.
+    """
+
+    times: dict[FileInfo, tuple[Instant, ...]] = field(default_factory=dict)
+    joined: tuple[list[FileInfo], tuple[Instant, ...]] | None = None
+
+
+def _joined_times(
+    storage: Storage, history: _History, wanted: list[HistoryFile]
+) -> tuple[Instant, ...]:
+    memory = storage.remembered.of_kind(_Seen)
+    infos = [info for file in wanted if (info := history.listed.get(file.name))]
+    is_listed = len(infos) == len(wanted)
+    if is_listed and memory.joined is not None and memory.joined[0] == infos:
+        return memory.joined[1]
+    found = _ascending([_times(storage, file, history) for file in wanted])
+    if is_listed and len(wanted) == len(history.manifest.files):
+        times = dict(memory.times)
+        memory.times = {info: times[info] for info in infos if info in times}
+        memory.joined = (infos, found) if len(found) <= _REMEMBERED_MAX else None
+    return found
+
+
+def _times(storage: Storage, file: HistoryFile, history: _History) -> tuple[Instant, ...]:
+    """Of one file, ascending by requested time. Raises NotFound, MalformedTable."""
+    info = history.listed.get(file.name)
+    memory = storage.remembered.of_kind(_Seen)
+    known = memory.times.get(info) if info else None
+    if known is None:
+        known = _read_times(storage, file)
+        if info and sum(map(len, [*memory.times.values(), known])) <= _REMEMBERED_MAX:
+            memory.times = {**memory.times, info: known}
+    return known
+
+
+def _read_times(storage: Storage, file: HistoryFile) -> tuple[Instant, ...]:
+    with storage.open_data(file.path) as stream:
+        try:
+            rows = read_parquet(stream, _TIMES)
+        except UNREADABLE as error:
+            raise MalformedTable("history file is not readable", path=file.path) from error
+    columns = (rows.column(name).to_pylist() for name in _TIMES)
+    found = [
+        Instant(str(requested_at), action, State.COMPLETED, str(completed_at or ""))
+        for requested_at, completed_at, text in zip(*columns, strict=True)
+        if (action := _ACTIONS.get(text))  # One that we do not know says nothing to us.
+    ]
+    return tuple(sorted(found, key=_REQUESTED_AT))
+
+
+def _ascending(parts: Iterable[tuple[Instant, ...]]) -> tuple[Instant, ...]:
+    """Each once; parts that follow each other need no look at each instant."""
+    found = sorted((one for part in parts for one in part), key=_REQUESTED_AT)
+    times = [one.requested_at for one in found]
+    if all(map(lt, times, times[1:])):
+        return tuple(found)
+    once = {(one.requested_at, one.action): one for one in found}
+    return tuple(once[key] for key in sorted(once))
+
+
+def _read_file(storage: Storage, file: HistoryFile) -> list[ArchivedInstant]:
+    rows = read_rows(storage, file, [*_TIMES, *_CONTENT]).to_pylist()
     return [one for row in rows if (one := _archived(row)) is not None]
 
 

@@ -151,9 +151,11 @@ def _tidy(storage: Storage, manifest: Manifest) -> None:
     for number in sorted(manifest_numbers(storage), reverse=True)[:_SNAPSHOTS_KEPT]:
         if number <= manifest.number and (snapshot := read_numbered(storage, number)):
             kept |= {f"manifest_{number}", *(file.name for file in snapshot.files)}
+    doomed = []
     for file in storage.list_files(DIRECTORY):
         is_checksum = file.name.startswith(".") and file.name.endswith(".crc")
         if is_checksum and file.name[1:-4] in kept:
             continue
         if file.name not in kept:
-            storage.delete(file.path)
+            doomed.append(file.path)
+    storage.delete_many(doomed)

@@ -176,7 +176,7 @@ def decided_instants(storage: Storage) -> list[InstantTime]:
     return sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
 
 
-def waiting_metadata(storage: Storage) -> list[FileInfo]:
+def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:
     return storage.list_files(_METADATA_DIRECTORY)
 
 

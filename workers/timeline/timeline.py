@@ -2,18 +2,30 @@
 
 Each instant appears once, in its highest state. A completed file of zero bytes counts as not
 completed (bug A7).
+
+A process that reads it again reads only the names that are new, and puts together anew the instants
+of the seconds that they speak of: a name begins with its instant's request time, so the names of
+some seconds stand together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from workers.clock import InstantTime
-from workers.storage.base import Storage
+from workers.storage.base import FileInfo, Storage
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.layout import TimelineLayout
 
+_SECOND = 14
+"""Digits that every instant time has, and by which names and instants sort in the same order."""
+_BEHIND = "`"
+"""Sorts behind all that follows those digits in a name: digits, a dot, an underscore."""
+_NAME = attrgetter("name")
+_REQUESTED_AT = attrgetter("requested_at")
 _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
 
@@ -25,13 +37,11 @@ class Timeline:
     @classmethod
     def load(cls, storage: Storage, layout: TimelineLayout | None = None) -> Timeline:
         layout = layout or TimelineLayout()
-        highest: dict[tuple[InstantTime, Action], Instant] = {}
-        for file in storage.list_files(layout.directory):
-            instant = layout.parse(file.name)
-            if instant is None or (instant.is_completed and file.size == 0):
-                continue
-            _keep_highest(highest, instant)
-        return cls(tuple(sorted(highest.values())))
+        files = storage.list_files(layout.directory)
+        memory = storage.remembered.of_kind(_Seen)
+        instants = _read(layout, files, memory.last)
+        memory.last = (layout.version, files, instants)
+        return cls(instants)
 
     def completed(self) -> Iterator[Instant]:
         return (instant for instant in self.instants if instant.is_completed)
@@ -66,6 +76,84 @@ class Timeline:
         """
         others = (one.requested_at for one in self.instants if one.action is not Action.SAVEPOINT)
         return next(others, None)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the process saw of a table's active timeline at its last look."""
+
+    last: tuple[int, Sequence[FileInfo], tuple[Instant, ...]] | None = None
+    """The layout's version, the files by name, and what they say: set together."""
+
+
+def _read(
+    layout: TimelineLayout,
+    files: Sequence[FileInfo],
+    seen: tuple[int, Sequence[FileInfo], tuple[Instant, ...]] | None,
+) -> tuple[Instant, ...]:
+    if seen is None or seen[0] != layout.version:
+        return _instants(layout, files)
+    _, former, standing = seen
+    if files is former:
+        return standing
+    times = {instant.requested_at[:_SECOND] for instant in _differing(layout, former, files)}
+    if not times:
+        return standing
+    first, behind = min(times), max(times) + _BEHIND
+    start, end = (bisect_left(files, bound, key=_NAME) for bound in (first, behind))
+    head, tail = (bisect_left(standing, bound, key=_REQUESTED_AT) for bound in (first, behind))
+    return (*standing[:head], *_instants(layout, files[start:end]), *standing[tail:])
+
+
+def _differing(
+    layout: TimelineLayout, former: Sequence[FileInfo], files: Sequence[FileInfo]
+) -> Iterator[Instant]:
+    """Of the files between those that both listings begin with and those that both end with."""
+    head = _alike(former, files)
+    old, new = former[head:], files[head:]
+    tail = _alike(old[::-1], new[::-1])
+    for file in (*old[: len(old) - tail], *new[: len(new) - tail]):
+        if (instant := layout.parse(file.name)) is not None:
+            yield instant
+
+
+def _alike(one: Sequence[FileInfo], other: Sequence[FileInfo]) -> int:
+    """With how many of the same they begin. Parts compare much faster than one by one."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _instants(layout: TimelineLayout, files: Iterable[FileInfo]) -> tuple[Instant, ...]:
+    highest: dict[tuple[InstantTime, Action], Instant] = {}
+    for file in files:
+        instant = layout.parse(file.name)
+        if instant is None or (instant.is_completed and file.size == 0):
+            continue
+        _keep_highest(highest, instant)
+    return tuple(sorted(highest.values()))
+
+
+def with_archived(
+    archived: tuple[Instant, ...], active: tuple[Instant, ...]
+) -> tuple[Instant, ...]:
+    """Both in order, each instant once. Few are on the active timeline and older than the last of
+    the history: those that a savepoint or an archiver at work left there.
+    """
+    if not archived or not active:
+        return archived or active
+    last = archived[-1].requested_at
+    end = next((at for at, one in enumerate(active) if one.requested_at > last), len(active))
+    if not end:
+        return archived + active
+    start = bisect_left(archived, active[0].requested_at, key=_REQUESTED_AT)
+    between = sorted({*archived[start:], *active[:end]})
+    return (*archived[:start], *between, *active[end:])
 
 
 def _keep_highest(highest: dict[tuple[InstantTime, Action], Instant], instant: Instant) -> None:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from workers.config import SortMode
 from workers.files.base_file import BaseFileSize, read_base_file, write_base_parts
 from workers.files.meta_columns import RECORD_KEY, with_file_name
-from workers.files.partition import ensure_partition
 from workers.group_facts import Told, added
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
@@ -67,7 +66,6 @@ class BaseWrite:
             inserts = key_count(context, rows) - updates
             merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
             deletes = base.num_rows + inserts - merged.num_rows
-        ensure_partition(storage, self.group.partition, context.instant)
         size = _write(context, storage, self.path, _sorted(merged, context)).bytes
         stat = WriteStat(
             file_id=self.file_id,
@@ -103,7 +101,6 @@ class BaseWrite:
         else:
             updates = 0
         inserts = newer.num_rows - updates
-        ensure_partition(storage, self.group.partition, context.instant)
         file, kept = _write_states(context, storage, self.path, merged)
         stat = WriteStat(
             file_id=self.file_id,

@@ -24,6 +24,7 @@ from workers.concurrency.transaction import Condition, Proposal, Started
 from workers.config import WriteOptions
 from workers.errors import (
     LakehouseError,
+    LockTimeout,
     StorageFailed,
     WriteOutcomeUnknown,
 )
@@ -116,6 +117,12 @@ class Transaction:
         self._started = started
         self._instant = started.instant.requested_at
         self._letters: tuple[DeadLetterFile, ...] = ()
+        self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        """An outcome was told or it was aborted; `commit` is not to be called again."""
+        return self._is_over
 
     @property
     def instant(self) -> str:
@@ -158,11 +165,15 @@ class Transaction:
         statuses: Iterable[WriteStatus],
         letters: Iterable[DeadLetterFile] = (),
         condition: Condition | None = None,
+        *,
+        keeps_on_timeout: bool = False,
     ) -> CommitOutcome:
         """Drop strays, validate, publish, tidy up. Of the dead letters those of the attempts that
         were taken stay. `condition` is asked under the table lock before anything else.
 
         Raises LockTimeout, or InvalidInput for too many dead letters, with the instant rolled back.
+        With `keeps_on_timeout` nothing is, as long as the lock was not had (`is_over` tells): the
+        heart beats on, and the caller tries the same commit again or aborts.
         """
         written = list(statuses)
         self._letters = tuple(letters)
@@ -174,7 +185,8 @@ class Transaction:
             proposal = replace(self._proposal(written), condition=condition)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
         except Exception as error:
-            self.abort(str(error))
+            if not (keeps_on_timeout and isinstance(error, LockTimeout)):
+                self.abort(str(error))
             raise
         if isinstance(outcome, Conflicted):
             size = sum(one.stat.bytes for one in written)
@@ -238,6 +250,7 @@ class Transaction:
         When the table lock cannot be had, the next writer does it: nothing beats for this instant
         any more.
         """
+        self._is_over = True
         self._started.heartbeat.stop()
         try:
             self._roll_back(reason)
@@ -245,6 +258,7 @@ class Transaction:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
 
     def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
+        self._is_over = True
         heartbeat = self._started.heartbeat
         heartbeat.stop()
         match outcome:

@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.files.names import write_token
-from workers.storage.local import LocalStorage
+from workers.locations import is_bucket_location, lies_under, resolved_location
+from workers.storage.base import Storage
+from workers.storage.opening import open_storage
 from workers.write.status import DeadLetterFile, TaskIds
 
 ERROR_COLUMN = "_sluice_error"
@@ -33,11 +35,10 @@ BAD_ROWS_MAX = 10_000
 
 def check_dead_letter_path(location: str, path: str) -> None:
     """Raises InvalidInput for a directory that is not clearly outside the table."""
-    given, table = Path(path), Path(location).resolve()
-    if not given.is_absolute():
+    if not is_bucket_location(path) and not Path(path).is_absolute():
         raise InvalidInput("the dead-letter path is not absolute", path=path)
-    where = given.resolve()
-    if where.is_relative_to(table) or table.is_relative_to(where):
+    where, table = resolved_location(path), resolved_location(location)
+    if where == table or lies_under(where, table) or lies_under(table, where):
         raise InvalidInput("the dead-letter path must be outside the table", path=path)
 
 
@@ -74,8 +75,8 @@ class DeadLetters:
     def delete(self, doomed: DeadLetterFile) -> None:
         self._storage().delete(doomed.name)
 
-    def _storage(self) -> LocalStorage:
-        return LocalStorage(self.path)
+    def _storage(self) -> Storage:
+        return open_storage(self.path)
 
 
 def letters_of(batch: pa.Table, bad: Mapping[int, str], *, is_numbered: bool) -> pa.Table:

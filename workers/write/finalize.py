@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from workers.clock import InstantTime
 from workers.files.names import instant_of
+from workers.files.partition import files_by_partition
 from workers.markers.store import read_markers
 from workers.storage.base import Storage
 from workers.write.status import WriteStatus
@@ -36,11 +37,11 @@ def drop_strays(
     named = {marker.data_path for marker in markers}
     if not kept.keys() <= named:
         _log.warning("markers were lost, listing instead: instant=%s", instant)
-        for partition in {*kept.values(), *(marker.partition for marker in markers)}:
-            for info in storage.list_files(partition):
+        touched = {*kept.values(), *(marker.partition for marker in markers)}
+        for listed in files_by_partition(storage, sorted(touched)).values():
+            for info in listed:
                 if instant_of(info.name) == instant:
                     named.add(info.path)
     strays = sorted(named - kept.keys())
-    for path in strays:
-        storage.delete(path)
+    storage.delete_many(strays)
     return strays

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from workers.files.names import BaseFileName, LogFileName, write_token
+from workers.files.partition import ensure_partition
 from workers.markers.base import MarkerWriter
 from workers.markers.detecting import open_detecting
 from workers.markers.fence import refuse_fenced
@@ -48,11 +49,14 @@ def write_row_groups(
         return []
     markers = _markers(context, storage)
     markers.create_all(write.marker for write in writes)
-    statuses = []
-    for write in writes:
+    partitions = sorted({write.marker.partition for write in writes})
+    storage.at_once(lambda one: ensure_partition(storage, one, context.instant), partitions)
+    statuses: list[WriteStatus] = []
+    for start in range(0, len(writes), storage.files_at_once):
         markers.confirm()
         refuse_fenced(storage, context.instant)  # Whoever was rolled back stops here (bug C2).
-        statuses.append(write.run(context, storage, task))
+        some = writes[start : start + storage.files_at_once]
+        statuses += storage.at_once(lambda write: write.run(context, storage, task), some)
     return statuses
 
 

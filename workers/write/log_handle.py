@@ -12,7 +12,6 @@ from workers.config import LogBlockFormat
 from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
-from workers.files.partition import ensure_partition
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_state import is_hidden
 from workers.merge.versions import DELETE, DELETED, DELETED_FIELD, ROW
@@ -54,7 +53,6 @@ class LogWrite:
             blocks.append(encode_delete_block(records, instant=context.instant))
         if rows.num_rows:
             blocks.append(_row_block(rows, context))
-        ensure_partition(storage, partition, context.instant)
         path = join(partition, self.file_name)
         size = write_log_file(storage, path, blocks)
         written = key_count(context, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -91,3 +92,26 @@ def test_tables_do_not_nest(
 def test_a_slug_outside_the_grammar_is_refused(root: Path, admin: User, slug: str) -> None:
     with pytest.raises(InvalidRequest):
         register_table(location=f"{root}/t", slug=slug, by=admin)
+
+
+@pytest.mark.django_db
+def test_a_table_may_lie_under_a_bucket_root_and_nowhere_else_in_buckets(
+    admin: User, settings: Any
+) -> None:
+    settings.SLUICE_TABLE_ROOTS = ("s3://lake/tables",)
+
+    table = register_table(location="s3://lake/tables/trips/", slug="trips", by=admin)
+
+    assert table.location == "s3://lake/tables/trips"
+    for elsewhere in (
+        "s3://lake/tables",
+        "s3://lake/tables-of-others/t",
+        "s3://other/tables/t",
+        "s3://lake/tables/../t",
+        "s3://lake/tables/trips/inner",
+        "s3://key:secret@lake/tables/t",
+        "/lake/tables/t",
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            register_table(location=elsewhere, slug="other", by=admin)
+        assert "secret" not in str(refused.value)

@@ -130,3 +130,16 @@ def test_the_properties_that_hudi_wrote_are_whole_and_survive_a_rewrite(
     assert found[key] == value
     assert found["hoodie.table.create.schema"].startswith('{"type":"record"')
     assert load_properties(storage) == found
+
+
+def test_checksum_that_hadoop_put_beside_the_file_goes_when_it_is_replaced(
+    storage: LocalStorage,
+) -> None:
+    """Hudi does not read a file that is not what its `.crc` says."""
+    store_properties(storage, {"hoodie.table.name": "t"})
+    beside = ".hoodie/.hoodie.properties.crc"
+    storage.put(beside, b"crc")
+
+    store_properties(storage, {"hoodie.table.name": "t", "hoodie.table.version": "9"})
+
+    assert storage.info(beside) is None

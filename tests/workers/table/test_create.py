@@ -195,7 +195,7 @@ def test_nothing_is_no_table(tmp_path: Path) -> None:
         ({"hoodie.table.keygenerator.type": "TIMESTAMP"}, "TIMESTAMP"),
         ({"hoodie.table.keygenerator.type": "CUSTOM"}, "CUSTOM"),
         ({"hoodie.table.keygenerator.type": "NON_PARTITION"}, "contradicts"),
-        ({"hoodie.datasource.write.drop.partition.columns": "true"}, "drop their partition"),
+        ({"hoodie.populate.meta.fields": "false"}, "without meta columns"),
         ({"hoodie.table.timeline.timezone": "LOCAL"}, "time zone"),
         ({"hoodie.bucket.index.num.buckets": ""}, "num.buckets"),
     ],
@@ -218,7 +218,6 @@ def test_table_with_what_we_do_not_maintain_is_read_only_with_the_reason(
     "changes",
     [
         {"hoodie.table.version": "7"},
-        {"hoodie.populate.meta.fields": "false"},
         {"hoodie.record.merge.mode": "CUSTOM"},
         {"hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
     ],

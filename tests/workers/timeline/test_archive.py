@@ -12,18 +12,16 @@ import pytest
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, MemoryStorage
 from workers.clock import InstantTime, format_instant
-from workers.errors import LeaseLost, MalformedTable, UnsupportedTable
+from workers.errors import LeaseLost, MalformedTable
 from workers.timeline import archive
 from workers.timeline.archive import (
     ArchivedInstant,
     ArchivedTimeline,
     archived_instants,
-    check_readable,
     read_manifest,
 )
 from workers.timeline.archive_writer import append
 from workers.timeline.instant import Action, Instant, State
-from workers.timeline.layout import TimelineLayout
 
 VERSION = ".hoodie/timeline/history/_version_"
 
@@ -204,15 +202,6 @@ def test_bounds_choose_files_and_instants(storage: MemoryStorage) -> None:
     found = archived_instants(storage, requested_from=at(2), completed_until=at(8))
 
     assert [one.instant.requested_at for one in found] == [at(2), at(3)]
-
-
-def test_the_archive_of_version_6_is_named_as_not_read(storage: MemoryStorage) -> None:
-    check_readable(storage, TimelineLayout(1))
-    storage.put(".hoodie/archived/.commits_.archive.1_1-0-1", b"log")
-
-    with pytest.raises(UnsupportedTable, match="version 6"):
-        check_readable(storage, TimelineLayout(1))
-    assert ArchivedTimeline(storage, TimelineLayout(1)).completed_at(at(1)) is None
 
 
 class MemoryView(MemoryStorage):

@@ -9,7 +9,7 @@ from workers.config import WRITE_OPTIONS
 from workers.errors import InvalidInput
 from workers.ports import system_ports
 from workers.read.request import EARLIEST, Query, ReadRequest, read_request
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
 
 PATH = "path"
@@ -36,7 +36,7 @@ def location(options: Mapping[str, str]) -> str:
 
 def opened(where: str) -> Table:
     """Raises TableNotFound, UnsupportedTable, MalformedTable."""
-    return open_(LocalStorage(where), system_ports())
+    return open_(open_storage(where), system_ports())
 
 
 def request_of(options: Mapping[str, str]) -> ReadRequest:

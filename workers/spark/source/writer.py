@@ -25,7 +25,7 @@ from workers.ports import RandomIds
 from workers.spark.source.options import opened
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.write.local import write_arrow
 from workers.write.request import WriteRequest
 
@@ -69,7 +69,7 @@ class SluiceWriter(DataSourceArrowWriter):
             return Staged(None)
         path = f"{self._place}/{RandomIds().token()}.arrow"
         with (
-            LocalStorage(self._location).create_data(path) as stream,
+            open_storage(self._location).create_data(path) as stream,
             pa.ipc.new_stream(_file(stream), first.schema) as sink,
         ):
             sink.write_batch(first)
@@ -79,7 +79,7 @@ class SluiceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Raises NotCommitted, InvalidInput, LockTimeout; the staged rows are gone then."""
-        storage = LocalStorage(self._location)
+        storage = open_storage(self._location)
         adopt_mergers(self._mergers)
         try:
             batch = self._batch(storage, messages)
@@ -91,7 +91,7 @@ class SluiceWriter(DataSourceArrowWriter):
             raise NotCommitted("the write was not committed", outcome=outcome)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._tidy(LocalStorage(self._location))
+        self._tidy(open_storage(self._location))
 
     def _batch(self, storage: Storage, messages: Sequence[WriterCommitMessage | None]) -> pa.Table:
         tables = [self._schema.empty_table()]

@@ -1,0 +1,90 @@
+"""Tables that other engines made, as the mirror, the API and the pages show them."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from controlplane.mirror.models import FileGroupRecord, InstantRecord, SchemaRecord
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
+from workers import open_table
+from workers.files.properties import load_properties, store_properties
+from workers.storage.local import LocalStorage
+
+pytestmark = pytest.mark.skipif(not ARCHIVES, reason=MISSING)
+
+
+def registered(archive: Path, root: Path) -> tuple[Table, Path]:
+    location = unpacked(archive, root)
+    register_table(location=str(location), slug="theirs", by=None)
+    call_command("sync", "theirs", stdout=StringIO())
+    return Table.objects.get(slug="theirs"), location
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
+def test_golden_table_is_mirrored_whole(archive: Path, root: Path, db: None) -> None:
+    row, location = registered(archive, root)
+    table = open_table(location)
+
+    assert row.sync_error == ""
+    assert set(
+        InstantRecord.objects.filter(table=row).values_list("requested_at", "action", "state")
+    ) == {
+        (one.requested_at, one.action.value, one.state.value)
+        for one in table.timeline(archived=True)
+    }
+    groups = FileGroupRecord.objects.filter(table=row, is_replaced=False)
+    assert set(groups.values_list("partition", "file_id")) == {
+        (one.partition, one.file_id) for one in table.file_groups()
+    }
+    schema = table.schema()
+    newest = SchemaRecord.objects.filter(table=row).order_by("completed_at").last()
+    assert schema is not None
+    if newest is not None:
+        assert [one["name"] for one in newest.avro["fields"]] == schema.names
+    damaged = InstantRecord.objects.filter(table=row, metadata__has_key="error")
+    assert not damaged.exists()
+
+
+def test_table_page_says_who_made_it_and_why_it_is_not_written(
+    root: Path, as_viewer: Client
+) -> None:
+    registered(golden_archive("mor-avro-v9_txns_simple_meta"), root)
+
+    page = as_viewer.get(reverse("overview", args=["theirs"])).content.decode()
+    listed = as_viewer.get(reverse("tables")).content.decode()
+
+    assert "made by another engine" in page
+    assert "active metadata table" in page
+    assert "read only" in listed
+
+
+def test_api_tells_version_maker_and_refusal(root: Path, as_viewer: Client) -> None:
+    registered(golden_archive("mor-avro-v6_trips"), root)
+
+    told = json.loads(as_viewer.get("/api/v1/tables/theirs/").content)
+
+    assert (told["table_version"], told["is_foreign"]) == (6, True)
+    assert told["write_refusal"] == "tables of version 6 are read only"
+
+
+def test_table_that_is_not_read_says_so_in_its_place(root: Path, as_viewer: Client) -> None:
+    location = unpacked(golden_archive("cow-v9_txns_simple_nometa"), root)
+    storage = LocalStorage(location)
+    properties = load_properties(storage)
+    store_properties(storage, {**properties, "hoodie.table.base.file.format": "LANCE"})
+    register_table(location=str(location), slug="theirs", by=None)
+
+    call_command("sync", "theirs", stdout=StringIO())
+
+    listed = as_viewer.get(reverse("tables")).content.decode()
+    assert "base files are of another format" in listed
+    assert "LANCE" in listed

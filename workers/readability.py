@@ -1,0 +1,116 @@
+"""Which tables of other engines are read: what is not is refused by name when the table is opened.
+
+Every rule here stands for rows that would be missing or wrong without a word. What may be read but
+not written is another question: `table/writability.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from workers.errors import UnsupportedTable
+from workers.option_values import integer
+from workers.payloads import (
+    LEGACY_PAYLOAD_KEY,
+    MERGE_MODE_KEY,
+    PARTIAL_IGNORE_DEFAULTS,
+    PARTIAL_KEY,
+    STRATEGY_KEYS,
+    TABLE_PAYLOAD_KEY,
+)
+
+VERSION_KEY: Final = "hoodie.table.version"
+LAYOUT_KEY: Final = "hoodie.timeline.layout.version"
+_ARCHIVE_KEY: Final = "hoodie.archivelog.folder"
+_LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
+"""Table version -> the layout of its timeline."""
+_EXPECTED: Final = {
+    "hoodie.table.base.file.format": ("PARQUET", "its base files are of another format"),
+    "hoodie.table.format": ("native", "its files are listed by another table format"),
+    "hoodie.timeline.path": ("timeline", "its timeline lies in another directory"),
+    "hoodie.timeline.history.path": ("history", "its history lies in another directory"),
+    "hoodie.table.multiple.base.file.formats.enable": (
+        "false",
+        "its base files are of several formats",
+    ),
+    "hoodie.datasource.write.drop.partition.columns": (
+        "false",
+        "its files lack their partition columns, whose types are written down nowhere",
+    ),
+}
+"""Key -> the value that we read, also when the key is not there, and what another one means."""
+_BOOTSTRAP_KEY: Final = "hoodie.bootstrap.base.path"
+_MERGE_PROPERTY: Final = "hoodie.record.merge.property."
+
+
+def table_version(properties: Mapping[str, str]) -> int:
+    """Raises UnsupportedTable for one that is not read, and for a timeline of another version."""
+    version = integer(properties, VERSION_KEY, least=0, most=1000)
+    if version not in _LAYOUTS:
+        raise UnsupportedTable(
+            "table version is not read; upgrade the table with the engine that writes it",
+            version=version,
+            supported=", ".join(map(str, _LAYOUTS)),
+        )
+    return version
+
+
+def timeline_layout(properties: Mapping[str, str], version: int) -> int:
+    """Raises UnsupportedTable when the version has another: the timeline would look empty."""
+    told = properties.get(LAYOUT_KEY)
+    if told and told != str(_LAYOUTS[version]):
+        raise UnsupportedTable(
+            "timeline layout is not that of the table version", layout=told, version=version
+        )
+    return _LAYOUTS[version]
+
+
+def archive_folder(properties: Mapping[str, str]) -> str:
+    """Where layout 1 keeps its archive. Raises UnsupportedTable for what leaves the table."""
+    folder = properties.get(_ARCHIVE_KEY, "archived")
+    if not re.fullmatch(r"[A-Za-z0-9_-]*", folder):
+        raise UnsupportedTable("the archive is not in a directory of the table", folder=folder)
+    return folder
+
+
+def check_files(properties: Mapping[str, str]) -> None:
+    """Raises UnsupportedTable for files that we do not read, or would not find."""
+    for key, (expected, meaning) in _EXPECTED.items():
+        found = properties.get(key) or expected
+        if found.lower() != expected.lower():
+            raise UnsupportedTable(f"the table is not read: {meaning}", **{key: found})
+    if source := properties.get(_BOOTSTRAP_KEY):
+        raise UnsupportedTable(
+            "bootstrapped tables are not read: columns of theirs are in files elsewhere",
+            path=source,
+        )
+
+
+def check_merge(properties: Mapping[str, str]) -> None:
+    """Raises UnsupportedTable for a merge that would be carried out in another way than the
+    writers meant. Whether the merge mode is one of ours is seen where it is parsed.
+    """
+    partial = properties.get(PARTIAL_KEY, "")
+    if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
+        raise UnsupportedTable("partial update mode is not supported", mode=partial)
+    told = {key: value for key, value in properties.items() if key.startswith(_MERGE_PROPERTY)}
+    if told:
+        raise UnsupportedTable(
+            "the table's merge has properties of its own, such as a delete marker in a column",
+            **{key.removeprefix(_MERGE_PROPERTY): value for key, value in sorted(told.items())},
+            payload=properties.get(LEGACY_PAYLOAD_KEY, ""),
+        )
+
+
+def custom_merge(properties: Mapping[str, str]) -> UnsupportedTable:
+    """The refusal of a merger that we do not have, with all names that it goes by."""
+    strategy = next((properties[key] for key in STRATEGY_KEYS if properties.get(key)), "")
+    payload = properties.get(TABLE_PAYLOAD_KEY) or properties.get(LEGACY_PAYLOAD_KEY) or ""
+    return UnsupportedTable(
+        "custom record mergers of other engines are not run",
+        mode=properties.get(MERGE_MODE_KEY, ""),
+        strategy=strategy,
+        payload=payload,
+    )

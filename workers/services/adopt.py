@@ -1,0 +1,164 @@
+"""Adopt a table that another engine made, so that Sluice writes into it beside that engine.
+
+Hudi keeps neither index nor number of buckets with a table, and its timeline in the writers' own
+time zone. Adopting proves from the rows where keys lie, and writes that down in the table's
+properties, under Hudi's names. No file and no instant changes, and Hudi goes on as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from workers.clock import format_instant
+from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.config import WriteOptions
+from workers.errors import InvalidInput
+from workers.files.properties import load_properties, store_properties
+from workers.option_values import integer, listed
+from workers.services.placement import NotPlaced, Placement, observed_placement
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table.writability import (
+    ADOPTED_KEY,
+    BUCKET_INDEX,
+    BUCKETS_KEY,
+    INDEX_KEY,
+    TIME_ZONE_KEY,
+    lasting_refusal,
+)
+from workers.table_config import HASH_FIELD_KEY
+from workers.timeline.timeline import Timeline
+
+_BUCKETS_MAX: Final = 100_000
+_INDEX_DIRECTORY: Final = ".hoodie/.bucket_index"
+_WARNINGS: Final = (
+    "start writers of other engines that run now again: they read the properties at their start",
+    "other engines must keep their metadata table off and write with the same number of buckets",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    buckets: int | None
+    hash_fields: tuple[str, ...]
+
+
+class Adopt:
+    name = "adopt"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameters: `hoodie.bucket.index.num.buckets`, needed only where the rows do not tell it,
+        and `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed.
+        """
+        return _proposal(table, table.timeline(), _checked(table, parameters))
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        asked = _checked(table, request.parameters)
+        with table_lock(table, options).held() as lease:
+            plan = _proposal(table, settled_timeline(table), asked)
+            plan.check(request)
+            if not plan.is_done:
+                changed = {item.what: item.detail for item in plan.items}
+                changed[ADOPTED_KEY] = format_instant(table.ports.clock.now_ms())
+                lease.confirm()
+                store_properties(table.storage, {**load_properties(table.storage), **changed})
+        return ServiceOutcome(self.name, None, plan.summary, plan.figures)
+
+
+def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
+    known = (BUCKETS_KEY, HASH_FIELD_KEY)
+    for key in parameters:
+        if key not in known:
+            raise InvalidInput("unknown parameter", key=key, known=known)
+    fields = listed(parameters.get(HASH_FIELD_KEY))
+    if not set(fields) <= set(table.config.record_key):
+        raise InvalidInput(
+            "only fields of the record key choose the bucket",
+            key=HASH_FIELD_KEY,
+            given=fields,
+            record_key=table.config.record_key,
+        )
+    if not parameters.get(BUCKETS_KEY):
+        return _Asked(None, fields)
+    return _Asked(integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX), fields)
+
+
+def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
+    properties = load_properties(table.storage)
+    if table.write_refusal is None and properties.get(BUCKETS_KEY):
+        return ServicePlan(Adopt.name, "Sluice writes into this table already", is_done=True)
+    blockers = _blockers(table, timeline, properties)
+    if blockers:
+        return ServicePlan(Adopt.name, "adopt the table", blockers=tuple(blockers))
+    try:
+        placement = _placement(table, timeline, asked)
+        buckets = placement.buckets(asked.buckets)
+    except NotPlaced as reason:
+        return ServicePlan(Adopt.name, "adopt the table", blockers=(str(reason),))
+    told = {
+        INDEX_KEY: BUCKET_INDEX,
+        BUCKETS_KEY: str(buckets),
+        HASH_FIELD_KEY: ",".join(asked.hash_fields or table.config.record_key),
+        TIME_ZONE_KEY: "UTC",
+    }
+    return ServicePlan(
+        service=Adopt.name,
+        summary=f"write into this table with {buckets} buckets per partition",
+        items=tuple(
+            PlanItem(key, "write", detail=value, digest=value)
+            for key, value in told.items()
+            if properties.get(key) != value
+        ),
+        warnings=_WARNINGS,
+        figures={
+            "buckets": buckets,
+            "rows_read": placement.rows,
+            "file_groups_read": placement.slices,
+        },
+    )
+
+
+def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -> list[str]:
+    found = []
+    if lasting := lasting_refusal(properties, table.config):
+        found.append(lasting)
+    found += [
+        f"{one.action} {one.requested_at} is {one.state}: let the engine that began it finish or "
+        "roll it back"
+        for one in timeline.pending()
+    ]
+    now = format_instant(table.ports.clock.now_ms())
+    if timeline.last_time is not None and timeline.last_time > now:
+        found.append(
+            f"the newest instant, {timeline.last_time}, lies in the future of UTC ({now}): the "
+            "timeline is in a time zone that is ahead; adopt the table when UTC has passed it"
+        )
+    if table.storage.list_tree(_INDEX_DIRECTORY):
+        found.append(
+            "the table has consistent hashing or buckets per partition, which are not written"
+        )
+    return found
+
+
+def _placement(table: Table, timeline: Timeline, asked: _Asked) -> Placement:
+    schema = current_schema(table, timeline)
+    if schema is None:
+        return Placement()
+    view = FileSystemView.load(table, timeline=timeline)
+    return observed_placement(table, view, schema, asked.hash_fields)

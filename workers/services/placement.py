@@ -1,0 +1,167 @@
+"""Where the rows of a table that another engine made lie, told from the rows themselves: the number
+of buckets of a simple bucket index, which Hudi keeps nowhere, and whether keys and partition paths
+are spelled as we would spell them.
+
+A row's key says its hash, its file group's name says its bucket, and the number of buckets divides
+the difference. So the greatest common divisor of all differences is that number or a multiple of
+it; where several numbers are left, somebody has to say which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workers.errors import InvalidInput
+from workers.files.meta_columns import RECORD_KEY
+from workers.files.names import bucket_of, partition_path
+from workers.files.record_key import composite_keys, key_value_texts
+from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
+from workers.read.file_slice import read_slice
+from workers.schema.table_schema import TableSchema
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+
+SLICES_READ_MAX = 256
+"""Of more file groups the names alone are looked at."""
+_HASHES = 1 << 31
+"""As a number of buckets it leaves every hash what it is."""
+_SHOWN_MAX = 5
+
+
+class NotPlaced(Exception):
+    """The rows do not lie where Sluice would look for them; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the file groups prove."""
+
+    divisor: int = 0
+    """The number of buckets or a multiple of it; 0 when there are no rows."""
+    highest: int = -1
+    """The highest bucket that has a file group."""
+    rows: int = 0
+    slices: int = 0
+
+    def buckets(self, asked: int | None) -> int:
+        """Their number, which is `asked` where the rows leave a choice. Raises NotPlaced."""
+        if asked is not None:
+            if asked <= self.highest or self.divisor % asked:
+                raise NotPlaced(f"the rows do not lie in {asked} buckets")
+            return asked
+        left = [n for n in _divisors(self.divisor) if n > self.highest]
+        if len(left) == 1:
+            return left[0]
+        if self.divisor and not left:
+            raise NotPlaced(
+                "keys do not lie where a bucket index puts them; if only some fields of the key "
+                "are hashed, say which (hoodie.bucket.index.hash.field)"
+            )
+        raise NotPlaced(
+            "the rows do not tell the number of buckets"
+            + (f", which may be {', '.join(map(str, left[:_SHOWN_MAX]))}" if left else "")
+            + "; say it (hoodie.bucket.index.num.buckets)"
+        )
+
+
+def observed_placement(
+    table: Table, view: FileSystemView, schema: TableSchema, hash_fields: Sequence[str]
+) -> Placement:
+    """Raises NotPlaced, MalformedTable, UnsupportedTable."""
+    named = _by_bucket(view.slices)
+    divisor = rows = 0
+    for bucket, slice_ in named[:SLICES_READ_MAX]:
+        found = _slice_rows(table, schema, slice_)
+        hashes = _hashes(table, found, slice_, hash_fields)
+        differences = np.abs(hashes.astype(np.int64) - bucket)
+        divisor = int(np.gcd.reduce(np.append(differences, divisor)))
+        rows += found.num_rows
+    highest = max((bucket for bucket, _ in named), default=-1)
+    return Placement(divisor, highest, rows, min(len(named), SLICES_READ_MAX))
+
+
+def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
+    """One file group per partition and bucket."""
+    found: list[tuple[int, FileSlice]] = []
+    seen: dict[tuple[str, int], str] = {}
+    for one in slices:
+        bucket = bucket_of(one.file_id)
+        if bucket is None:
+            raise NotPlaced(
+                f"file group {one.partition}/{one.file_id} is of another index than the simple "
+                "bucket index, the only one that Sluice writes"
+            )
+        if (other := seen.setdefault((one.partition, bucket), one.file_id)) != one.file_id:
+            raise NotPlaced(
+                f"bucket {bucket} of partition '{one.partition}' has two file groups: {other} and "
+                f"{one.file_id}"
+            )
+        found.append((bucket, one))
+    return found
+
+
+def _slice_rows(table: Table, schema: TableSchema, slice_: FileSlice) -> pa.Table:
+    config = table.config
+    wanted = {RECORD_KEY, *config.record_key, *config.partition_by}
+    return read_slice(table.storage, config, schema, slice_, columns=wanted)
+
+
+def _hashes(
+    table: Table, rows: pa.Table, slice_: FileSlice, hash_fields: Sequence[str]
+) -> np.ndarray[Any, Any]:
+    config = table.config
+    fields = config.record_key
+    try:
+        texts = [key_value_texts(name, _single(rows.column(name))) for name in fields]
+        if config.names_key_fields:
+            keys = composite_keys(fields, texts)
+            hashes = bucket_of_composite_keys(
+                keys, texts, buckets=_HASHES, fields=fields, index_fields=hash_fields or fields
+            )
+        else:
+            keys = texts[0]
+            hashes = bucket_of_keys(keys, buckets=_HASHES)
+        _check_partition(table, rows, slice_)
+    except InvalidInput as error:
+        raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
+    stored = _single(rows.column(RECORD_KEY))
+    if not keys.equals(stored):
+        at = next(n for n in range(len(keys)) if keys[n] != stored[n])
+        raise NotPlaced(f"the engine spells the key {stored[at]}, and Sluice {keys[at]}")
+    return hashes
+
+
+def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
+    """Raises NotPlaced, InvalidInput."""
+    config = table.config
+    if not config.partition_by or not rows.num_rows:
+        return
+    values = rows.select(list(config.partition_by)).group_by(list(config.partition_by))
+    for row in values.aggregate([]).to_pylist():
+        path = partition_path(
+            config.partition_by,
+            [row[name] for name in config.partition_by],
+            hive_style=config.hive_style,
+            url_encode=config.url_encode,
+        )
+        if path != slice_.partition:
+            raise NotPlaced(
+                f"the engine keeps rows of {row} in '{slice_.partition}', and Sluice in '{path}'"
+            )
+
+
+def _divisors(number: int) -> list[int]:
+    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
+
+def _single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    single = column.combine_chunks()
+    assert isinstance(single, pa.Array), "more text than one Arrow array holds"
+    return single

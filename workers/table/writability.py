@@ -1,0 +1,74 @@
+"""Whether Sluice writes into a table, whoever made it, and else why not and what to do.
+
+Asked when a table is opened, so that a write is refused before its first effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from workers.table_config import TableConfig
+
+WRITTEN_VERSION: Final = 9
+INDEX_KEY: Final = "hoodie.index.type"
+BUCKETS_KEY: Final = "hoodie.bucket.index.num.buckets"
+TIME_ZONE_KEY: Final = "hoodie.table.timeline.timezone"
+ADOPTED_KEY: Final = "sluice.adopted.at"
+"""When Sluice began to write into a table that another engine made."""
+BUCKET_INDEX: Final = "BUCKET"
+_OWN_KEY: Final = "sluice.portable"
+"""Every table that Sluice made has it."""
+_ADOPT: Final = "; adopt the table first (`manage.py table adopt`, or `table.adopt()`)"
+
+
+def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+    """None when the table may be written."""
+    if lasting := lasting_refusal(properties, config):
+        return lasting
+    if properties.get(TIME_ZONE_KEY, "LOCAL") != "UTC":  # Hudi's own default.
+        return f"the timeline is kept in a local time zone; Sluice writes UTC only{_ADOPT}"
+    if config.buckets == 0:
+        return f"the properties lack {BUCKETS_KEY}, so keys cannot be placed{_ADOPT}"
+    return None
+
+
+def made_by_sluice(properties: Mapping[str, str]) -> bool:
+    return _OWN_KEY in properties
+
+
+def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+    """What adopting the table does not change."""
+    if config.version != WRITTEN_VERSION:
+        return f"tables of version {config.version} are read only"
+    if properties.get("hoodie.table.metadata.partitions"):
+        return (
+            "the table has an active metadata table, which Sluice does not maintain; let the "
+            "engine that made it delete it (hoodie.metadata.enable=false), and keep it off"
+        )
+    if properties.get("hoodie.table.cdc.enabled") == "true":
+        return "the table logs changes (CDC), which Sluice does not maintain"
+    if refusal := _key_refusal(config):
+        return refusal
+    if len(config.ordering) > 1:
+        return "tables with several ordering fields are read only"
+    if not config.has_meta_columns:
+        return "tables without meta columns are read only"
+    if properties.get(INDEX_KEY, BUCKET_INDEX) != BUCKET_INDEX:
+        return "only tables with the simple bucket index are written"
+    return None
+
+
+def _key_refusal(config: TableConfig) -> str | None:
+    if not config.record_key:
+        return "the table has no record key, so rows cannot be placed"
+    if not set(config.hash_fields) <= set(config.record_key):
+        return "fields outside the record key choose the bucket, so keys cannot be placed"
+    kind = config.key_generator.removesuffix("_AVRO")
+    if kind not in ("", "SIMPLE", "COMPLEX", "NON_PARTITION"):
+        return f"key generator {config.key_generator} is read only"
+    if kind == "SIMPLE" and (len(config.record_key) > 1 or len(config.partition_by) != 1):
+        return "the SIMPLE key generator has one key and one partition field; the table has others"
+    if kind == "NON_PARTITION" and config.partition_by:
+        return "the NON_PARTITION key generator contradicts the table's partition fields"
+    return None

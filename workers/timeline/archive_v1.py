@@ -1,0 +1,116 @@
+"""Reading the archived timeline of layout 1 (table version 6): Avro records in Hudi log files,
+`.hoodie/<folder>/.commits_.archive.<N>_<token>`, one record per instant and state.
+
+Only completed instants are told. Their content is given in the form that their own files have:
+commits as JSON, everything else as an Avro container. Layout 1 orders by request times, here too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput, MalformedTable
+from workers.files.avro_container import encode_record
+from workers.files.log_file import read_archive_records
+from workers.storage.base import Storage, join
+from workers.timeline.archive import ArchivedInstant
+from workers.timeline.avro_schemas import (
+    CLEAN_METADATA,
+    CLEANER_PLAN,
+    ROLLBACK_METADATA,
+    SAVEPOINT_METADATA,
+)
+from workers.timeline.instant import Action, Instant, State
+
+_FILE = re.compile(r"\.commits_\.archive\.([0-9]{1,9})_[0-9-]+")
+_AS_JSON: Final = {
+    Action.COMMIT: "hoodieCommitMetadata",
+    Action.DELTACOMMIT: "hoodieCommitMetadata",
+    Action.REPLACECOMMIT: "hoodieReplaceCommitMetadata",
+}
+_AS_AVRO: Final[Mapping[Action, tuple[str, Mapping[str, Any]]]] = {
+    Action.CLEAN: ("hoodieCleanMetadata", CLEAN_METADATA),
+    Action.ROLLBACK: ("hoodieRollbackMetadata", ROLLBACK_METADATA),
+    Action.SAVEPOINT: ("hoodieSavePointMetadata", SAVEPOINT_METADATA),
+}
+_Key = tuple[InstantTime, Action]
+
+
+def archived_instants(
+    storage: Storage,
+    folder: str,
+    *,
+    requested_from: InstantTime | None = None,
+    completed_until: InstantTime | None = None,
+    with_content: bool = False,
+) -> list[ArchivedInstant]:
+    """As `archive.archived_instants`. Raises MalformedTable."""
+    completed: dict[_Key, Mapping[str, Any]] = {}
+    plans: dict[_Key, Mapping[str, Any]] = {}
+    for record in _records(storage, folder):
+        try:
+            key = (str(record["commitTime"]), Action(str(record["actionType"])))
+        except (KeyError, ValueError):  # An action that we do not know says nothing to us.
+            continue
+        state = str(record.get("actionState") or State.COMPLETED).lower()
+        if state == State.COMPLETED:
+            completed[key] = record
+        elif state == State.REQUESTED:
+            plans[key] = record
+    return [
+        _archived(key, completed[key], plans.get(key), with_content=with_content)
+        for key in sorted(completed)
+        if (requested_from is None or key[0] >= requested_from)
+        and (completed_until is None or key[0] <= completed_until)
+    ]
+
+
+def archive_bytes(storage: Storage, folder: str) -> int:
+    """What the archive's files hold; 0 when nothing is archived. It changes as they do."""
+    return sum(size for _, size in _files(storage, folder))
+
+
+def _records(storage: Storage, folder: str) -> Iterator[Mapping[str, Any]]:
+    for path, _ in _files(storage, folder):
+        yield from read_archive_records(storage, path)
+
+
+def _files(storage: Storage, folder: str) -> list[tuple[str, int]]:
+    directory = join(".hoodie", folder)
+    found = [(_FILE.fullmatch(one.name), one) for one in storage.list_files(directory)]
+    numbered = [(int(name[1]), one) for name, one in found if name is not None]
+    return [(one.path, one.size) for _, one in sorted(numbered, key=lambda pair: pair[0])]
+
+
+def _archived(
+    key: _Key,
+    record: Mapping[str, Any],
+    requested: Mapping[str, Any] | None,
+    *,
+    with_content: bool,
+) -> ArchivedInstant:
+    requested_at, action = key
+    instant = Instant(requested_at, action, State.COMPLETED, requested_at)
+    if not with_content:
+        return ArchivedInstant(instant)
+    plan = (requested or {}).get("hoodieCleanerPlan")
+    try:
+        return ArchivedInstant(
+            instant, _content(action, record), encode_record(CLEANER_PLAN, plan) if plan else None
+        )
+    except (KeyError, TypeError, ValueError, InvalidInput) as error:
+        raise MalformedTable(
+            "archived instant is not readable", instant=requested_at, action=action
+        ) from error
+
+
+def _content(action: Action, record: Mapping[str, Any]) -> bytes | None:
+    if told := record.get(_AS_JSON.get(action, "")):
+        return json.dumps(told).encode()
+    name, schema = _AS_AVRO.get(action, ("", {}))
+    told = record.get(name)
+    return encode_record(schema, told) if told else None
