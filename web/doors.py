@@ -71,6 +71,14 @@ def refused(request: HttpRequest, error: ControlPlaneError) -> HttpResponse:
     return render(request, "errors/refused.html", context, status=status)
 
 
+def explained(error: ControlPlaneError) -> str:
+    """The sentence of an error and the values that belong to it, for the page where it happened."""
+    named = ", ".join(
+        f"{name} {str(value)[:80]}" for name, value in error.values.items() if name != "blockers"
+    )
+    return told(error)[2] + (f" ({named})" if named else "")
+
+
 def told(error: ControlPlaneError) -> tuple[int, str, str]:
     """HTTP status, title and sentence for an error that a person may see."""
     status, title = _TOLD.get(type(error), (400, "This was refused"))

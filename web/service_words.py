@@ -127,6 +127,25 @@ TEXTS: Mapping[str, ServiceText] = {
             Choice(name="hoodie.keep.max.commits", label="Begin above", kind="number"),
         ),
     ),
+    "adopt": ServiceText(
+        title="Adopt",
+        verb="Adopt the table",
+        purpose="Lets Sluice write into a table that another engine made: proves from its rows "
+        "where keys lie, and writes that down in the table's properties.",
+        choices=(
+            Choice(
+                name="hoodie.bucket.index.num.buckets",
+                label="Buckets",
+                hint="needed only where the rows do not tell",
+                kind="number",
+            ),
+            Choice(
+                name="hoodie.bucket.index.hash.field",
+                label="Hashed fields",
+                hint="when not the whole key is hashed",
+            ),
+        ),
+    ),
     "savepoint": ServiceText(
         title="Savepoint",
         verb="Create the savepoint",

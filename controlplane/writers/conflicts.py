@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.paging import PAGE_ROWS, Page, newest_first
@@ -130,6 +130,12 @@ def conflicts_page(
     found = _filtered(table, kind=kind, detected=detected, writer=writer)
     page = newest_first(found, by="decided_at", cursor=cursor, limit=limit)
     return Page([conflict_row(conflict) for conflict in page.rows], page.next_cursor)
+
+
+def rivalries(table: Table) -> dict[tuple[str, str], int]:
+    """(loser, winner) by their names -> how often, among all conflicts that are kept. One query."""
+    found = Conflict.objects.filter(table=table).values_list("loser_writer", "winner_writer")
+    return {(one[0], one[1]): one[2] for one in found.annotate(times=Count("pk"))}
 
 
 def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:

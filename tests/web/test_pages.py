@@ -29,8 +29,8 @@ PAGES = (
     "/t/ads/rollback", "/t/ads/savepoints", *CHARTED,
 )  # fmt: skip
 FRAGMENTS = (
-    "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/writers/part", "/t/ads/locks/parts/now",
-    "/t/ads/locks/parts/history",
+    "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals", "/t/ads/writers/part",
+    "/t/ads/locks/parts/now", "/t/ads/locks/parts/history",
     "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
     "/t/ads/files/rows", "/t/ads/savepoints/rows",
     *(f"/t/ads/services/parts/{part}" for part in ("cards", "plans", "history")),

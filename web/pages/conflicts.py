@@ -11,11 +11,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from controlplane.tables.access import Permission, access_table
-from controlplane.writers.conflicts import ConflictDetail, conflict_detail, conflicts_page
+from controlplane.writers.conflicts import (
+    ConflictDetail,
+    conflict_detail,
+    conflicts_page,
+    rivalries,
+)
 from web.advice import explain
 from web.conflicts.steps import Step
 from web.conflicts.story import story
 from web.doors import as_operation_id, page, person
+from web.heat_table import heat_table
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -30,8 +36,15 @@ DETECTED = {"early": "while it wrote", "commit": "at its commit"}
 @page
 def conflicts(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"page": "conflicts", "table": table, **_rows(table, request.GET)}
+    context = {"page": "conflicts", "table": table, **_rows(table, request.GET), **_rivals(table)}
     return render(request, "pages/conflicts.html", context)
+
+
+@require_safe
+@page
+def conflicts_rivals(request: HttpRequest, slug: str) -> HttpResponse:
+    table = access_table(person(request), slug, Permission.VIEW)
+    return render(request, "fragments/conflict_rivals.html", {"table": table, **_rivals(table)})
 
 
 @require_safe
@@ -82,6 +95,10 @@ def _rows(table: Table, asked: Mapping[str, str]) -> dict[str, Any]:
         "kinds": KINDS,
         "detected": DETECTED,
     }
+
+
+def _rivals(table: Table) -> dict[str, Any]:
+    return {"rivals": heat_table(rivalries(table))}
 
 
 def _story(table: Table, instant: str) -> dict[str, Any]:

@@ -53,6 +53,9 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
     return redirect("operation", table.slug, operation_id)
 
 
+_NAV = {"service": "services", "sink": "sinks", "replay": "sinks"}
+
+
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
     table = access_table(person(request), slug, Permission.VIEW)
     found = operation_detail(operation_id)
@@ -63,7 +66,7 @@ def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, A
     return {
         "is_cancellable": is_cancellable(row.kind, row.service, row.state),
         "may_cancel": may_operate,
-        "page": "services" if found.row.kind == "service" else "rollback",
+        "page": _NAV.get(row.kind, "rollback"),
         "table": table,
         "operation": found,
         "words": text_of(found.row.service) if found.row.service else None,

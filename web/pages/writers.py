@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from controlplane.writers.activity import WriterActivity, is_living, writers_act
 from web.board import BoardLine, line
 from web.conflicts.words import PartitionGroups, by_partition
 from web.doors import page, person, told
+from web.heat_table import heat_table
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -100,6 +102,7 @@ def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
     cards = [_card(table, one, opened, now) for one in activities]
     living = [one for one in cards if is_living(one.line.row)]
     return {
+        **_claimed(living),
         "cards": cards,
         "may_operate": may(person(request), Permission.OPERATE),
         "sums": {
@@ -111,6 +114,23 @@ def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
             "doomed": sum(one.activity.verdict is not None for one in living),
         },
     }
+
+
+def _claimed(living: list[WriterCard]) -> dict[str, Any]:
+    """File groups by writer and partition, as far as the mirror keeps them."""
+    holders = Counter(claim for one in living for claim in set(one.activity.claims))
+    counts: Counter[tuple[str, str]] = Counter()
+    shared = set()
+    for one in living:
+        instant = one.activity.row.instant
+        for partition, file_id in set(one.activity.claims):
+            counts[instant, partition] += 1
+            if holders[partition, file_id] > 1:
+                shared.add((instant, partition))
+    found = heat_table(counts, marked=shared)
+    names = {one.activity.row.instant: one.activity.row.writer for one in living}
+    lines = [(line, names[line.key]) for line in found.lines] if found else []
+    return {"claimed": found, "claimed_lines": lines}
 
 
 def _card(
