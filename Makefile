@@ -100,5 +100,5 @@ soak: setup ## The same with large numbers: 2,000 kills of the marker server, 10
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m soak
 
 .PHONY: bench
-bench: setup ## Against Apache Hudi and delta-rs (half an hour, on a quiet machine): bench/latest.json.
+bench: setup ## Against Apache Hudi and delta-rs (three quarters of an hour, on a quiet machine): bench/latest.json.
 	@$(RUN) -m bench $(BENCH)

@@ -14,7 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench import crowd, early_conflict, markers, memory, sink, unblocked, wide, workloads
+from bench import (
+    crowd,
+    early_conflict,
+    markers,
+    memory,
+    sink,
+    sink_memory,
+    stores,
+    timeline,
+    unblocked,
+    wide,
+    workloads,
+)
 from bench.dataset import Dataset
 from bench.engine import ROOT, JobFailed, engine
 from bench.lines import Line, as_text
@@ -45,6 +57,9 @@ STANDALONE: Final[dict[str, Alone]] = {
     "unblocked": unblocked.after_a_death,
     "wide": wide.wide,
     "sink": sink.sink,
+    "sink_memory": sink_memory.sink_memory,
+    "stores": stores.stores,
+    "timeline": timeline.timeline,
 }
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")
@@ -84,7 +99,8 @@ def _run_alone(asked: argparse.Namespace, names: list[str]) -> list[Line]:
     log = logging.getLogger("bench")
     folder = Path(asked.folder)
     crowd_rounds: Alone = partial(crowd.many_writers, seconds=asked.seconds, rounds=asked.rounds)
-    standalone = {**STANDALONE, "crowd": crowd_rounds}
+    steady: Alone = partial(sink_memory.sink_memory, minutes=asked.minutes)
+    standalone = {**STANDALONE, "crowd": crowd_rounds, "sink_memory": steady}
     lines: list[Line] = []
     for name in names:
         log.info("%s, load average %.1f", name, os.getloadavg()[0])
@@ -140,6 +156,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         "--seconds", type=float, default=crowd.SECONDS, help="crowd: how long a round lasts"
     )
     parser.add_argument("--rounds", type=int, default=1, help="crowd: few and many in turns")
+    parser.add_argument(
+        "--minutes", type=int, default=sink_memory.MINUTES, help="sink_memory: how long"
+    )
     names = ",".join([*ALL, *STANDALONE])
     parser.add_argument("--only", help=f"some of {names}; later ones need earlier tables")
     parser.add_argument("--alone", action="store_true", help="without Apache Hudi and delta-rs")

@@ -27,14 +27,14 @@ PARTITIONS: Final = 8
 SMALL: Final = (2_000_000, 130)
 LARGE: Final = (400_000, 1_000)
 _WARM: Final = 40_000
-_KEPT = Path(__file__).resolve().parents[1] / "var" / "peers" / "kafka"
+KEPT: Final = Path(__file__).resolve().parents[1] / "var" / "peers" / "kafka"
 _PEER: Final = f"Structured Streaming and {HUDI}"
 
 
 def sink(folder: Path) -> Iterator[Line]:
     """Raises JobFailed where a side lacks a record or has one twice."""
     folder.mkdir(parents=True, exist_ok=True)
-    broker = Broker(folder / "kafka", kafka_class_path(_KEPT))
+    broker = Broker(folder / "kafka", kafka_class_path(KEPT))
     broker.start()
     try:
         yield from _lines(folder, broker)
@@ -105,14 +105,14 @@ def _fill(broker: Broker, topic: str, count: int, size: int) -> None:
     each = count // PARTITIONS
     for partition in range(PARTITIONS):
         produce(
-            settings, topic, partition, ((None, one) for one in _records(partition, each, size))
+            settings, topic, partition, ((None, one) for one in records_of(partition, each, size))
         )
 
 
-def _records(partition: int, count: int, size: int) -> Iterator[bytes]:
-    chance = np.random.default_rng((partition, count))
+def records_of(partition: int, count: int, size: int, first: int = 0) -> Iterator[bytes]:
+    chance = np.random.default_rng((partition, count, first))
     amounts = np.round(chance.gamma(2.0, 30.0, count), 2).tolist()
-    for number, amount in enumerate(amounts):
+    for number, amount in enumerate(amounts, first):
         row = {
             "id": partition * 10**9 + number,
             "at": 1_763_000_000_000 + number,

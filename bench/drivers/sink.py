@@ -59,6 +59,56 @@ class Sink:
         distinct = rows.group_by(rows.column_names).aggregate([]).num_rows
         return {**told, "rows": rows.num_rows, "distinct": distinct}
 
+    def rest(
+        self,
+        folder: str,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        partitions: int,
+        interval_s: int,
+        buffer_mb: int,
+    ) -> None:
+        """Start the sink, a process for each partition, and commit what is there."""
+        options = {
+            **_options(bootstrap, topic, interval_s),
+            "hoodie.kafka.buffer.max.bytes": str(buffer_mb << 20),
+            "hoodie.kafka.partitions.per.task": "1",
+            "hoodie.kafka.coordinator.write.timeout.secs": "60",
+        }
+        self._running = _Running(self._spark, f"{folder}/sink-{topic}", options, partitions)
+        self._running.__enter__()
+        self._running.wait(lambda state: _committed(state) >= count)
+
+    def watch(self, minutes: int) -> dict[str, Any]:
+        """What the largest of its processes holds above what it holds now, at most, by minute; and
+        how many records the table lacks in the end.
+        """
+        clock = SystemClock()
+        clock.sleep(5.0)
+        rest = _workers_mb()
+        peaks: list[int] = []
+        for minute in range(minutes):
+            ends_s = clock.monotonic_s() + 60.0
+            peaks.append(0)
+            while clock.monotonic_s() < ends_s:
+                now = _workers_mb()
+                if now.keys() != rest.keys():
+                    raise RuntimeError(f"a worker died in minute {minute + 1}")
+                peaks[-1] = max(peaks[-1], *(now[one] - rest[one] for one in rest))
+                clock.sleep(0.2)
+        state = self._running.wait(lambda _: True)
+        behind = sum(
+            (one.broker_offset or 0) - (one.table_offset or 0) for one in state.participants
+        )
+        self._running.__exit__()
+        return {
+            "rest_mb": max(rest.values()),
+            "peak_mb": peaks,
+            "records": _committed(state),
+            "behind": behind,
+        }
+
     def recover(self, folder: str, bootstrap: str) -> float:
         """Seconds from the death of the coordinator's process to the START of the next one."""
         location = f"{folder}/sink-warm-again"
@@ -83,7 +133,9 @@ class Sink:
 class _Running:
     """The sink in a thread, on a fresh table; stopped when the block ends."""
 
-    def __init__(self, spark: Any, location: str, options: dict[str, str]) -> None:
+    def __init__(
+        self, spark: Any, location: str, options: dict[str, str], partitions: int = PARTITIONS
+    ) -> None:
         shutil.rmtree(location, ignore_errors=True)
         self._location, self._topic = location, options["hoodie.kafka.topic"]
         create_append_table(
@@ -92,7 +144,7 @@ class _Running:
             name="sink",
             schema=pa.schema(_TYPES),
             topic=self._topic,
-            partitions=PARTITIONS,
+            partitions=partitions,
         )
         self._ended: list[SinkEnded] = []
         table = open_(LocalStorage(location), system_ports())
@@ -151,18 +203,28 @@ def _cpu_s() -> float:
 
 
 def _memory_mb() -> int:
-    """Of the largest Python process below the JVM: a worker with its participants."""
-    found = [0]
+    """Of the largest worker, with its participants."""
+    return max(_workers_mb().values(), default=0)
+
+
+def _workers_mb() -> dict[int, int]:
+    """Of each Python process below the JVM that is not the one which only starts others."""
+    found: dict[int, int] = {}
     for process in _tree()[1:]:
         with suppress(psutil.NoSuchProcess):
-            if "python" in process.name():
-                found.append(process.memory_info().rss >> 20)
-    return max(found)
+            if "python" in process.name() and not process.children():
+                found[process.pid] = process.memory_info().rss >> 20
+    return found
 
 
 def jobs() -> dict[str, Job]:
     sink = Sink()
-    return {"consume": sink.consume, "recover": sink.recover}
+    return {
+        "consume": sink.consume,
+        "recover": sink.recover,
+        "rest": sink.rest,
+        "watch": sink.watch,
+    }
 
 
 if __name__ == "__main__":
