@@ -20,6 +20,7 @@ from workers.column_groups import (
     group_rule,
 )
 from workers.errors import InvalidInput, UnsupportedTable
+from workers.index_kind import INDEX_KEY, INDEX_OPTIONS, IndexKind, index_of, index_options
 from workers.option_values import boolean, choice, integer, known, listed
 from workers.payloads import (
     MERGE_MODE_KEY,
@@ -43,6 +44,7 @@ from workers.top_n import TOP_N_KEY
 
 BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
+BUCKETS_KEY = "hoodie.bucket.index.num.buckets"
 HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
 _KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
 _KEY_GENERATOR_CLASS_KEY = "hoodie.table.keygenerator.class"
@@ -69,8 +71,8 @@ class MergeMode(StrEnum):
 
 
 TABLE_OPTIONS: dict[str, str] = {
-    "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": str(BUCKETS_DEFAULT),
+    **INDEX_OPTIONS,
+    BUCKETS_KEY: str(BUCKETS_DEFAULT),
     HASH_FIELD_KEY: "",  # The key fields that choose the bucket; all of them when empty.
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
@@ -103,8 +105,11 @@ class TableConfig:
     ordering: tuple[str, ...]
     merge_mode: MergeMode
     buckets: int
+    """0 under an index that looks keys up, and in tables that do not say."""
     hash_fields: tuple[str, ...] = ()
     """Those of the record key that choose the bucket; empty for all of them."""
+    index: IndexKind | None = IndexKind.BUCKET
+    """None for one that Sluice does not write by."""
     is_partial_update: bool = False
     """Null and absent columns keep the stored value
     (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
@@ -196,9 +201,11 @@ class TableConfig:
 def table_options(given: Mapping[str, str]) -> dict[str, str]:
     """Defaults filled in. Raises InvalidInput."""
     values = with_payload(known(given, TABLE_OPTIONS, what="table option"))
-    if values["hoodie.index.type"].upper() not in ("BUCKET", "SIMPLE_BUCKET"):
-        raise InvalidInput("only the simple bucket index is supported", given=given)
-    integer(values, "hoodie.bucket.index.num.buckets", least=1, most=_BUCKETS_MAX)
+    values |= {**dict.fromkeys(INDEX_OPTIONS, ""), **index_options(values)}
+    if IndexKind(values[INDEX_KEY]).looks_up:
+        values |= _without_buckets(given, values)
+    else:
+        integer(values, BUCKETS_KEY, least=1, most=_BUCKETS_MAX)
     boolean(values, "hoodie.datasource.write.hive_style_partitioning")
     boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
     boolean(values, "sluice.portable")
@@ -212,6 +219,20 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     if is_custom and partial:
         raise InvalidInput("a registered merger sees whole rows; it cannot merge partial updates")
     return values
+
+
+def _without_buckets(given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    index = values[INDEX_KEY]
+    for key in (BUCKETS_KEY, HASH_FIELD_KEY):
+        if given.get(key):
+            raise InvalidInput("only the bucket index has buckets", key=key, index=index)
+    if values[GROUPS_KEY] or values[SHORTHAND_KEY]:
+        raise InvalidInput(
+            "column groups need the bucket index: streams that do not know of each other must meet "
+            "in one file group",
+            index=index,
+        )
+    return {BUCKETS_KEY: "", HASH_FIELD_KEY: ""}
 
 
 def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
@@ -246,8 +267,9 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         partition_by=partition_by,
         ordering=ordering,
         merge_mode=MergeMode(mode),
-        buckets=int(properties.get("hoodie.bucket.index.num.buckets") or 0),
+        buckets=_buckets(properties),
         hash_fields=listed(properties.get(HASH_FIELD_KEY)),
+        index=index_of(properties),
         is_partial_update=properties.get(PARTIAL_KEY) == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
@@ -261,6 +283,12 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         groups=groups,
         top_n=properties.get(TOP_N_KEY, ""),
     )
+
+
+def _buckets(properties: Mapping[str, str]) -> int:
+    if index_of(properties) is not IndexKind.BUCKET:
+        return 0
+    return int(properties.get(BUCKETS_KEY) or 0)
 
 
 def _key_generator(properties: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties, store_properties
+from workers.index_kind import INDEX_KEY, IndexKind
 from workers.option_values import integer, listed
 from workers.services.placement import NotPlaced, Placement, observed_placement
 from workers.services.service import (
@@ -30,13 +31,10 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table.writability import (
     ADOPTED_KEY,
-    BUCKET_INDEX,
-    BUCKETS_KEY,
-    INDEX_KEY,
     TIME_ZONE_KEY,
     lasting_refusal,
 )
-from workers.table_config import HASH_FIELD_KEY
+from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY
 from workers.timeline.timeline import Timeline
 
 _BUCKETS_MAX: Final = 100_000
@@ -112,7 +110,7 @@ def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
     except NotPlaced as reason:
         return ServicePlan(Adopt.name, "adopt the table", blockers=(str(reason),))
     told = {
-        INDEX_KEY: BUCKET_INDEX,
+        INDEX_KEY: IndexKind.BUCKET.value,
         BUCKETS_KEY: str(buckets),
         HASH_FIELD_KEY: ",".join(asked.hash_fields or table.config.record_key),
         TIME_ZONE_KEY: "UTC",

@@ -25,6 +25,7 @@ from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
 from workers.group_types import check_group_columns
+from workers.index_kind import INDEX_KEY, IndexKind
 from workers.merge.mergers import merger_named
 from workers.option_values import boolean, listed
 from workers.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
@@ -162,7 +163,8 @@ def create(
     properties = _new_properties(definition, values)
     if _exists(storage) or not create_properties(storage, properties):
         raise TableExists("a table lives here already", location=storage.location)
-    table = Table(storage, config_from_properties(properties), ports)
+    config = config_from_properties(properties)
+    table = Table(storage, config, ports, write_refusal(properties, config))
     if definition.schema is not None:
         _commit_schema(table, definition.schema)
     return table
@@ -307,14 +309,20 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.table.multiple.base.file.formats.enable": "false",
         "hoodie.table.cdc.enabled": "false",
         "hoodie.table.format": "native",
-        HASH_FIELD_KEY: ",".join(definition.record_key),
+        **_hash_fields(definition, values),
         **{key: value for key, value in values.items() if value},
     }
     if definition.schema is not None:
         properties["hoodie.table.create.schema"] = definition.schema.avro_json
     if not definition.ordering:
         del properties["hoodie.table.ordering.fields"]
-    return properties | {"hoodie.record.merge.mode": str(merge_mode), "hoodie.index.type": "BUCKET"}
+    return properties | {"hoodie.record.merge.mode": str(merge_mode)}
+
+
+def _hash_fields(definition: TableDefinition, values: Mapping[str, str]) -> dict[str, str]:
+    if IndexKind(values[INDEX_KEY]).looks_up:
+        return {}
+    return {HASH_FIELD_KEY: ",".join(definition.record_key)}
 
 
 def _key_generator(definition: TableDefinition) -> str:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from workers.table_config import TableConfig
+from workers.index_kind import INDEX_KEY, IndexKind, unsupported_index
+from workers.table_config import BUCKETS_KEY, TableConfig
 
 WRITTEN_VERSION: Final = 9
-INDEX_KEY: Final = "hoodie.index.type"
-BUCKETS_KEY: Final = "hoodie.bucket.index.num.buckets"
 TIME_ZONE_KEY: Final = "hoodie.table.timeline.timezone"
 ADOPTED_KEY: Final = "sluice.adopted.at"
 """When Sluice began to write into a table that another engine made."""
-BUCKET_INDEX: Final = "BUCKET"
 _OWN_KEY: Final = "sluice.portable"
 """Every table that Sluice made has it."""
 _ADOPT: Final = "; adopt the table first (`manage.py table adopt`, or `table.adopt()`)"
@@ -28,6 +26,8 @@ def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | N
         return lasting
     if properties.get(TIME_ZONE_KEY, "LOCAL") != "UTC":  # Hudi's own default.
         return f"the timeline is kept in a local time zone; Sluice writes UTC only{_ADOPT}"
+    if config.index is not IndexKind.BUCKET:
+        return f"tables with the index {config.index} are not written yet"
     if config.buckets == 0:
         return f"the properties lack {BUCKETS_KEY}, so keys cannot be placed{_ADOPT}"
     return None
@@ -54,9 +54,7 @@ def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str |
         return "tables with several ordering fields are read only"
     if not config.has_meta_columns:
         return "tables without meta columns are read only"
-    if properties.get(INDEX_KEY, BUCKET_INDEX) != BUCKET_INDEX:
-        return "only tables with the simple bucket index are written"
-    return None
+    return unsupported_index(properties.get(INDEX_KEY) or IndexKind.BUCKET)
 
 
 def _key_refusal(config: TableConfig) -> str | None:

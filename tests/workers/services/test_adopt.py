@@ -151,7 +151,7 @@ def test_hashed_fields_that_are_not_the_whole_key_are_asked_for(tmp_path: Path) 
         ({"hoodie.table.keygenerator.type": "TIMESTAMP"}, "TIMESTAMP"),
         ({"hoodie.table.keygenerator.type": "COMPLEX"}, "spells the key"),
         ({"hoodie.datasource.write.hive_style_partitioning": "true"}, "'part=a'"),
-        ({"hoodie.index.type": "BLOOM"}, "bucket index"),
+        ({"hoodie.index.type": "RECORD_INDEX"}, "metadata table"),
     ],
 )
 def test_what_is_in_the_way_is_named(tmp_path: Path, changes: dict[str, str], named: str) -> None:

@@ -65,6 +65,43 @@ def test_properties_are_those_that_hudi_reads(tmp_path: Path) -> None:
 
 
 HASHED = "hoodie.bucket.index.hash.field"
+INDEX = "hoodie.index.type"
+CLASS = "hoodie.index.class"
+CLASSES = "org.apache.hudi.index"
+ENGINE = "hoodie.index.bucket.engine"
+BLOOM_MOVES = "hoodie.bloom.index.update.partition.path"
+SIMPLE_MOVES = "hoodie.simple.index.update.partition.path"
+GROUP = '{"weather": {"columns": ["value"], "ordering": ["ts"]}}'
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({INDEX: "simple"}, {INDEX: "SIMPLE"}),
+        ({INDEX: "BLOOM"}, {INDEX: "BLOOM"}),
+        ({CLASS: f"{CLASSES}.bloom.HoodieBloomIndex"}, {INDEX: "BLOOM"}),
+        ({CLASS: f"{CLASSES}.simple.HoodieSimpleIndex"}, {INDEX: "SIMPLE"}),
+        ({CLASS: f"{CLASSES}.bucket.HoodieSimpleBucketIndex"}, {INDEX: "BUCKET"}),
+        ({INDEX: "SIMPLE_BUCKET", ENGINE: "simple"}, {INDEX: "BUCKET"}),
+        ({INDEX: "GLOBAL_SIMPLE"}, {INDEX: "GLOBAL_SIMPLE", SIMPLE_MOVES: "true"}),
+        (
+            {INDEX: "GLOBAL_BLOOM", BLOOM_MOVES: "False"},
+            {INDEX: "GLOBAL_BLOOM", BLOOM_MOVES: "false"},
+        ),
+    ],
+)
+def test_the_index_is_kept_with_the_table(
+    tmp_path: Path, options: dict[str, str], kept: dict[str, str]
+) -> None:
+    table = create(tmp_path / "t", options=options).table
+
+    properties = load_properties(LocalStorage(tmp_path / "t"))
+
+    assert kept.items() <= properties.items()
+    assert table.config.index == kept[INDEX]
+    has_buckets = kept[INDEX] == "BUCKET"
+    assert (HASHED in properties) == ("hoodie.bucket.index.num.buckets" in properties)
+    assert (HASHED in properties) == has_buckets == (table.config.buckets > 0)
 
 
 def test_some_of_the_key_fields_can_choose_the_bucket(tmp_path: Path) -> None:
@@ -158,7 +195,23 @@ def test_second_table_at_one_place_is_refused_and_changes_nothing(tmp_path: Path
         ({"name": ""}, "table name"),
         ({"table_type": "SHEET"}, "table type"),
         ({"options": {"hoodie.index.typ": "BUCKET"}}, r"hoodie\.index\.type"),
-        ({"options": {"hoodie.index.type": "BLOOM"}}, "bucket index"),
+        ({"options": {INDEX: "RECORD_INDEX"}}, "metadata table"),
+        ({"options": {INDEX: "GLOBAL_RECORD_LEVEL_INDEX"}}, "metadata table"),
+        ({"options": {INDEX: "RECORD_LEVEL_INDEX"}}, "metadata table"),
+        ({"options": {INDEX: "HBASE"}}, "HBase"),
+        ({"options": {INDEX: "INMEMORY"}}, "memory of one process"),
+        ({"options": {INDEX: "FLINK_STATE"}}, "Flink"),
+        ({"options": {INDEX: "HASH"}}, "not known"),
+        ({"options": {ENGINE: "CONSISTENT_HASHING"}}, "CONSISTENT_HASHING is not supported"),
+        ({"options": {INDEX: "SIMPLE", ENGINE: "SIMPLE"}}, "has an engine"),
+        ({"options": {INDEX: "SIMPLE", CLASS: f"{CLASSES}.bloom.HoodieBloomIndex"}}, "differ"),
+        ({"options": {CLASS: "org.example.OwnIndex"}}, "unknown class"),
+        ({"options": {INDEX: "BLOOM", "hoodie.bucket.index.num.buckets": "4"}}, "has buckets"),
+        ({"options": {INDEX: "SIMPLE", HASHED: "id"}}, "has buckets"),
+        ({"options": {INDEX: "GLOBAL_SIMPLE", BLOOM_MOVES: "true"}}, "another index"),
+        ({"options": {INDEX: "SIMPLE", SIMPLE_MOVES: "true"}}, "another index"),
+        ({"options": {INDEX: "GLOBAL_BLOOM", BLOOM_MOVES: "maybe"}}, "neither true nor false"),
+        ({"options": {INDEX: "SIMPLE", "hoodie.multistream.groups": GROUP}}, "bucket index"),
         ({"options": {"hoodie.bucket.index.num.buckets": "0"}}, "num.buckets"),
         ({"options": {"hoodie.bucket.index.num.buckets": "many"}}, "num.buckets"),
         ({"options": {"hoodie.table.partial.update.mode": "SOME"}}, "partial"),

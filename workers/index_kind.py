@@ -1,0 +1,140 @@
+"""By which index a table's rows are found, under Hudi's names.
+
+The bucket index tells a row's file group from its key alone. The others look the key up in the
+table's file groups: in those of the row's partition, or, global, in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from workers.errors import InvalidInput
+from workers.option_values import boolean
+
+INDEX_KEY: Final = "hoodie.index.type"
+CLASS_KEY: Final = "hoodie.index.class"
+ENGINE_KEY: Final = "hoodie.index.bucket.engine"
+BLOOM_MOVES_KEY: Final = "hoodie.bloom.index.update.partition.path"
+SIMPLE_MOVES_KEY: Final = "hoodie.simple.index.update.partition.path"
+
+
+class IndexKind(StrEnum):
+    BUCKET = "BUCKET"
+    SIMPLE = "SIMPLE"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+    BLOOM = "BLOOM"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM"
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether a key's file group is told by the file groups and not by the key."""
+        return self is not IndexKind.BUCKET
+
+    @property
+    def is_global(self) -> bool:
+        """A key stands once in the table and not once in each partition."""
+        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM)
+
+    @property
+    def has_filters(self) -> bool:
+        """Footers of base files tell which keys are not in them."""
+        return self in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
+
+    @property
+    def moves_key(self) -> str:
+        """The option that says what becomes of a row that comes with another partition."""
+        return BLOOM_MOVES_KEY if self.has_filters else SIMPLE_MOVES_KEY
+
+
+INDEX_OPTIONS: Final[dict[str, str]] = {
+    INDEX_KEY: "",  # As the class says, else BUCKET.
+    CLASS_KEY: "",
+    ENGINE_KEY: "",
+    # Global indexes: a row that comes with another partition moves there, or stays where it is.
+    BLOOM_MOVES_KEY: "",
+    SIMPLE_MOVES_KEY: "",
+}
+MOVES_DEFAULT: Final = "true"
+
+_CLASSES: Final = {
+    "HoodieSimpleBucketIndex": "BUCKET",
+    "HoodieSparkConsistentBucketIndex": "CONSISTENT_HASHING",
+    "HoodieSimpleIndex": "SIMPLE",
+    "HoodieGlobalSimpleIndex": "GLOBAL_SIMPLE",
+    "HoodieBloomIndex": "BLOOM",
+    "HoodieGlobalBloomIndex": "GLOBAL_BLOOM",
+    "SparkHoodieHBaseIndex": "HBASE",
+    "HoodieInMemoryHashIndex": "INMEMORY",
+    "FlinkInMemoryStateIndex": "FLINK_STATE",
+    "SparkMetadataTableRecordIndex": "RECORD_INDEX",
+    "SparkMetadataTableGlobalRecordLevelIndex": "GLOBAL_RECORD_LEVEL_INDEX",
+    "SparkMetadataTableRecordLevelIndex": "RECORD_LEVEL_INDEX",
+}
+"""What users name instead of a type; never loaded."""
+_IN_METADATA: Final = "it lives in the metadata table, which Sluice does not maintain"
+_REFUSED: Final = {
+    "RECORD_INDEX": _IN_METADATA,
+    "GLOBAL_RECORD_LEVEL_INDEX": _IN_METADATA,
+    "RECORD_LEVEL_INDEX": _IN_METADATA,
+    "HBASE": "it lives in an HBase table that every writer would have to reach",
+    "INMEMORY": "it lives in the memory of one process, and is gone with it",
+    "FLINK_STATE": "it lives in the state of a Flink job, which nobody else sees",
+    "CONSISTENT_HASHING": "its hashing metadata is not written; take BUCKET, or an index that "
+    "looks keys up",
+}
+
+
+def unsupported_index(name: str) -> str | None:
+    """Why Sluice does not write by the index of this name; None for those that it writes by."""
+    asked = _spelled(name)
+    if asked in IndexKind.__members__:
+        return None
+    known = ", ".join(IndexKind)
+    reason = _REFUSED.get(asked, "it is not known")
+    return f"the index {name} is not supported: {reason}; Sluice writes by {known}"
+
+
+def index_options(values: Mapping[str, str]) -> dict[str, str]:
+    """What a table keeps of `INDEX_OPTIONS`, its defaults filled in. Raises InvalidInput."""
+    kind = _asked_kind(values)
+    kept = {INDEX_KEY: kind.value}
+    engine = values[ENGINE_KEY].upper()
+    if engine and kind.looks_up:
+        raise InvalidInput("only the bucket index has an engine", key=ENGINE_KEY, index=kind.value)
+    if engine not in ("", "SIMPLE"):
+        raise InvalidInput(unsupported_index(engine) or "unknown engine", key=ENGINE_KEY)
+    for key in (BLOOM_MOVES_KEY, SIMPLE_MOVES_KEY):
+        if values[key] and not (kind.is_global and kind.moves_key == key):
+            raise InvalidInput("the option is of another index", key=key, index=kind.value)
+    if kind.is_global:
+        told = {kind.moves_key: values[kind.moves_key] or MOVES_DEFAULT}
+        kept[kind.moves_key] = str(boolean(told, kind.moves_key)).lower()
+    return kept
+
+
+def index_of(properties: Mapping[str, str]) -> IndexKind | None:
+    """None when the table names an index that Sluice does not write by."""
+    told = _spelled(properties.get(INDEX_KEY) or IndexKind.BUCKET)
+    return IndexKind(told) if told in IndexKind.__members__ else None
+
+
+def _asked_kind(values: Mapping[str, str]) -> IndexKind:
+    told, by_class = values[INDEX_KEY], values[CLASS_KEY]
+    if by_class:
+        named = _CLASSES.get(by_class.rpartition(".")[2])
+        if named is None:
+            raise InvalidInput("unknown class of index", key=CLASS_KEY, value=by_class)
+        if told and _spelled(told) != named:
+            raise InvalidInput("index type and class differ", type=told, index_class=by_class)
+        told = named
+    name = told or IndexKind.BUCKET
+    if (reason := unsupported_index(name)) is not None:
+        raise InvalidInput(reason, key=INDEX_KEY)
+    return IndexKind(_spelled(name))
+
+
+def _spelled(name: str) -> str:
+    asked = name.upper()
+    return "BUCKET" if asked == "SIMPLE_BUCKET" else asked
