@@ -234,7 +234,7 @@ def _take_up(table: LakehouseTable, instant: Instant, options: WriteOptions) -> 
         service(name).run(table.table, request, options)
 
 
-def died_everywhere(start: State, run: Callable[[LakehouseTable], None]) -> list[State]:
+def died_everywhere(start: State, run: Callable[[LakehouseTable], object]) -> list[State]:
     """Every state that a death of `run` can leave, each once; the last is what it ends in.
 
     A death leaves what the storage held at that moment, so one run shows them all.

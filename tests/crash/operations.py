@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.lakehouse import LakehouseTable, write_arrow
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -29,7 +30,8 @@ _SORT = "hoodie.clustering.plan.strategy.sort.columns"
 LOGS = ("mor", "nbcc")
 BLOCKING = ("cow", "mor")
 """Whole partitions are not replaced in non-blocking mode."""
-Run = Callable[[LakehouseTable, Options], Any]
+Run = Callable[[LakehouseTable, Options], CommitOutcome | None]
+"""Services raise where they do not come about; writes say so."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +67,18 @@ OVER = rows(("e", 3, "Kyiv", "p"))
 
 
 def _write(batch: pa.Table, operation: Any) -> Run:
-    def run(table: LakehouseTable, options: Options) -> None:
-        write_arrow(table.table, batch, WriteRequest(operation), options)
+    def run(table: LakehouseTable, options: Options) -> CommitOutcome:
+        return write_arrow(table.table, batch, WriteRequest(operation), options)
 
     return run
 
 
-def _delete(table: LakehouseTable, options: Options) -> None:
-    table.delete(KEYS, options=options)
+def _delete(table: LakehouseTable, options: Options) -> CommitOutcome:
+    return table.delete(KEYS, options=options)
 
 
-def _delete_partition(table: LakehouseTable, options: Options) -> None:
-    table.delete_partition(["p"], options=options)
+def _delete_partition(table: LakehouseTable, options: Options) -> CommitOutcome:
+    return table.delete_partition(["p"], options=options)
 
 
 def _serve(name: str, **parameters: str) -> Run:
