@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.behaviours.bucket_tables import location, make
 from tests.behaviours.setups import SETUPS, Lake, lake_of
 from tests.support.fixtures import (
     MarkerServerAddress,
@@ -17,6 +18,8 @@ from tests.support.lock_providers import servers
 from tests.support.scenario_table import ScenarioTables
 
 __all__ = [
+    "location",
+    "make",
     "marker_server",
     "pytest_runtest_makereport",
     "servers",

@@ -2,76 +2,32 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
-from tests.support.invariants import assert_table_is_sound
-from tests.support.referee import referee_table
-from tests.support.s3_server import BUCKET, hudi_rs_options, shared_server
-from workers import create_table, open_table
+from tests.behaviours.bucket_tables import (
+    COW,
+    MOR,
+    NON_BLOCKING,
+    OPTIMISTIC,
+    SCHEMA,
+    MakeTable,
+    assert_agreed,
+    cities,
+)
+from tests.support.s3_server import shared_server
+from workers import open_table
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, TableExists
 from workers.lakehouse import LakehouseTable
 from workers.recovery.plan import RollbackPlan
 
-TYPES: dict[str, pa.DataType] = {
-    "id": pa.string(),
-    "ts": pa.int64(),
-    "city": pa.string(),
-    "day": pa.string(),
-}
-SCHEMA = pa.schema(TYPES)
-OPTIMISTIC = {
-    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
-    "hoodie.write.markers.type": "direct",
-}
-NON_BLOCKING = OPTIMISTIC | {
-    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
-}
-COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
-MakeTable = Callable[[str], LakehouseTable]
-
-
-@pytest.fixture
-def location(monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/tables/{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def make(location: str) -> MakeTable:
-    def made(table_type: str) -> LakehouseTable:
-        return create_table(
-            location,
-            name="t",
-            schema=SCHEMA,
-            record_key=["id"],
-            partition_by=["day"],
-            ordering=["ts"],
-            table_type=table_type,
-            options={"hoodie.bucket.index.num.buckets": "2"},
-        )
-
-    return made
-
 
 def rows(ts: int, *keys: str) -> pa.Table:
     listed = [{"id": key, "ts": ts, "city": f"{key}{ts}", "day": key[0]} for key in keys]
     return pa.Table.from_pylist(listed, schema=SCHEMA)
-
-
-def cities(table: pa.Table) -> list[str]:
-    return sorted(str(city) for city in table["city"].to_pylist())
-
-
-def assert_agreed(table: LakehouseTable) -> None:
-    """hudi-rs reads the same rows from the same bucket, and what holds of every table holds."""
-    assert cities(referee_table(table.location, hudi_rs_options())) == cities(table.read())
-    assert_table_is_sound(table.location)
 
 
 @pytest.mark.parametrize("table_type", [COW, MOR])
