@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient
 
 from tests.sink.conftest import StartSink
 from tests.support.kafka import client, eventually, fresh_topic
-from tests.support.sink_run import assert_each_offset_once, send
+from tests.support.sink_run import assert_each_offset_once, say, send
 from workers.lakehouse import create_table, open_table
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import group_id
-from workers.sink.kafka.topics import Topics, produce
+from workers.sink.kafka.topics import Topics
 from workers.sink.letters import committed_letters, read_letters
 from workers.sink.runtime.planning import carry_out_plans
 from workers.sink.standing import ID_KEY
@@ -26,10 +26,6 @@ _CITY: dict[str, pa.DataType] = {"id": pa.string(), "people": pa.int64()}
 CITIES = pa.schema(_CITY)
 
 pytestmark = pytest.mark.slow
-
-
-def say(kafka: Broker, topic: str, partition: int, *values: bytes | None, key: bytes = b"") -> None:
-    produce(client(kafka), topic, partition, [(key or None, one) for one in values])
 
 
 def test_bad_records_become_dead_letters_with_their_cause(

@@ -17,19 +17,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.support.kafka import client
 from workers.lakehouse import open_table
 from workers.ports import system_ports
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.epoch import read_epoch
 from workers.sink.kafka.broker import Broker
-from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import produce
 from workers.sink.runtime.launch import Launch
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.state_file import SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, clear_stop, request_stop
 from workers.sink.tables import OFFSET, PARTITION
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 from workers.table.table import open_
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ class SinkRun:
     _attempts: int = 0
 
     def __post_init__(self) -> None:
-        storage = LocalStorage(self.location)
+        storage = open_storage(self.location)
         epoch = read_epoch(storage, self.sink_id)
         clear_stop(storage, self.sink_id)
         self._file = self.folder / f"launch-{self.run_id}.json"
@@ -111,7 +111,7 @@ class SinkRun:
             one.wait()
 
     def state(self) -> SinkState | None:
-        return read_state(LocalStorage(self.location), self.sink_id)
+        return read_state(open_storage(self.location), self.sink_id)
 
     def await_offsets(self, offsets: Mapping[int, int], *, within_s: float = 60.0) -> None:
         """Until the table has them, starting again what has died."""
@@ -125,12 +125,12 @@ class SinkRun:
 
 def ask_to_stop(location: str, sink_id: str, kind: StopKind = StopKind.GRACEFUL) -> None:
     request = StopRequest(kind, "a test", int(time.time() * 1000))
-    request_stop(LocalStorage(location), sink_id, request)
+    request_stop(open_storage(location), sink_id, request)
 
 
 def has_committed(location: str, sink_id: str, offsets: Mapping[int, int]) -> bool:
     """Whether the table has come so far, as the coordinator shows it."""
-    state = read_state(LocalStorage(location), sink_id)
+    state = read_state(open_storage(location), sink_id)
     shown = {one.partition: one.table_offset or 0 for one in state.participants} if state else {}
     return all(shown.get(one, 0) >= at for one, at in offsets.items())
 
@@ -141,8 +141,13 @@ def records(first: int, count: int) -> list[tuple[bytes | None, bytes | None]]:
 
 
 def send(broker: Broker, topic: str, partition: int, first: int, count: int) -> None:
-    config = sink_config({"hoodie.kafka.topic": topic, "bootstrap.servers": broker.bootstrap})
-    produce(connection(config, {}), topic, partition, records(first, count))
+    produce(client(broker), topic, partition, records(first, count))
+
+
+def say(
+    broker: Broker, topic: str, partition: int, *values: bytes | None, key: bytes = b""
+) -> None:
+    produce(client(broker), topic, partition, [(key or None, one) for one in values])
 
 
 def assert_each_offset_once(location: str, ends: Mapping[int, int]) -> pa.Table:
@@ -168,7 +173,7 @@ def main(launch_file: str, number: str, attempt: str) -> None:
         options={},
         environment={},
     )
-    table = open_(LocalStorage(told["location"]), system_ports())
+    table = open_(open_storage(told["location"]), system_ports())
     print(SinkWorker(table, launch, int(number), attempt).run(), flush=True)  # noqa: T201 # Its log.
 
 

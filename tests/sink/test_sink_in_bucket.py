@@ -1,0 +1,46 @@
+"""A sink whose table is in a bucket: offsets, epochs, stop requests and letters are objects."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.sink.conftest import StartSink
+from tests.support.s3_server import BUCKET, shared_server
+from tests.support.sink_run import assert_each_offset_once, say, send
+from workers.lakehouse import open_table
+from workers.sink.kafka.broker import Broker
+from workers.sink.letters import committed_letters, read_letters
+from workers.sink.standing import ID_KEY
+
+EACH = 500
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def location(monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in shared_server().environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/sinks/{uuid.uuid4().hex}"
+
+
+def test_each_offset_is_one_row_whichever_worker_is_killed(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    run = start_sink(topic)
+    for number in range(4):
+        for partition in range(4):
+            send(kafka, topic, partition, number * EACH, EACH)
+        run.kill(number % 2)  # The first has the coordinator beside it.
+        run.await_offsets(dict.fromkeys(range(4), (number + 1) * EACH))
+    say(kafka, topic, 0, b"{broken")
+    run.await_offsets({0: 4 * EACH + 1})
+    run.stop()
+
+    table = open_table(location).table
+    names = committed_letters(table, sink_key=ID_KEY, sink_id=topic)
+    letters = read_letters(f"{location}-dead-letters", names).to_pylist()
+    assert [one["value"] for one in letters] == [b"{broken"]
+    assert_each_offset_once(location, dict.fromkeys(range(4), 4 * EACH))
