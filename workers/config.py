@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from workers.early_detection import PERIOD_MS, EarlyDetection, strategy_named
 from workers.errors import InvalidInput
+from workers.insert_sizing import DEFAULT_SIZING, SIZING_OPTIONS, InsertSizing, insert_sizing
 from workers.lock_config import LockSettings, lock_settings
 from workers.option_values import boolean, choice, integer, known, listed
 from workers.writer_modes import (
@@ -94,6 +95,7 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.datasource.insert.dup.policy": DuplicatePolicy.NONE,
     # Only with policy `fail`: whether equal keys of one batch count as one row, or fail as well.
     "hoodie.combine.before.insert": "false",
+    **SIZING_OPTIONS,
     # Where a rollback looks for a failed write's files: markers (true), listing (false), both ("").
     "hoodie.rollback.using.markers": "",
     # A directory outside the table that takes the rows which the table cannot hold.
@@ -136,6 +138,7 @@ class WriteOptions:
     early: EarlyDetection | None = None
     """None: conflicts are found when the write commits."""
     failed_writes: FailedWritesPolicy = FailedWritesPolicy.EAGER
+    sizing: InsertSizing = DEFAULT_SIZING
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -181,6 +184,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         ),
         early=_early_detection(values, mode),
         failed_writes=failed_writes_policy(values[POLICY_KEY], mode),
+        sizing=insert_sizing(values),
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{renew: options.renew_s})

@@ -120,6 +120,12 @@ def index_of(properties: Mapping[str, str]) -> IndexKind | None:
     return IndexKind(told) if told in IndexKind.__members__ else None
 
 
+def moves_rows(properties: Mapping[str, str]) -> bool:
+    """Under a global index, whether a row that comes with another partition moves there."""
+    kind = index_of(properties)
+    return bool(kind and kind.is_global and properties.get(kind.moves_key, MOVES_DEFAULT) == "true")
+
+
 def _asked_kind(values: Mapping[str, str]) -> IndexKind:
     told, by_class = values[INDEX_KEY], values[CLASS_KEY]
     if by_class:

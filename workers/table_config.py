@@ -20,7 +20,14 @@ from workers.column_groups import (
     group_rule,
 )
 from workers.errors import InvalidInput, UnsupportedTable
-from workers.index_kind import INDEX_KEY, INDEX_OPTIONS, IndexKind, index_of, index_options
+from workers.index_kind import (
+    INDEX_KEY,
+    INDEX_OPTIONS,
+    IndexKind,
+    index_of,
+    index_options,
+    moves_rows,
+)
 from workers.option_values import boolean, choice, integer, known, listed
 from workers.payloads import (
     MERGE_MODE_KEY,
@@ -110,6 +117,8 @@ class TableConfig:
     """Those of the record key that choose the bucket; empty for all of them."""
     index: IndexKind | None = IndexKind.BUCKET
     """None for one that Sluice does not write by."""
+    moves_rows: bool = False
+    """Under a global index: a row that comes with another partition moves there."""
     is_partial_update: bool = False
     """Null and absent columns keep the stored value
     (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
@@ -130,6 +139,16 @@ class TableConfig:
     groups: GroupRule | None = None
     """Each stream's columns have an ordering of their own."""
     top_n: str = ""
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether keys are looked up in the file groups, instead of hashed to them."""
+        return self.index is not None and self.index.looks_up
+
+    @property
+    def is_global(self) -> bool:
+        """A key stands once in the whole table."""
+        return self.index is not None and self.index.is_global
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -270,6 +289,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         buckets=_buckets(properties),
         hash_fields=listed(properties.get(HASH_FIELD_KEY)),
         index=index_of(properties),
+        moves_rows=moves_rows(properties),
         is_partial_update=properties.get(PARTIAL_KEY) == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",

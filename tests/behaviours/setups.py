@@ -30,6 +30,15 @@ KINDS_AND_MODES = (
     ("MERGE_ON_READ", "optimistic"),
     ("MERGE_ON_READ", "non-blocking"),
 )
+LOOKED_UP = (
+    ("COPY_ON_WRITE", "single", True, "SIMPLE"),
+    ("MERGE_ON_READ", "optimistic", False, "SIMPLE"),
+    ("COPY_ON_WRITE", "optimistic", False, "GLOBAL_BLOOM"),
+    ("MERGE_ON_READ", "single", True, "BLOOM"),
+    ("MERGE_ON_READ", "optimistic", True, "GLOBAL_SIMPLE"),
+)
+"""Indexes that look keys up; they have no non-blocking mode."""
+BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
 MARKERS = ("direct", "timeline_server_based")
 
 
@@ -39,11 +48,13 @@ class Setup:
     mode: str
     markers: str
     is_partitioned: bool
+    index: str = "BUCKET"
 
     def __str__(self) -> str:
         kind = "cow" if self.table_type == "COPY_ON_WRITE" else "mor"
         markers = "direct" if self.markers == "direct" else "server"
-        return f"{kind}-{self.mode}-{markers}-{'parts' if self.is_partitioned else 'flat'}"
+        told = f"{kind}-{self.mode}-{markers}-{'parts' if self.is_partitioned else 'flat'}"
+        return told if self.index == "BUCKET" else f"{told}-{self.index.lower()}"
 
     @property
     def appends_only(self) -> bool:
@@ -55,6 +66,9 @@ SETUPS = tuple(
     for number, ((table_type, mode), markers) in enumerate(
         itertools.chain(*(zip(KINDS_AND_MODES, itertools.repeat(one)) for one in MARKERS))
     )
+) + tuple(
+    Setup(table_type, mode, "direct", is_partitioned, index)
+    for table_type, mode, is_partitioned, index in LOOKED_UP
 )
 
 
@@ -92,7 +106,7 @@ def lake_of(setup: Setup, tables: ScenarioTables, server: MarkerServerAddress) -
         schema=READINGS,
         ordering=["ts"],
         partition_by=["place"] if setup.is_partitioned else [],
-        options={"hoodie.bucket.index.num.buckets": "4"},
+        options=BUCKETS if setup.index == "BUCKET" else {"hoodie.index.type": setup.index},
     )
     return Lake(setup, table, options)
 

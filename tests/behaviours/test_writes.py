@@ -23,6 +23,9 @@ from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import State
 
 MANY = [reading(f"k{n}", n, n, place="oslo" if n % 3 else "bergen") for n in range(60)]
+by_bucket = pytest.mark.parametrize(
+    "lake", [one for one in SETUPS if one.index == "BUCKET"], ids=str, indirect=True
+)
 not_appending = pytest.mark.parametrize(
     "lake", [one for one in SETUPS if not one.appends_only], ids=str, indirect=True
 )
@@ -240,6 +243,7 @@ def test_files_of_a_lost_attempt_go_before_the_commit_is_published(lake: Lake) -
     assert len(lake.table.rows()) == len(MANY)
 
 
+@by_bucket
 def test_write_in_several_tasks_is_one_commit(lake: Lake) -> None:
     writer = lake.writer().begin(READINGS)
     buckets = bucket_of_keys(pa.array([row["id"] for row in MANY]), buckets=4)
@@ -303,6 +307,7 @@ def test_commit_says_who_wrote_what(lake: Lake) -> None:
     assert TableSchema.from_avro_json(extra[metadata.SCHEMA_KEY]).arrow.names == READINGS.names
 
 
+@by_bucket
 def test_names_of_files_say_instant_and_bucket(lake: Lake) -> None:
     committed = lake.write(*MANY)
 

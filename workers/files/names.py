@@ -8,6 +8,7 @@ directory.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,6 +138,16 @@ def bucket_file_id(bucket: int, *, after: InstantTime | None = None) -> FileId:
         return f"{bucket:08d}{_BUCKET_SUFFIX}"
     digits = after.ljust(24, "0")
     return f"{bucket:08d}-{digits[:4]}-{digits[4:8]}-{digits[8:12]}-{digits[12:]}-0"
+
+
+def new_file_id(*seed: str) -> FileId:
+    """The id of a file group that no bucket has: all who know the seed make the same one.
+
+    It begins with a letter, so that nobody takes its head for a bucket.
+    """
+    digits = hashlib.sha256("\0".join(seed).encode()).hexdigest()
+    head = "abcdef"[int(digits[0], 16) % 6] + digits[1:8]
+    return f"{head}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}-0"
 
 
 @lru_cache(maxsize=_REMEMBERED_MAX)

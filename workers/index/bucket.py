@@ -89,6 +89,13 @@ def bucket_of_composite_keys(
     return ((found & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
 
 
+def shares_of_keys(keys: pa.Array[Any], shares: int) -> Buckets:
+    """Numbers below `shares` for keys of any text, equal for equal keys."""
+    if len(keys) == 0:
+        return np.empty(0, np.int32)
+    return (_text_hashes(keys) % np.uint32(shares)).astype(np.int32)
+
+
 def _positions(texts: Any, *characters: str) -> npt.NDArray[np.int64]:
     """Where a text holds all of the characters."""
     held = np.ones(len(texts), np.bool_)

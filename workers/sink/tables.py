@@ -106,6 +106,13 @@ def check_sink_table(table: Table, config: SinkConfig) -> None:
         raise InvalidInput(
             "a sink appends log files, so its table is MERGE_ON_READ", table=found.name
         )
+    if found.looks_up:
+        raise InvalidInput(
+            "a sink's workers append without looking keys up; its table has the bucket index",
+            table=found.name,
+            index=found.index,
+            needs="hoodie.index.type=BUCKET",
+        )
     if found.groups is not None:
         raise InvalidInput(
             "a sink writes whole rows, and streams write the columns of groups", table=found.name

@@ -62,7 +62,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         self._job.__exit__(kind, error, traceback)
 
     def claim(self, groups: Iterable[tuple[str, int]]) -> None:
-        """What the tasks are about to write, as (partition, bucket). Raises EarlyConflict."""
+        """What the tasks are about to write, as (partition, slot). Raises EarlyConflict."""
         if self._early is None:
             return
         storage, instant = self._table.storage, self._context.instant

@@ -97,6 +97,11 @@ def write_found(
             "only",
             write=f"{PROVIDER}={LockProvider.STORAGE}",
         )
+    if table.config.looks_up:
+        raise InvalidInput(
+            "Spark does not write into tables of this index yet; write Arrow tables",
+            index=table.config.index,
+        )
     transaction = WriteClient(table, options).begin(schema, request)
 
     def run(tag: str, watch: DoomWatch) -> Written:
@@ -202,7 +207,7 @@ def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storag
 
 def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | StagedGroup) -> int:
     """Of the base file that a write of this file group reads and writes anew."""
-    standing = context.standing(group.partition, group.bucket)
+    standing = context.standing(group.partition, group.slot)
     if standing is None or standing.base_file is None or context.config.is_merge_on_read:
         return 0
     return size_of(storage, standing.base_file)
@@ -230,7 +235,7 @@ def _in_tasks(
     if not shares:
         return []
     if watch is not None:
-        watch.claim((group.partition, group.bucket) for group in groups)
+        watch.claim((group.partition, group.slot) for group in groups)
     # A range of n numbers in n tasks: each finds its share by its number, nothing is shuffled.
     rows = (
         spark.range(0, len(shares), 1, len(shares))

@@ -26,9 +26,7 @@ def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | N
         return lasting
     if properties.get(TIME_ZONE_KEY, "LOCAL") != "UTC":  # Hudi's own default.
         return f"the timeline is kept in a local time zone; Sluice writes UTC only{_ADOPT}"
-    if config.index is not IndexKind.BUCKET:
-        return f"tables with the index {config.index} are not written yet"
-    if config.buckets == 0:
+    if config.index is IndexKind.BUCKET and config.buckets == 0:
         return f"the properties lack {BUCKETS_KEY}, so keys cannot be placed{_ADOPT}"
     return None
 

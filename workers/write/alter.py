@@ -33,7 +33,8 @@ from workers.table.view import FileSystemView
 from workers.timeline import metadata
 from workers.timeline.timeline import Timeline
 from workers.write.client import Transaction, WriteClient
-from workers.write.handles import write_file_groups
+from workers.write.groups import rows_at
+from workers.write.handles import write_row_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.status import TaskIds, WriteStatus
@@ -163,9 +164,9 @@ def _rewritten(
     table: Table, attempt: Transaction, old: TableSchema, names: dict[str, str]
 ) -> Iterable[WriteStatus]:
     context = attempt.context
-    for number, slice_ in enumerate(context.slices.values()):
+    for number, ((partition, slot), slice_) in enumerate(context.slices.items()):
         rows = read_slice(table.storage, table.config, old, slice_).drop_columns(list(META_COLUMNS))
         rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
         kept = [name for name in context.schema.field_names if name in rows.column_names]
-        prepared = prepare(context, rows.select(kept))
-        yield from write_file_groups(context, prepared, TaskIds(partition=number), table.storage)
+        group = rows_at(prepare(context, rows.select(kept)), partition, slot)
+        yield from write_row_groups(context, [group], TaskIds(partition=number), table.storage)

@@ -15,6 +15,7 @@ from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
 from workers.table.table import Table
+from workers.table_config import TableConfig
 from workers.write.deletes import ordering_wrapper
 from workers.write.request import WriteRequest
 
@@ -31,12 +32,11 @@ def writer_schema(
     Raises InvalidInput naming the columns.
     """
     config = table.config
-    located = (*config.record_key, *config.partition_by)
     if request.operation in ("delete", "delete_partition"):
         if known is None:
             raise InvalidInput("the table has no schema yet, so there is nothing to delete")
         if batch is not None:
-            _require(batch, located)
+            _require(batch, _deleted_by(config))
         return known
     if batch is None:
         raise InvalidInput("the operation needs rows", operation=request.operation)
@@ -60,6 +60,13 @@ def writer_schema(
     return schema
 
 
+def _deleted_by(config: TableConfig) -> tuple[str, ...]:
+    """What names a row to delete: under a global index its key alone."""
+    if config.is_global:
+        return config.record_key
+    return (*config.record_key, *config.partition_by)
+
+
 def written_columns(
     table: Table, request: WriteRequest, batch: pa.Schema | None, schema: TableSchema
 ) -> tuple[str, ...]:
@@ -67,11 +74,12 @@ def written_columns(
     config = table.config
     names = schema.field_names
     if request.operation in ("delete", "delete_partition"):
-        located = {*config.record_key, *config.partition_by}
+        located = set(_deleted_by(config))
         if request.is_ordered:
             located.add(config.ordering_field or "")
         return tuple(name for name in names if name in located)
-    if config.takes_narrow_rows and batch is not None:
+    # Under a global index a row may leave its file group, and takes all of its columns along.
+    if config.takes_narrow_rows and batch is not None and not config.is_global:
         return tuple(name for name in names if name in batch.names)
     return tuple(names)
 

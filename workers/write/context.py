@@ -12,7 +12,8 @@ from typing import Literal, get_args
 from workers.clock import InstantTime
 from workers.config import WriteOptions
 from workers.files.compression import Compression, compression_of
-from workers.files.names import FileId, bucket_file_id
+from workers.files.names import FileId, bucket_file_id, new_file_id
+from workers.insert_sizing import DEFAULT_SIZING, InsertSizing
 from workers.markers.base import MarkerSettings
 from workers.merge.rule import MergeRule
 from workers.schema.table_schema import TableSchema
@@ -48,7 +49,10 @@ class WriteContext:
     columns.
     """
     slices: Mapping[tuple[str, int], FileSlice]
-    """(partition, bucket) -> what was visible at the start."""
+    """(partition, slot) -> what was visible at the start. The slot of a file group is its bucket;
+    under an index that looks keys up its place among the standing ones of its partition, and new
+    ones are counted on behind them.
+    """
     replaced_at: Mapping[str, InstantTime]
     """Partition -> the newest commit that replaced a file group of it."""
     markers: MarkerSettings
@@ -60,23 +64,38 @@ class WriteContext:
     """Made on the driver: executors need not have registered the table's merger."""
     marks_deletes: bool = False
     """The batch says by `_hoodie_is_deleted` which of its rows are deletes."""
+    sizing: InsertSizing = DEFAULT_SIZING
+    """How inserts are dealt out to file groups, under an index that looks keys up."""
+    padded: frozenset[tuple[str, int]] = frozenset()
+    """Standing file groups that take inserts, so that a new base file is written of them."""
+    kept_apart: frozenset[tuple[str, int]] = frozenset()
+    """Standing file groups that a pending plan holds: they take no inserts."""
+    emptied: tuple[str, ...] = ()
+    """Partitions that the write replaces besides those that its rows name."""
 
-    def standing(self, partition: str, bucket: int) -> FileSlice | None:
-        """What the rows of this bucket are merged into; nothing when it is being replaced."""
-        return None if self.operation in REPLACING else self.slices.get((partition, bucket))
+    @property
+    def looks_up(self) -> bool:
+        return self.config.looks_up
 
-    def file_id(self, partition: str, bucket: int) -> FileId:
+    def standing(self, partition: str, slot: int) -> FileSlice | None:
+        """What the rows of this slot are merged into; nothing when it is being replaced."""
+        return None if self.operation in REPLACING else self.slices.get((partition, slot))
+
+    def file_id(self, partition: str, slot: int) -> FileId:
         """The standing file group's, else the one that every writer of this snapshot picks."""
-        if (standing := self.standing(partition, bucket)) is not None:
+        if (standing := self.standing(partition, slot)) is not None:
             return standing.file_id
+        if self.looks_up:
+            return new_file_id(self.instant, partition, str(slot))
         replacing = self.operation in REPLACING
         after = self.instant if replacing else self.replaced_at.get(partition)
-        return bucket_file_id(bucket, after=after)
+        return bucket_file_id(slot, after=after)
 
-    def appends_log(self, partition: str, bucket: int) -> bool:
-        """Whether a write of rows adds a log to this bucket's file group; else a base file."""
-        standing = self.standing(partition, bucket)
-        return self.appends_only or (standing is not None and self.config.is_merge_on_read)
+    def appends_log(self, partition: str, slot: int) -> bool:
+        """Whether a write of rows adds a log to this slot's file group; else a base file."""
+        standing = self.standing(partition, slot)
+        takes_logs = self.config.is_merge_on_read and (partition, slot) not in self.padded
+        return self.appends_only or (standing is not None and takes_logs)
 
     @property
     def compression(self) -> Compression:

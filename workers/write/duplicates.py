@@ -32,8 +32,7 @@ def without_known_keys(
     if context.operation not in _INSERTS or policy is DuplicatePolicy.NONE:
         return group
     is_failing = policy is DuplicatePolicy.FAIL
-    if is_failing and not context.options.combines_inserts:
-        _refuse_doubled(group)
+    refuse_doubled(context, group)
     if standing is None:
         return group
     known = read_slice(
@@ -51,7 +50,11 @@ def without_known_keys(
     return replace(group, rows=group.rows.filter(pc.invert(is_known)))
 
 
-def _refuse_doubled(group: RowGroup) -> None:
+def refuse_doubled(context: WriteContext, group: RowGroup) -> None:
+    """Raises InvalidInput where the policy says that equal keys of an insert fail."""
+    is_failing = context.options.duplicate_policy is DuplicatePolicy.FAIL
+    if context.operation not in _INSERTS or not is_failing or context.options.combines_inserts:
+        return
     counts = group.rows.column(RECORD_KEY).value_counts()
     is_doubled: Any = pc.greater(counts.field("counts"), pa.scalar(1))
     doubled = counts.field("values").filter(is_doubled)

@@ -23,6 +23,7 @@ from workers.write.context import WriteContext
 from workers.write.duplicates import without_known_keys
 from workers.write.groups import RowGroup, row_groups
 from workers.write.log_handle import LogDelete, LogWrite
+from workers.write.placing import placed
 from workers.write.status import TaskIds, WriteStatus
 
 FileWrite = BaseWrite | BaseDelete | LogWrite | LogDelete
@@ -31,8 +32,12 @@ FileWrite = BaseWrite | BaseDelete | LogWrite | LogDelete
 def write_file_groups(
     context: WriteContext, prepared: pa.Table, task: TaskIds, storage: Storage
 ) -> list[WriteStatus]:
-    """As `write_row_groups`, of rows as `prepare` made them."""
-    return write_row_groups(context, row_groups(prepared), task, storage)
+    """As `write_row_groups`, of all rows of the write, as `prepare` made them.
+
+    Raises InvalidInput besides, before any file, for keys that an insert may not bring.
+    """
+    found = placed(context, prepared, storage)
+    return write_row_groups(found.context, row_groups(found.rows), task, storage)
 
 
 def write_row_groups(
@@ -71,8 +76,8 @@ def _planned(
     context: WriteContext, group: RowGroup, task: TaskIds, storage: Storage
 ) -> FileWrite | None:
     """None when the group changes nothing."""
-    standing = context.standing(group.partition, group.bucket)
-    file_id = context.file_id(group.partition, group.bucket)
+    standing = context.standing(group.partition, group.slot)
+    file_id = context.file_id(group.partition, group.slot)
     token = write_token(task.partition, task.stage, task.attempt)
     log_name = LogFileName(file_id, context.instant, task.file_version, token).text
     base_name = BaseFileName(file_id, token, context.instant).text
@@ -86,6 +91,6 @@ def _planned(
     group = without_known_keys(context, group, standing, storage)
     if group.rows.num_rows == 0:
         return None
-    if context.appends_log(group.partition, group.bucket):
+    if context.appends_log(group.partition, group.slot):
         return LogWrite(group, file_id, log_name, is_new=standing is None)
     return BaseWrite(group, file_id, base_name, standing)

@@ -22,7 +22,8 @@ from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.deletes import check_ages, check_ordered_deletes
-from workers.write.handles import write_file_groups
+from workers.write.groups import rows_at
+from workers.write.handles import write_row_groups
 from workers.write.predicate import Predicate, predicate_of
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
@@ -54,11 +55,11 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
     try:
         found = predicate_of(predicate, context.schema.arrow)
         statuses: list[WriteStatus] = []
-        for keys in _matching_keys(table, context, found):
+        for partition, slot, keys in _matching_keys(table, context, found):
             if is_ordered:
                 check_ages(table.config, keys)
-            prepared = prepare(context, keys)
-            statuses += write_file_groups(context, prepared, TaskIds(), table.storage)
+            group = rows_at(prepare(context, keys), partition, slot)
+            statuses += write_row_groups(context, [group], TaskIds(), table.storage)
     except EarlyConflict:
         return transaction.lose_early()
     except Exception as error:
@@ -67,14 +68,16 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
     return transaction.commit(statuses)
 
 
-def _matching_keys(table: Table, context: WriteContext, predicate: Predicate) -> Iterator[pa.Table]:
-    """Key and partition columns of the rows that match, a file group at a time."""
+def _matching_keys(
+    table: Table, context: WriteContext, predicate: Predicate
+) -> Iterator[tuple[str, int, pa.Table]]:
+    """What names the rows that match, a file group at a time: partition, slot and columns."""
     looked_at = predicate.columns
     wanted = None if looked_at is None else {*looked_at, *context.columns}
-    for slice_ in context.slices.values():
+    for (partition, slot), slice_ in context.slices.items():
         rows = read_slice(
             table.storage, table.config.showing_unmatched, context.schema, slice_, columns=wanted
         )
         matching = rows.filter(predicate.expression)
         if matching.num_rows:
-            yield matching.select(list(context.columns))
+            yield partition, slot, matching.select(list(context.columns))

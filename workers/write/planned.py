@@ -14,14 +14,14 @@ from workers.write.context import WriteContext
 
 
 def planned_claims(context: WriteContext, groups: Iterable[tuple[str, int]]) -> WriteSet:
-    """`groups`: (partition, bucket) of all rows of the write."""
+    """`groups`: (partition, slot) of all rows of the write."""
     if not _changes_all(context):
         return WriteSet(context.instant, frozenset())
-    keys = {(partition, bucket): context.file_id(partition, bucket) for partition, bucket in groups}
+    keys = {(partition, slot): context.file_id(partition, slot) for partition, slot in groups}
     appended = {
         (partition, file_id)
-        for (partition, bucket), file_id in keys.items()
-        if context.appends_log(partition, bucket)
+        for (partition, slot), file_id in keys.items()
+        if context.appends_log(partition, slot)
     }
     claimed = frozenset((partition, file_id) for (partition, _), file_id in keys.items())
     return WriteSet(context.instant, claimed, context.writer, appended=frozenset(appended))

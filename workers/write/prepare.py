@@ -1,5 +1,5 @@
 """A batch made ready for placement: conformed to the writer schema, with record key, partition path
-and bucket.
+and slot.
 
 Whatever breaks the table's rules is refused here, before a file is written, with the rows or
 columns named.
@@ -20,7 +20,7 @@ from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import partition_path
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
-from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys
+from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys, shares_of_keys
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
 from workers.schema.bad_rows import refuse_rows
@@ -29,9 +29,15 @@ from workers.schema.table_schema import TableSchema
 from workers.table_config import TableConfig
 from workers.write.context import WriteContext
 
-BUCKET = "_sluice_bucket"
+SLOT = "_sluice_slot"
+SHARES = 64
+"""Under an index that looks keys up a prepared row has no slot yet: it has the share of its key, so
+that all rows of a key meet wherever they come from.
+"""
+ANYWHERE = "*"
+"""The partition path, which no partition has, of rows that name their key alone."""
 Located = tuple["pa.Array[Any]", Buckets]
-"""Record keys and their buckets."""
+"""Record keys and their slots, or shares."""
 
 
 def prepare(
@@ -39,8 +45,8 @@ def prepare(
     batch: pa.Table | pa.RecordBatch,
     located: Callable[[pa.Table], Located] | None = None,
 ) -> pa.Table:
-    """The context's columns plus record key, partition path and bucket number. `located` finds keys
-    and buckets of the conformed rows for a caller who knows a shorter way. Raises InvalidInput.
+    """The context's columns plus record key, partition path and slot. `located` finds keys
+    and slots of the conformed rows for a caller who knows a shorter way. Raises InvalidInput.
     """
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     if context.operation == "delete":
@@ -50,12 +56,13 @@ def prepare(
         table = table.drop_columns([IS_DELETED])
     rows = conform(table, context.schema, columns=list(context.columns))
     _check_ordering(context, rows)
-    keys, buckets = _located(context, rows) if located is None else located(rows)
-    paths = _partition_paths(context.config, rows)
+    keys, slots = _located(context, rows) if located is None else located(rows)
+    is_located = set(context.config.partition_by) <= set(context.columns)
+    paths = _partition_paths(context.config, rows) if is_located else _anywhere(rows)
     prepared = (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
         .append_column(pa.field(PARTITION_PATH, pa.string()), paths)
-        .append_column(pa.field(BUCKET, pa.int32()), pa.array(buckets, pa.int32()))
+        .append_column(pa.field(SLOT, pa.int32()), pa.array(slots, pa.int32()))
     )
     return prepared if kinds is None else prepared.append_column(DELETED_FIELD, kinds)
 
@@ -68,7 +75,7 @@ def prepared_schema(context: WriteContext) -> pa.Schema:
             *(arrow.field(name) for name in context.columns),
             pa.field(RECORD_KEY, pa.string()),
             pa.field(PARTITION_PATH, pa.string()),
-            pa.field(BUCKET, pa.int32()),
+            pa.field(SLOT, pa.int32()),
             *([DELETED_FIELD] if context.marks_deletes else []),
         ]
     )
@@ -108,6 +115,8 @@ def _located(context: WriteContext, rows: pa.Table) -> Located:
         (keys,), (field,) = texts, fields
         refuse_rows(pc.is_null(keys), "record key is null", field)
         refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
+        if context.looks_up:
+            return keys, shares_of_keys(keys, SHARES)
         return keys, bucket_of_keys(keys, buckets=config.buckets)
     missing = [pc.fill_null(pc.equal(text, pa.scalar("")), True) for text in texts]
     refuse_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
@@ -115,6 +124,8 @@ def _located(context: WriteContext, rows: pa.Table) -> Located:
         is_special = pc.is_in(text, value_set=pa.array([NULL_VALUE, EMPTY_VALUE]))
         refuse_rows(is_special, "record key is spelled like a missing value", field)
     keys = composite_keys(fields, texts)
+    if context.looks_up:
+        return keys, shares_of_keys(keys, SHARES)
     found = bucket_of_composite_keys(
         keys, texts, buckets=config.buckets, fields=fields, index_fields=config.index_fields
     )
@@ -160,6 +171,10 @@ def _partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
     paths = [_path(config, combination) for combination in zip(*values, strict=True)]
     found: Any = pa.array(which)
     return pa.array(paths, pa.string()).take(found)
+
+
+def _anywhere(rows: pa.Table) -> pa.Array[Any]:
+    return pa.repeat(pa.scalar(ANYWHERE, pa.string()), rows.num_rows)
 
 
 def _path(config: TableConfig, values: Sequence[object]) -> str:

@@ -102,6 +102,12 @@ def _check_mode(table: Table, options: WriteOptions, operation: Operation) -> No
         return
     if not table.config.is_merge_on_read:
         raise InvalidInput("non-blocking concurrency control needs a MERGE_ON_READ table")
+    if table.config.looks_up:
+        raise InvalidInput(
+            "non-blocking writers do not look keys up, so two of them would give one key two file "
+            "groups; use OPTIMISTIC_CONCURRENCY_CONTROL, or a table with the bucket index",
+            index=table.config.index,
+        )
     if operation not in _NON_BLOCKING:
         raise InvalidInput(
             "non-blocking writers only append logs, which neither replace file groups nor look "

@@ -7,6 +7,9 @@ that takes part in it without having been sent the context.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from itertools import groupby
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -14,6 +17,7 @@ from workers.clock import InstantTime
 from workers.config import MarkerKind, WriteOptions
 from workers.errors import InvalidInput
 from workers.files.names import bucket_of
+from workers.insert_sizing import InsertSizing
 from workers.markers.base import MarkerSettings
 from workers.markers.tokens import mint_token
 from workers.merge.rule import MergeRule
@@ -21,8 +25,10 @@ from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.timeline.pending_plans import pending_file_groups
 from workers.write.columns import marks_deletes, written_columns
 from workers.write.context import WriteContext
+from workers.write.record_size import record_bytes
 from workers.write.request import WriteRequest
 from workers.writer_modes import ConcurrencyMode
 
@@ -54,7 +60,28 @@ def snapshot_context(
         options=options,
         rule=MergeRule.of(table.config),
         marks_deletes=marks_deletes(request, batch_schema),
+        **_of_lookup(view, options, request),
     )
+
+
+class _OfLookup(TypedDict, total=False):
+    sizing: InsertSizing
+    kept_apart: frozenset[tuple[str, int]]
+    emptied: tuple[str, ...]
+
+
+def _of_lookup(view: FileSystemView, options: WriteOptions, request: WriteRequest) -> _OfLookup:
+    """What only an index that looks keys up asks for."""
+    if not view.table.config.looks_up:
+        return {}
+    busy = pending_file_groups(view.table.storage, view.timeline)
+    return {
+        "sizing": replace(options.sizing, record_bytes=record_bytes(view, options.sizing)),
+        "kept_apart": frozenset(
+            at for at, one in _counted(view).items() if (one.partition, one.file_id) in busy
+        ),
+        "emptied": request.partitions,
+    }
 
 
 def _marker_settings(table: Table, options: WriteOptions, instant: InstantTime) -> MarkerSettings:
@@ -67,6 +94,8 @@ def _marker_settings(table: Table, options: WriteOptions, instant: InstantTime) 
 
 
 def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
+    if table.config.looks_up:
+        return _counted(view)
     found: dict[tuple[str, int], FileSlice] = {}
     for one in view.slices:
         bucket = bucket_of(one.file_id)
@@ -81,4 +110,14 @@ def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSli
                 "two file groups share one bucket", partition=one.partition, bucket=bucket
             )
         found[one.partition, bucket] = one
+    return found
+
+
+def _counted(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
+    """The file groups of each partition numbered in the order of their ids, as all who know the
+    snapshot number them.
+    """
+    found: dict[tuple[str, int], FileSlice] = {}
+    for partition, slices in groupby(view.slices, lambda one: one.partition):
+        found |= {(partition, slot): one for slot, one in enumerate(slices)}
     return found

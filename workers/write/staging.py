@@ -29,7 +29,7 @@ class StagedRows:
     """The rows of one file group in one staged file."""
 
     partition: str
-    bucket: int
+    slot: int
     bytes: int
     """In memory."""
 
@@ -41,7 +41,7 @@ class StagedFile:
     batches: tuple[StagedRows, ...]
 
     def to_json(self) -> str:
-        listed = [[one.partition, one.bucket, one.bytes] for one in self.batches]
+        listed = [[one.partition, one.slot, one.bytes] for one in self.batches]
         return json.dumps({"path": self.path, "batches": listed})
 
     @classmethod
@@ -55,7 +55,7 @@ class StagedGroup:
     """All rows of one file group: which batch of which files, in the order of arrival."""
 
     partition: str
-    bucket: int
+    slot: int
     pieces: tuple[tuple[str, int], ...]
     bytes: int
 
@@ -75,7 +75,7 @@ def stage(prepared: pa.Table, storage: Storage, instant: InstantTime, attempt: s
                 sink: Any = stream
                 writer = stack.enter_context(pa.ipc.new_file(sink, batch.schema))
             writer.write_batch(batch)
-            batches.append(StagedRows(group.partition, group.bucket, batch.nbytes))
+            batches.append(StagedRows(group.partition, group.slot, batch.nbytes))
     return StagedFile(path, tuple(batches))
 
 
@@ -85,15 +85,15 @@ def by_file_group(files: Iterable[StagedFile]) -> list[StagedGroup]:
     for file in files:
         for number, one in enumerate(file.batches):
             piece = (file.path, number, one.bytes)
-            found.setdefault((one.partition, one.bucket), []).append(piece)
+            found.setdefault((one.partition, one.slot), []).append(piece)
     return [
         StagedGroup(
             partition,
-            bucket,
+            slot,
             tuple((path, number) for path, number, _ in pieces),
             sum(size for _, _, size in pieces),
         )
-        for (partition, bucket), pieces in found.items()
+        for (partition, slot), pieces in found.items()
     ]
 
 
@@ -110,7 +110,7 @@ def read_staged(groups: Sequence[StagedGroup], storage: Storage) -> Iterator[Row
                     files[path] = _opened(stream, path)
                 batches.append(files[path].get_batch(number))
             rows = pa.Table.from_batches(batches).combine_chunks()
-            yield RowGroup(group.partition, group.bucket, rows, first_row)
+            yield RowGroup(group.partition, group.slot, rows, first_row)
             first_row += rows.num_rows
 
 

@@ -88,7 +88,9 @@ def keyed_table(
         ordering=tuple(ordering),
         schema=schema,
     )
-    given = {"hoodie.bucket.index.num.buckets": "2", **(options or {})}
+    given = dict(options or {})
+    if "hoodie.index.type" not in given:
+        given.setdefault("hoodie.bucket.index.num.buckets", "2")
     return tables.create(LocalStorage(location), definition, given, system_ports())
 
 

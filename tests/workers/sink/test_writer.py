@@ -76,7 +76,7 @@ def test_the_short_way_to_keys_and_buckets_agrees_with_the_long_one(table: Table
 
     plain = ours.rows.drop_columns(["_hoodie_record_key"])
     [theirs] = row_groups(prepare(begun.transaction.context, plain))
-    assert ours.bucket == theirs.bucket
+    assert ours.slot == theirs.slot
     assert ours.rows.equals(theirs.rows)
 
 
@@ -235,6 +235,10 @@ def test_tables_that_a_sink_cannot_write_are_refused(tmp_path: Path) -> None:
     keyed = keyed_table(tmp_path / "keyed", IDS)
     with pytest.raises(InvalidInput, match="MERGE_ON_READ"):
         check_sink_table(cow, config_of(mode="upsert"))
+    looked_up = keyed_table(tmp_path / "bloom", IDS, options={"hoodie.index.type": "BLOOM"})
+    for mode in ("upsert", "append"):
+        with pytest.raises(InvalidInput, match="bucket index"):
+            check_sink_table(looked_up, config_of(mode=mode))
     with pytest.raises(InvalidInput, match="in append mode the key"):
         check_sink_table(keyed, config_of())
     with pytest.raises(InvalidInput, match="brings these columns itself"):

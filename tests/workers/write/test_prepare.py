@@ -12,7 +12,7 @@ import pytest
 from tests.support.scenario_table import ScenarioTable, schema_of
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.write.prepare import BUCKET, prepare, prepared_schema
+from workers.write.prepare import SLOT, prepare, prepared_schema
 
 
 def prepared(
@@ -59,7 +59,7 @@ def test_key_is_stored_as_text(tmp_path: Path, key: object, text: str) -> None:
 
 @pytest.mark.parametrize(("key", "bucket"), [("k1", 5), ("1", 0), ("user_001", 4), ("é漢", 0)])
 def test_buckets_are_those_of_the_released_hudi(tmp_path: Path, key: str, bucket: int) -> None:
-    assert prepared(tmp_path, pa.table({"id": [key]})).column(BUCKET).to_pylist() == [bucket]
+    assert prepared(tmp_path, pa.table({"id": [key]})).column(SLOT).to_pylist() == [bucket]
 
 
 def test_key_that_hudi_would_take_apart_is_refused(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_meta_columns_of_a_batch_are_not_taken_over(tmp_path: Path) -> None:
 
     found = prepared(tmp_path, batch)
 
-    assert found.column_names == ["id", RECORD_KEY, PARTITION_PATH, BUCKET]
+    assert found.column_names == ["id", RECORD_KEY, PARTITION_PATH, SLOT]
     assert found.column(RECORD_KEY).to_pylist() == ["a"]
 
 

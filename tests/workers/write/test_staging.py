@@ -64,11 +64,9 @@ def test_file_groups_find_their_rows_of_all_files_in_the_order_of_arrival(
     groups = by_file_group(told)
     found = list(read_staged(groups, storage))
 
-    wanted = {
-        (one.partition, one.bucket): one.rows for one in row_groups(pa.concat_tables(batches))
-    }
-    assert {(one.partition, one.bucket) for one in found} == set(wanted)
-    assert all(one.rows.equals(wanted[one.partition, one.bucket]) for one in found)
+    wanted = {(one.partition, one.slot): one.rows for one in row_groups(pa.concat_tables(batches))}
+    assert {(one.partition, one.slot) for one in found} == set(wanted)
+    assert all(one.rows.equals(wanted[one.partition, one.slot]) for one in found)
     assert [one.first_row for one in found] == [
         sum(before.rows.num_rows for before in found[:at]) for at in range(len(found))
     ]

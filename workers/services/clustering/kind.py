@@ -1,4 +1,4 @@
-"""What makes a rewrite a clustering: the rows move to a new file group of the same bucket.
+"""What makes a rewrite a clustering: the rows move to a new file group, of the same bucket if any.
 
 A writer that completed in one of the file groups since the plan was made wins: the plan goes. One
 that completes afterwards loses, because its file group is gone (`concurrency/conflicts.py`).
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workers.concurrency.conflicts import WriteSet, overlapping_file_groups, write_set
 from workers.errors import MalformedTable, PlanOvertaken
-from workers.files.names import bucket_file_id, bucket_of
+from workers.files.names import bucket_file_id, bucket_of, new_file_id
 from workers.schema.table_schema import TableSchema
 from workers.services.clustering.planning import CLUSTER_OPERATION
 from workers.services.clustering.settings import order_of, strategy_of
@@ -34,17 +34,21 @@ SERVICE = "clustering"
 @dataclass(frozen=True, slots=True)
 class ClusteringKind:
     order: RowOrder
+    looks_up: bool = False
+    """The table's index looks keys up, so that a file group may have any id."""
 
     service = SERVICE
     action = Action.CLUSTERING
 
     @classmethod
-    def of_plan(cls, plan_content: bytes) -> ClusteringKind:
+    def of_plan(cls, plan_content: bytes, *, looks_up: bool = False) -> ClusteringKind:
         """Raises MalformedTable, and InvalidInput for an order that we do not know."""
         plan = read_clustering_plan(plan_content) if plan_content else None
-        return cls(order_of(plan.strategy if plan else {}))
+        return cls(order_of(plan.strategy if plan else {}), looks_up)
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        if self.looks_up:
+            return new_file_id(plan.requested_at, old.partition, old.file_id)
         bucket = bucket_of(old.file_id)
         if bucket is None:
             raise MalformedTable("file group is of no bucket", file_id=old.file_id)

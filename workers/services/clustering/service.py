@@ -92,7 +92,9 @@ class ClusteringService:
             table,
             options,
             pending,
-            ClusteringKind.of_plan(plan_content(table.storage, pending)),
+            ClusteringKind.of_plan(
+                plan_content(table.storage, pending), looks_up=table.config.looks_up
+            ),
             make_runner=self.make_runner,
             threads=settings.threads,
             on_progress=on_progress,

@@ -31,7 +31,8 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.deletes import check_ages, check_ordered_deletes
-from workers.write.handles import write_file_groups
+from workers.write.groups import rows_at
+from workers.write.handles import write_row_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
@@ -106,9 +107,12 @@ def _attempt(
         if is_ordered:
             for _, rows in found:
                 check_ages(table.config, rows)
-        rows = pa.concat_tables([batch.empty_table(), *(rows for _, rows in found)])
-        prepared = prepare(transaction.context, rows)
-        statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
+        context = transaction.context
+        slots = {_key(one): slot for (_, slot), one in context.slices.items()}
+        groups = [
+            rows_at(prepare(context, rows), one.partition, slots[_key(one)]) for one, rows in found
+        ]
+        statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
         return plan, transaction.lose_early()
     except Exception as error:

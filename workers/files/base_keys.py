@@ -1,0 +1,96 @@
+"""Which of some record keys a base file holds, told exactly: the key column is read, and of it only
+the row groups whose statistics leave one of the keys open.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from workers.errors import MalformedTable
+from workers.files.base_file import UNREADABLE
+from workers.files.meta_columns import RECORD_KEY
+from workers.storage.base import Storage
+
+Texts: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedKeys(Sequence[str]):
+    """Distinct record keys, ascending by their UTF-8 bytes."""
+
+    array: Any
+
+    @classmethod
+    def of(cls, keys: Texts) -> SortedKeys:
+        distinct: Any = keys.unique()
+        return cls(distinct.take(pc.sort_indices(distinct)))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.array[at].as_py()
+
+    def span(self, least: str, greatest: str) -> slice:
+        """Where the keys between the two stand, both inclusive."""
+        # Python compares text by code points, which is the order of UTF-8 bytes.
+        return slice(bisect.bisect_left(self, least), bisect.bisect_right(self, greatest))
+
+    def positions_of(self, stored: Texts, within: slice) -> Positions:
+        """Of the keys `within` those that `stored` has, ascending."""
+        mine = self.array.slice(within.start, within.stop - within.start)
+        # The hash table is made of the fewer.
+        if len(stored) < len(mine):
+            held: Any = pc.is_in(mine, value_set=_single(stored))
+            found: Positions = np.flatnonzero(held.to_numpy(zero_copy_only=False))
+        else:
+            met: Any = pc.index_in(_single(stored), value_set=mine).drop_null()
+            found = np.unique(met.to_numpy())
+        return np.asarray(found + within.start, np.int64)
+
+    @property
+    def everything(self) -> slice:
+        return slice(0, len(self.array))
+
+
+def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
+    """Positions of those `keys` that the file has. Raises NotFound, MalformedTable."""
+    with storage.open_data(path) as stream:
+        try:
+            file = pq.ParquetFile(stream, pre_buffer=False)
+            found = [np.empty(0, np.int64)]
+            for number in range(file.metadata.num_row_groups):
+                within = _within(file, number, keys)
+                if within.start < within.stop:
+                    stored = file.read_row_group(number, columns=[RECORD_KEY], use_threads=False)
+                    found.append(keys.positions_of(stored.column(0), within))
+        except UNREADABLE as error:
+            raise MalformedTable("base file is not readable", path=path) from error
+    return np.unique(np.concatenate(found))
+
+
+def _within(file: pq.ParquetFile, number: int, keys: SortedKeys) -> slice:
+    metadata = file.metadata
+    names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    told: Any = metadata.row_group(number).column(names.index(RECORD_KEY)).statistics
+    if told is None or not told.has_min_max:
+        return keys.everything
+    least, greatest = told.min, told.max
+    if not isinstance(least, str) or not isinstance(greatest, str):
+        return keys.everything
+    return keys.span(least, greatest)
+
+
+def _single(column: Any) -> Any:
+    joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return joined.cast(pa.string()) if joined.type != pa.string() else joined

@@ -1,0 +1,141 @@
+"""In which standing file groups the keys of a batch stand, under an index that looks keys up.
+
+Base files are asked for the keys alone, and where the index has filters only those whose footer
+leaves a key open. Logs are asked as well: Hudi's index never puts an insert there, but writers with
+another index do, and a key whose delete was compacted beside an upsert stands in a log alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workers.files.base_keys import Positions, SortedKeys, held_keys
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.merge.versions import ROW, kinds
+from workers.read.file_slice import read_slice
+from workers.read.log_versions import LogReader
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.write.context import REPLACING, WriteContext
+from workers.write.prepare import SLOT
+
+ALIVE = "_sluice_alive"
+_TYPES: dict[str, pa.DataType] = {
+    RECORD_KEY: pa.string(),
+    PARTITION_PATH: pa.string(),
+    SLOT: pa.int32(),
+    ALIVE: pa.bool_(),
+}
+PLACES = pa.schema(_TYPES)
+"""A key that stands in a file group: where, and whether its row is still there or was deleted by a
+log, which only global indexes ask.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file group that may hold keys of the batch."""
+
+    partition: str
+    slot: int
+    slice: FileSlice
+
+
+def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candidate]:
+    """The file groups to ask for rows of these partitions, in the order of their slots."""
+    is_global = context.config.is_global
+    replaced = {*partitions, *context.emptied}
+
+    def matters(partition: str) -> bool:
+        if context.operation not in REPLACING:
+            return is_global or partition in partitions
+        # What is replaced is not asked; a global index must not be left with a key twice.
+        is_partial = context.operation == "insert_overwrite"
+        return is_global and is_partial and partition not in replaced
+
+    return [
+        Candidate(partition, slot, slice_)
+        for (partition, slot), slice_ in context.slices.items()
+        if matters(partition)
+    ]
+
+
+def places_of(
+    context: WriteContext,
+    asked: Iterable[Candidate],
+    keys_by_partition: dict[str, SortedKeys],
+    storage: Storage,
+) -> pa.Table:
+    """Rows of `PLACES`. Global indexes have their keys under no partition, `""`.
+
+    Raises NotFound, MalformedTable, UnsupportedTable.
+    """
+    is_global = context.config.is_global
+
+    def look(one: Candidate) -> pa.Table:
+        keys = keys_by_partition["" if is_global else one.partition]
+        return _places(context, one, keys, storage)
+
+    return pa.concat_tables([PLACES.empty_table(), *storage.at_once(look, asked)])
+
+
+def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, SortedKeys]:
+    """What `places_of` is asked for."""
+    if context.config.is_global:
+        return {"": SortedKeys.of(prepared.column(RECORD_KEY))}
+    paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
+    codes = paths.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1))
+    keys = prepared.column(RECORD_KEY).combine_chunks()
+    named: list[Any] = paths.dictionary.to_pylist()
+    return {
+        path: SortedKeys.of(keys.take(order[ends[at] : ends[at + 1]]))
+        for at, path in enumerate(named)
+    }
+
+
+def _places(context: WriteContext, one: Candidate, keys: SortedKeys, storage: Storage) -> pa.Table:
+    known = known_keys(context, one.slice, keys, storage)
+    alive = known
+    if len(known) and one.slice.log_files and context.config.is_global:
+        alive = np.intersect1d(known, _merged_keys(context, one.slice, keys, storage))
+    count = len(known)
+    return pa.table(
+        [
+            keys.array.take(known),
+            pa.repeat(pa.scalar(one.partition, pa.string()), count),
+            pa.repeat(pa.scalar(one.slot, pa.int32()), count),
+            pa.array(np.isin(known, alive)),
+        ],
+        schema=PLACES,
+    )
+
+
+def known_keys(
+    context: WriteContext, slice_: FileSlice, keys: SortedKeys, storage: Storage
+) -> Positions:
+    """Of `keys` those that have a row in the slice's base file or in one of its logs."""
+    found = [np.empty(0, np.int64)]
+    if slice_.base_file is not None:
+        found.append(held_keys(storage, slice_.base_file, keys))
+    if slice_.log_files:
+        versions = LogReader(storage, context.config, context.schema, {RECORD_KEY}).versions(slice_)
+        if versions is not None:
+            rows: Any = versions.filter(pa.array(kinds(versions) == ROW)).column(RECORD_KEY)
+            found.append(keys.positions_of(rows, keys.everything))
+    return np.unique(np.concatenate(found))
+
+
+def _merged_keys(
+    context: WriteContext, slice_: FileSlice, keys: SortedKeys, storage: Storage
+) -> Positions:
+    merged = partial(read_slice, storage, context.config.showing_unmatched, context.schema)
+    rows = merged(slice_, columns=[RECORD_KEY], rule=context.rule)
+    return keys.positions_of(rows.column(RECORD_KEY), keys.everything)

@@ -1,0 +1,226 @@
+"""Rows of a batch told apart under a global index, where a key stands once in the whole table.
+
+A row that comes with another partition than the one it stands in moves there, if the table's
+options say so and the merge rule prefers it to the stored row: it is deleted where it stood, in the
+same commit. Otherwise it is a row of the partition where it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.config import DuplicatePolicy
+from workers.errors import InvalidInput
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.merge.merge import greatest, merge
+from workers.merge.versions import DELETE, DELETE_NOW, DELETED, DELETED_FIELD, ROW, Keys, kinds
+from workers.read.file_slice import read_slice
+from workers.read.log_versions import IS_DELETED
+from workers.storage.base import Storage
+from workers.write.context import REPLACING, WriteContext
+from workers.write.lookup import ALIVE
+from workers.write.prepare import SLOT
+from workers.write.tagging import Tagged, at_place, inserts_of, joined, with_places
+
+Mask = npt.NDArray[np.bool_]
+_KEYS_NAMED_MAX = 5
+
+
+def tagged_globally(
+    context: WriteContext, prepared: pa.Table, places: pa.Table, storage: Storage
+) -> Tagged:
+    """Raises as `tagged`; InvalidInput when rows of an overwrite stand in partitions that stay."""
+    if prepared.num_rows == 0:
+        return Tagged(prepared, prepared)
+    if context.operation in REPLACING:
+        _refuse_elsewhere(context, places)
+        return Tagged(prepared.slice(0, 0), inserts_of(context, _targeted(context, prepared)))
+    batch = _Batch(context, prepared, places)
+    staying = batch.staying()
+    if context.operation == "delete" or not _moves(context):
+        return batch.routed(staying)
+    return _with_moves(batch, staying, storage)
+
+
+def _moves(context: WriteContext) -> bool:
+    """An insert that drops or refuses known keys changes no row, so it moves none."""
+    is_insert = context.operation in ("insert", "bulk_insert")
+    keeps = is_insert and context.options.duplicate_policy is not DuplicatePolicy.NONE
+    return context.config.moves_rows and not keeps
+
+
+class _Batch:
+    """The rows of a batch by the codes of their keys, and the places where these stand."""
+
+    def __init__(self, context: WriteContext, rows: pa.Table, places: pa.Table) -> None:
+        self.context = context
+        self.keys = Keys.of(rows)
+        self.winners = greatest(rows, _ordering(context, rows))
+        self.rows = _at_targets(rows, self.keys, self.winners)
+        found: Any = pc.index_in(places.column(RECORD_KEY), value_set=self.keys.distinct)
+        places = places.filter(found.is_valid())
+        self.places = places
+        self.place_codes = found.drop_null().to_numpy().astype(np.int64)
+        targets = self.rows.column(PARTITION_PATH).take(self.winners[self.place_codes])
+        is_target: Any = pc.equal(places.column(PARTITION_PATH), targets)
+        self.is_target: Mask = is_target.to_numpy()
+        self.is_alive: Mask = places.column(ALIVE).to_numpy()
+
+    def staying(self) -> Mask:
+        """Places that take the rows of their keys if nothing moves: where the row is still there;
+        where none is, the file group of the target that knew it.
+        """
+        has_alive = np.zeros(len(self.keys.distinct), np.bool_)
+        has_alive[self.place_codes[self.is_alive]] = True
+        fallback: Mask = self.is_target & ~has_alive[self.place_codes]
+        return self.is_alive | fallback
+
+    def routed(self, taking: Mask, rows: pa.Table | None = None) -> Tagged:
+        """Every row to those `taking` places that have its key; the others are inserts."""
+        rows = self.rows if rows is None else rows
+        codes = _codes(rows, self.keys)
+        at, place = joined(codes, self.place_codes[taking])
+        chosen = self.places.filter(pa.array(taking)).take(place)
+        is_new = np.ones(rows.num_rows, np.bool_)
+        is_new[at] = False
+        updates = with_places(rows.take(at), chosen)
+        return Tagged(updates, inserts_of(self.context, rows.filter(pa.array(is_new))))
+
+
+def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
+    is_delete = kinds(batch.rows)[batch.winners] != ROW
+    elsewhere = batch.is_alive & ~batch.is_target & ~is_delete[batch.place_codes]
+    if not elsewhere.any():
+        return batch.routed(staying)
+    stored = _stored(batch, elsewhere, storage)
+    touched = np.unique(batch.place_codes[elsewhere])
+    incoming = batch.rows.filter(pa.array(np.isin(batch.keys.codes, touched)))
+    versions = _versions(stored, incoming)
+    winners = greatest(versions, batch.context.config.ordering_field)
+    leaves = np.zeros(len(batch.keys.distinct), np.bool_)
+    codes = _codes(versions, batch.keys)
+    leaves[codes[winners[winners >= stored.num_rows]]] = True
+    moved_from = elsewhere & leaves[batch.place_codes]
+    # A row that moves goes to its target; the others stay where they are.
+    taking = np.where(leaves[batch.place_codes], batch.is_target, staying)
+    routed = batch.routed(taking, _whole(batch, versions, leaves))
+    return Tagged(
+        pa.concat_tables(
+            [_marked(routed.updates), _deletes(batch, moved_from)], promote_options="none"
+        ),
+        _marked(routed.inserts),
+    )
+
+
+def _stored(batch: _Batch, elsewhere: Mask, storage: Storage) -> pa.Table:
+    """The rows that stand under these keys, as if they had been prepared."""
+    context, columns = batch.context, [*batch.context.columns, RECORD_KEY]
+    found = []
+    chosen = batch.places.filter(pa.array(elsewhere))
+    for one in chosen.group_by([PARTITION_PATH, SLOT]).aggregate([]).to_pylist():
+        slice_ = context.slices[one[PARTITION_PATH], one[SLOT]]
+        rows = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
+        asked = chosen.filter(
+            pc.and_(
+                pc.equal(chosen.column(PARTITION_PATH), pa.scalar(one[PARTITION_PATH])),
+                pc.equal(chosen.column(SLOT), pa.scalar(one[SLOT], pa.int32())),
+            )
+        )
+        keys = asked.column(RECORD_KEY).combine_chunks()
+        rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=keys)).select(columns)
+        found.append(at_place(rows, one[PARTITION_PATH], one[SLOT]))
+    return pa.concat_tables(found)
+
+
+def _versions(stored: pa.Table, incoming: pa.Table) -> pa.Table:
+    return pa.concat_tables([_marked(stored), _marked(incoming)], promote_options="default").select(
+        _marked(incoming).column_names
+    )
+
+
+def _whole(batch: _Batch, versions: pa.Table, leaves: Mask) -> pa.Table:
+    """The batch's rows. Where rows are folded, one that leaves its partition takes with it what it
+    does not say itself.
+    """
+    if not batch.context.rule.is_folding:
+        return _marked(batch.rows)
+    is_moved = leaves[_codes(versions, batch.keys)]
+    moved = versions.filter(pa.array(is_moved))
+    targets = moved.column(PARTITION_PATH), moved.column(SLOT)
+    keys = Keys.of(moved)
+    last = np.zeros(len(keys.distinct), np.int64)
+    last[keys.codes] = np.arange(len(keys.codes))  # Incoming rows stand behind stored ones.
+    merged = merge(moved.drop_columns([PARTITION_PATH, SLOT]), batch.context.rule)
+    for name, column in zip((PARTITION_PATH, SLOT), targets, strict=True):
+        merged = merged.append_column(versions.schema.field(name), column.take(last))
+    others = _marked(batch.rows).filter(pa.array(~leaves[batch.keys.codes]))
+    return pa.concat_tables([others, merged.select(others.column_names)])
+
+
+def _deletes(batch: _Batch, moved_from: Mask) -> pa.Table:
+    """A delete where each row stood that moves."""
+    codes = batch.place_codes[moved_from]
+    rows = batch.rows.take(batch.winners[codes])
+    rows = with_places(rows, batch.places.filter(pa.array(moved_from)))
+    kind = DELETE_NOW
+    if IS_DELETED in batch.context.columns:
+        # The table keeps deletes as rows that say so; this one is as old as the row that moves.
+        kind, at = DELETE, rows.schema.get_field_index(IS_DELETED)
+        gone = pa.repeat(pa.scalar(True), rows.num_rows)
+        rows = rows.set_column(at, rows.schema.field(at), gone)
+    marks = pa.repeat(pa.scalar(kind, pa.int8()), rows.num_rows)
+    return _unmarked(rows).append_column(DELETED_FIELD, marks)
+
+
+def _targeted(context: WriteContext, rows: pa.Table) -> pa.Table:
+    keys = Keys.of(rows)
+    return _at_targets(rows, keys, greatest(rows, _ordering(context, rows)))
+
+
+def _ordering(context: WriteContext, rows: pa.Table) -> str | None:
+    """Keys to delete come without."""
+    field = context.config.ordering_field
+    return field if field in rows.column_names else None
+
+
+def _at_targets(rows: pa.Table, keys: Keys, winners: npt.NDArray[np.int64]) -> pa.Table:
+    """All rows of a key in the partition of its greatest version."""
+    if keys.are_unique:
+        return rows
+    at = rows.schema.get_field_index(PARTITION_PATH)
+    paths = rows.column(PARTITION_PATH).take(winners[keys.codes])
+    return rows.set_column(at, rows.schema.field(at), paths)
+
+
+def _refuse_elsewhere(context: WriteContext, places: pa.Table) -> None:
+    if context.operation == "insert_overwrite_table":
+        return
+    alive = places.filter(places.column(ALIVE))
+    if alive.num_rows:
+        raise InvalidInput(
+            "keys of the batch stand in partitions that are not overwritten, and the index is "
+            "global; delete them there first, or upsert",
+            index=context.config.index,
+            keys=alive.num_rows,
+            first_keys=alive.column(RECORD_KEY).slice(0, _KEYS_NAMED_MAX).to_pylist(),
+        )
+
+
+def _codes(rows: pa.Table, keys: Keys) -> npt.NDArray[np.int64]:
+    found: Any = pc.index_in(rows.column(RECORD_KEY), value_set=keys.distinct)
+    return np.asarray(found.to_numpy(), np.int64)
+
+
+def _marked(rows: pa.Table) -> pa.Table:
+    if DELETED in rows.column_names:
+        return rows
+    return rows.append_column(DELETED_FIELD, pa.repeat(pa.scalar(ROW, pa.int8()), rows.num_rows))
+
+
+def _unmarked(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([DELETED]) if DELETED in rows.column_names else rows

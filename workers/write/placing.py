@@ -1,0 +1,140 @@
+"""From prepared rows to the file groups that take them.
+
+Under the bucket index a row brings its slot. Under the others keys are looked up; what is known
+goes where it stands. Inserts are dealt out: into small files of their partition, then into new
+file groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workers.config import SortMode
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.insert_sizing import InsertShare, SmallFile, dealt_out
+from workers.storage.base import Storage, size_of
+from workers.write.context import REPLACING, WriteContext
+from workers.write.lookup import batch_keys, candidates, places_of
+from workers.write.moving import tagged_globally
+from workers.write.prepare import SLOT
+from workers.write.tagging import Tagged, tagged
+
+Shares = Mapping[str, list[InsertShare]]
+"""By partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    context: WriteContext
+    """As handed in, and which file groups take inserts."""
+    rows: pa.Table
+    """As prepared, each with partition and slot of its file group."""
+
+
+def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Placed:
+    """`prepared` are all rows of the write. Raises InvalidInput for keys that an insert may not
+    bring, NotFound, MalformedTable.
+    """
+    if not context.looks_up:
+        return Placed(context, prepared)
+    keys = batch_keys(context, prepared)
+    partitions: list[Any] = prepared.column(PARTITION_PATH).unique().to_pylist()
+    places = places_of(context, candidates(context, partitions), keys, storage)
+    found = tag(context, prepared, places, storage)
+    inserts = in_order(context, found.inserts)
+    shares = deal_out(context, insert_counts(inserts), storage)
+    rows = pa.concat_tables([found.updates, with_slots(inserts, shares)])
+    return Placed(padding(context, shares), rows)
+
+
+def tag(context: WriteContext, prepared: pa.Table, places: pa.Table, storage: Storage) -> Tagged:
+    """`prepared`: all rows of some keys, and `places` all places of these. Raises InvalidInput."""
+    if context.config.is_global:
+        return tagged_globally(context, prepared, places, storage)
+    return tagged(context, prepared, places)
+
+
+def insert_counts(inserts: pa.Table) -> dict[str, int]:
+    counts = inserts.column(PARTITION_PATH).value_counts()
+    paths: list[Any]
+    rows: list[Any]
+    paths, rows = (one.to_pylist() for one in counts.flatten())
+    return dict(zip(paths, rows, strict=True))
+
+
+def deal_out(context: WriteContext, counts: Mapping[str, int], storage: Storage) -> Shares:
+    """The slots that take the inserts of each partition, in their order."""
+    small = _small_files(context, counts, storage)
+    new = _first_new(context)
+    return {
+        path: dealt_out(count, small.get(path, []), new.get(path, 0), context.sizing)
+        for path, count in counts.items()
+    }
+
+
+def padding(context: WriteContext, shares: Shares) -> WriteContext:
+    padded = {(path, one.slot) for path, dealt in shares.items() for one in dealt if not one.is_new}
+    return replace(context, padded=frozenset(padded))
+
+
+def in_order(context: WriteContext, inserts: pa.Table) -> pa.Table:
+    """As a bulk insert sorts them, so that its files hold ranges that do not overlap."""
+    options = context.options
+    if context.operation != "bulk_insert" or options.sort_mode is SortMode.NONE:
+        return inserts
+    names = (PARTITION_PATH, *(options.sort_columns or (RECORD_KEY,)))
+    return inserts.sort_by([(name, "ascending") for name in names])
+
+
+def with_slots(inserts: pa.Table, shares: Shares) -> pa.Table:
+    """The inserts of each partition, as many as its shares say, with the slots of these."""
+    paths = inserts.column(PARTITION_PATH).combine_chunks().dictionary_encode()
+    codes = paths.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    named: list[Any] = paths.dictionary.to_pylist()
+    dealt = [one for path in named for one in shares[path]]
+    slots = np.empty(len(codes), np.int32)
+    slots[order] = np.repeat([one.slot for one in dealt], [one.rows for one in dealt])
+    at = inserts.schema.get_field_index(SLOT)
+    return inserts.set_column(at, pa.field(SLOT, pa.int32()), pa.array(slots))
+
+
+def _small_files(
+    context: WriteContext, partitions: Collection[str], storage: Storage
+) -> dict[str, list[SmallFile]]:
+    """Base files that are merged with nothing and may grow."""
+    sizing = context.sizing
+    if context.operation in (*REPLACING, "bulk_insert") or sizing.small_file_bytes == 0:
+        return {}
+    standing = [
+        (path, slot, slice_.base_file)
+        for (path, slot), slice_ in context.slices.items()
+        if path in partitions
+        and slice_.base_file is not None
+        and not slice_.log_files
+        and (path, slot) not in context.kept_apart
+    ]
+    sizes = storage.at_once(lambda one: size_of(storage, one[2]), standing)
+    found: dict[str, list[SmallFile]] = {}
+    for (path, slot, _), size in zip(standing, sizes, strict=True):
+        if size < sizing.small_file_bytes:
+            found.setdefault(path, []).append(SmallFile(slot, size))
+    if not context.config.is_merge_on_read:
+        return found
+    return {
+        path: sorted(files, key=lambda one: one.bytes)[: sizing.candidates_max]
+        for path, files in found.items()
+    }
+
+
+def _first_new(context: WriteContext) -> dict[str, int]:
+    """Behind the standing file groups of each partition."""
+    found: dict[str, int] = {}
+    for path, slot in context.slices:
+        found[path] = max(found.get(path, 0), slot + 1)
+    return found

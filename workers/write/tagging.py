@@ -1,0 +1,113 @@
+"""Rows of a batch told apart: those whose keys stand in file groups, and inserts.
+
+All rows of a key are handed in together, so what becomes of it is decided once. A row whose key
+stands in several file groups, as other engines' inserts may leave it, goes to each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.merge.merge import merge
+from workers.merge.versions import DELETED, ROW, Keys, kinds
+from workers.write.context import REPLACING, WriteContext
+from workers.write.duplicates import refuse_doubled
+from workers.write.groups import row_groups
+from workers.write.prepare import SLOT
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    updates: pa.Table
+    """As prepared, with partition and slot of the file group that holds the key."""
+    inserts: pa.Table
+    """One row per key, and no deletes. They have no slot yet."""
+
+
+def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagged:
+    """For an index that looks keys up in the row's own partition.
+
+    Raises InvalidInput for keys that an insert doubles under policy `fail`.
+    """
+    rows, held = _identities(prepared, places)
+    at, place = joined(rows, held)
+    updates = with_places(prepared.take(at), places.take(place))
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[at] = False
+    return Tagged(updates, inserts_of(context, prepared.filter(pa.array(is_new))))
+
+
+def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
+    """Rows without a standing one, made into one per key; nothing of keys that end deleted."""
+    if context.operation == "delete":
+        return rows.slice(0, 0)
+    if DELETED not in rows.column_names and Keys.of(rows).are_unique:
+        return rows
+    merged = [rows.slice(0, 0)]
+    for group in row_groups(_in_one_slot(rows)):
+        refuse_doubled(context, group)
+        one = merge(group.rows, context.rule)
+        one = one.filter(pa.array(kinds(one) == ROW))
+        merged.append(at_place(one, group.partition, group.slot).select(rows.column_names))
+    return pa.concat_tables(merged)
+
+
+def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
+    count = rows.num_rows
+    path = pa.repeat(pa.scalar(partition, pa.string()), count)
+    return rows.append_column(pa.field(PARTITION_PATH, pa.string()), path).append_column(
+        pa.field(SLOT, pa.int32()), pa.repeat(pa.scalar(slot, pa.int32()), count)
+    )
+
+
+def with_places(rows: pa.Table, places: pa.Table) -> pa.Table:
+    """Row by row at the place beside it."""
+    for name in (PARTITION_PATH, SLOT):
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(name), places.column(name))
+    return rows
+
+
+def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
+    """Pairs of positions with equal codes, in the order of `left`; each with all that match it."""
+    order = np.argsort(right, kind="stable")
+    ordered = right[order]
+    first = np.searchsorted(ordered, left, side="left")
+    counts = np.searchsorted(ordered, left, side="right") - first
+    at = np.repeat(np.arange(len(left)), counts)
+    within = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return at, order[first[at] + within]
+
+
+def replaces_all(context: WriteContext) -> bool:
+    return context.operation in REPLACING
+
+
+def _identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
+    """A number per row and per place, equal where partition and key are."""
+    keys, paths = _codes(prepared, places, RECORD_KEY), _codes(prepared, places, PARTITION_PATH)
+    many = max((int(one.max()) for one in paths if len(one)), default=0) + 1
+    return keys[0] * many + paths[0], keys[1] * many + paths[1]
+
+
+def _codes(prepared: pa.Table, places: pa.Table, name: str) -> tuple[Codes, Codes]:
+    distinct: Any = prepared.column(name).combine_chunks().dictionary_encode()
+    found: Any = pc.index_in(places.column(name), value_set=distinct.dictionary)
+    theirs: Any = pc.fill_null(found, len(distinct.dictionary))
+    ours = distinct.indices.to_numpy()
+    return ours.astype(np.int64), theirs.to_numpy().astype(np.int64)
+
+
+def _in_one_slot(rows: pa.Table) -> pa.Table:
+    """Shares of keys matter no more; partitions do."""
+    at = rows.schema.get_field_index(SLOT)
+    return rows.set_column(at, pa.field(SLOT, pa.int32()), pa.array(np.zeros(rows.num_rows, "i4")))
