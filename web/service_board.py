@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 HISTORY_SHOWN = 100
 OTHERS = ("delete", "delete_partition", "insert_overwrite", "insert_overwrite_table")
 """What takes rows away on purpose."""
+OF_FOREIGN = ("upgrade", "adopt")
+"""What makes a table of another engine one that is written here."""
 OPERATIONS_READ = 60
 CARDS = ("compaction", "clustering", "clean", "archive")
 """The services that keep a table in shape; the others start from what they act on."""
@@ -85,11 +87,12 @@ def service_board(table: Table) -> dict[str, Any]:
         for name in CARDS
         if name in kinds
     ]
+    offered = (*OTHERS, *(OF_FOREIGN if table.is_foreign else ()))
     return {
         "cards": cards,
         "plans": plans,
         "history": history,
-        "others": [(kinds[name], text_of(name)) for name in OTHERS if name in kinds],
+        "others": [(kinds[name], text_of(name)) for name in offered if name in kinds],
         "durations": _durations(history),
         "service_operations": operations[:20],
     }

@@ -127,6 +127,20 @@ TEXTS: Mapping[str, ServiceText] = {
             Choice(name="hoodie.keep.max.commits", label="Begin above", kind="number"),
         ),
     ),
+    "upgrade": ServiceText(
+        title="Upgrade",
+        verb="Upgrade the table",
+        purpose="Brings a table of version 6 or 8 to version 9, which Sluice writes: its timeline "
+        "and its properties change, no data file does.",
+        takes="The old version: engines that do not know version 9 no longer read the table.",
+        choices=(
+            Choice(
+                name="hoodie.datasource.write.partitionpath.field",
+                label="Partition fields",
+                hint="with types, such as place:SIMPLE,ts:TIMESTAMP; for a custom key generator",
+            ),
+        ),
+    ),
     "adopt": ServiceText(
         title="Adopt",
         verb="Adopt the table",

@@ -211,8 +211,7 @@ class LakehouseTable:
 
         Raises InvalidInput, SnapshotExpired, SnapshotChanged, UnsupportedTable.
         """
-        told = self.table.config.top_n
-        asked = top_n_of(told, partition_by=partition_by, order_by=order_by, n=n)
+        asked = top_n_of(self.table.config.top_n, partition_by=partition_by, order_by=order_by, n=n)
         if spark is None:
             return read_top_n(self.table, asked, columns)
         from workers.spark.top_n import top_n_dataframe
@@ -302,14 +301,18 @@ class LakehouseTable:
 
     def adopt(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
         """Write into a table that another engine made from now on (docs/foreign-tables.md)."""
-        outcome = self._serve("adopt", parameters or {})
-        self.table = tables.open_(self.table.storage, self.table.ports)
-        return outcome
+        return self._serve("adopt", parameters or {})
+
+    def upgrade(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
+        """Bring a table of version 6 or 8 to version 9 (docs/foreign-tables.md)."""
+        return self._serve("upgrade", parameters or {})
 
     def _serve(self, name: str, parameters: Mapping[str, str]) -> ServiceOutcome:
         """Raises InvalidInput, ServiceRefused, ServiceBusy, LockTimeout."""
         request = ServiceRequest(by="python", parameters=parameters)
-        return service(name).run(self.table, request, write_options({}))
+        outcome = service(name).run(self.table, request, write_options({}))
+        self.table = tables.open_(self.table.storage, self.table.ports)
+        return outcome
 
     def rollback(
         self,
@@ -342,9 +345,7 @@ def create_table(
     ports: Ports | None = None,
     storage: Storage | None = None,
 ) -> LakehouseTable:
-    """A new, empty table of version 9. `schema` is an Arrow or Spark schema, or None to let the
-    first write decide.
-
+    """A new, empty table of version 9. `schema`: of Arrow or Spark; None lets the first write say.
     Raises TableExists, InvalidInput.
     """
     definition = TableDefinition(

@@ -23,6 +23,7 @@ from workers.payloads import (
 
 VERSION_KEY: Final = "hoodie.table.version"
 LAYOUT_KEY: Final = "hoodie.timeline.layout.version"
+INITIAL_KEY: Final = "hoodie.table.initial.version"
 _ARCHIVE_KEY: Final = "hoodie.archivelog.folder"
 _LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
 """Table version -> the layout of its timeline."""
@@ -65,6 +66,14 @@ def timeline_layout(properties: Mapping[str, str], version: int) -> int:
             "timeline layout is not that of the table version", layout=told, version=version
         )
     return _LAYOUTS[version]
+
+
+def has_old_logs(properties: Mapping[str, str], version: int) -> bool:
+    """It was of an older layout once, whose logs outlive their writers. Hudi's upgrade tells so in
+    the same words.
+    """
+    initial = properties.get(INITIAL_KEY, "")
+    return version != 6 and initial.isdigit() and int(initial) < 8
 
 
 def archive_folder(properties: Mapping[str, str]) -> str:

@@ -44,6 +44,7 @@ from workers.readability import (
     check_files,
     check_merge,
     custom_merge,
+    has_old_logs,
     table_version,
     timeline_layout,
 )
@@ -53,7 +54,7 @@ BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
 BUCKETS_KEY = "hoodie.bucket.index.num.buckets"
 HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
-_KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
+KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
 _KEY_GENERATOR_CLASS_KEY = "hoodie.table.keygenerator.class"
 _KEY_GENERATOR_CLASSES = {
     "SimpleKeyGenerator": "SIMPLE",
@@ -131,6 +132,8 @@ class TableConfig:
     is_portable: bool = False
     """What hudi-rs cannot read is refused."""
     timeline_layout: int = 2
+    has_old_logs: bool = False
+    """Upgraded from version 6: some log files may be named after their base file."""
     archive_folder: str = "archived"
     """Below `.hoodie`, of timeline layout 1."""
     create_schema_json: str | None = None
@@ -297,6 +300,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
         is_portable=properties.get("sluice.portable") == "true",
         timeline_layout=timeline_layout(properties, version),
+        has_old_logs=has_old_logs(properties, version),
         archive_folder=archive_folder(properties),
         create_schema_json=properties.get("hoodie.table.create.schema"),
         merger=merger,
@@ -312,7 +316,7 @@ def _buckets(properties: Mapping[str, str]) -> int:
 
 
 def _key_generator(properties: Mapping[str, str]) -> str:
-    if told := properties.get(_KEY_GENERATOR_KEY):
+    if told := properties.get(KEY_GENERATOR_KEY):
         return told
     name = properties.get(_KEY_GENERATOR_CLASS_KEY, "").rpartition(".")[2]
     return _KEY_GENERATOR_CLASSES.get(name.replace("AvroKey", "Key"), name)

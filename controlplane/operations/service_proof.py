@@ -21,7 +21,7 @@ from workers.files.properties import load_properties
 
 ITEMS_CHECKED_MAX = 2000
 LEFT_SHOWN_MAX = 20
-_NO_INSTANT = frozenset({"adopt", "archive", "delete_savepoint"})
+_NO_INSTANT = frozenset({"adopt", "archive", "delete_savepoint", "upgrade"})
 """They leave nothing of their own on the timeline."""
 
 
@@ -156,6 +156,8 @@ def _name(partition: str, file_id: str) -> str:
 _Check = Callable[[Table, InstantTime, list[str]], list[str] | None]
 _CHECKS: Mapping[tuple[str, str], _Check] = {
     ("adopt", "write"): _properties_left,
+    ("upgrade", "write"): _properties_left,
+    ("upgrade", "delete"): _files_left,
     ("clean", "delete"): _files_left,
     ("restore", "delete"): _files_left,
     ("restore", "undo"): _instants_left,

@@ -6,6 +6,7 @@ import json
 from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from django.core.management import call_command
 from django.test import Client
@@ -15,7 +16,7 @@ from controlplane.mirror.models import FileGroupRecord, InstantRecord, SchemaRec
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from tests.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
-from workers import open_table
+from workers import create_table, open_table
 from workers.files.properties import load_properties, store_properties
 from workers.storage.local import LocalStorage
 
@@ -73,7 +74,55 @@ def test_api_tells_version_maker_and_refusal(root: Path, as_viewer: Client) -> N
     told = json.loads(as_viewer.get("/api/v1/tables/theirs/").content)
 
     assert (told["table_version"], told["is_foreign"]) == (6, True)
-    assert told["write_refusal"] == "tables of version 6 are read only"
+    assert told["write_refusal"].startswith("tables of version 6 are read only; upgrade")
+
+
+def test_upgraded_table_is_mirrored_in_its_new_layout(root: Path, db: None) -> None:
+    row, location = registered(golden_archive("mor-parquet-v6"), root)
+    before = set(InstantRecord.objects.filter(table=row).values_list("requested_at", "action"))
+
+    call_command("table", "upgrade", "theirs", "--yes", "--reason", "ours now", stdout=StringIO())
+    call_command("sync", "theirs", stdout=StringIO())
+
+    row.refresh_from_db()
+    records = InstantRecord.objects.filter(table=row)
+    assert (row.table_version, row.sync_error) == (9, "")
+    assert "adopt the table first" in row.write_refusal
+    assert set(records.values_list("requested_at", "action")) == before
+    assert set(records.values_list("requested_at", "state", "completed_at")) == {
+        (one.requested_at, one.state.value, one.completed_at)
+        for one in open_table(location).timeline()
+    }
+    assert not records.filter(metadata__has_key="error").exists()
+
+
+def test_page_offers_upgrade_and_adoption_of_foreign_tables_alone(
+    root: Path, as_viewer: Client
+) -> None:
+    registered(golden_archive("mor-avro-v6_trips"), root)
+    create_table(root / "own", name="own", schema=pa.schema({"id": pa.string()}), record_key=["id"])
+    register_table(location=str(root / "own"), slug="own", by=None)
+    call_command("sync", "own", stdout=StringIO())
+
+    theirs = as_viewer.get(reverse("services", args=["theirs"])).content.decode()
+    own = as_viewer.get(reverse("services", args=["own"])).content.decode()
+    plan = as_viewer.get(reverse("service", args=["theirs", "upgrade"])).content.decode()
+
+    links = [reverse("service", args=["theirs", name]) for name in ("upgrade", "adopt")]
+    assert all(link in theirs for link in links)
+    assert "run/upgrade" not in own
+    assert "upgrade the table from version 6 to version 9" in plan
+
+
+def test_api_plans_the_upgrade(root: Path, as_viewer: Client) -> None:
+    registered(golden_archive("mor-avro-v6_trips"), root)
+
+    plan = as_viewer.post(
+        "/api/v1/tables/theirs/services/upgrade/plan/", "{}", content_type="application/json"
+    )
+
+    assert plan.status_code == 200, plan.content
+    assert "from version 6 to version 9" in json.loads(plan.content)["summary"]
 
 
 def test_table_that_is_not_read_says_so_in_its_place(root: Path, as_viewer: Client) -> None:

@@ -191,3 +191,15 @@ def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
     storage.put(BACKUP_PATH, old)
     storage.put(PROPERTIES_PATH, content)
     storage.delete(BACKUP_PATH)
+
+
+def drop_backup(storage: Storage) -> None:
+    """Remove the backup that a death while replacing left, where the file itself is whole: should
+    that ever be lost, an old one must not come back. Under the table lock.
+    """
+    try:
+        standing = _checked(parse_properties(storage.read(PROPERTIES_PATH)), path=PROPERTIES_PATH)
+    except (NotFound, MalformedTable):
+        return
+    if CHECKSUM_KEY in standing:
+        storage.delete(BACKUP_PATH)

@@ -98,7 +98,7 @@ def _planned(
     history = History.load(table, timeline, earliest=since if compares else until)
     writes = history.writes(since, until)
     instants = tuple(one.requested_at for one in writes)
-    holding = [one for one in history.slices(until) if not set(instants).isdisjoint(_instants(one))]
+    holding = [one for one in history.slices(until) if _may_hold(one, set(instants))]
     return IncrementalPlan(
         schema_for_reading(table, timeline, until, has_data=bool(holding)),
         instants,
@@ -116,11 +116,11 @@ def _window_slices(
         yield WindowSlice(one, before)
 
 
-def _instants(slice_: FileSlice) -> set[InstantTime]:
-    """Of the commits that may have written its files: rows of others cannot be in it since the
-    window's start.
-    """
-    if slice_.block_instants is not None and slice_.log_files:
-        return set(slice_.block_instants)  # A name tells the base's commit, not the writers'.
+def _may_hold(slice_: FileSlice, instants: set[InstantTime]) -> bool:
+    """Rows of these commits: only those that its files tell can be in it."""
+    if slice_.log_files and slice_.late_blocks is not None:
+        return True  # A name may tell the base's commit, not the writers'.
+    if slice_.log_files and slice_.block_instants is not None:
+        return not instants.isdisjoint(slice_.block_instants)
     names = (path.rpartition("/")[2] for path in slice_.files)
-    return {instant for name in names if (instant := instant_of(name)) is not None}
+    return any(instant_of(name) in instants for name in names)

@@ -166,6 +166,8 @@ def visible_blocks(
 
 
 def _counts(instant: str, slice_: FileSlice) -> bool:
+    if slice_.late_blocks is not None:
+        return instant not in slice_.late_blocks
     if slice_.block_instants is None or instant in slice_.block_instants:
         return True
     return slice_.archived_before is not None and instant < slice_.archived_before

@@ -6,22 +6,25 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from workers.errors import InvalidInput
+from workers.errors import InvalidInput, TableChanged
 from workers.files.meta_columns import META_COLUMNS
 from workers.read.changes import read_changes
 from workers.read.incremental import read_incremental
 from workers.read.request import Query, ReadRequest
 from workers.read.snapshot import read_snapshot
-from workers.table.table import Table
+from workers.table.table import Table, open_
 
 
 def read_rows(table: Table, asked: ReadRequest) -> pa.Table:
     """The rows, of all columns but the meta columns or of those asked for.
 
-    Raises InvalidInput for a column that there is not, SnapshotExpired, SnapshotChanged,
-    UnsupportedTable, MalformedTable.
+    A table that was upgraded since it was opened is read as it is now. Raises InvalidInput for a
+    column that there is not, SnapshotExpired, SnapshotChanged, UnsupportedTable, MalformedTable.
     """
-    rows = _rows(table, asked)
+    try:
+        rows = _rows(table, asked)
+    except TableChanged:
+        rows = _rows(open_(table.storage, table.ports), asked)
     if asked.columns is None:
         meta = [name for name in META_COLUMNS if name in rows.column_names]
         return rows.drop_columns(meta) if meta else rows

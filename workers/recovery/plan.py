@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat, read_heartbeats
 from workers.errors import MalformedTable
-from workers.files.names import instant_of
+from workers.files.names import instant_of, parse_log_file
 from workers.files.partition import files_by_partition, list_partitions
 from workers.markers.store import read_markers
 from workers.storage.base import FileInfo
@@ -172,12 +172,31 @@ def _blockers(
         return found
     if _is_creation(table, target):
         found.append("this instant created the table; delete the table instead")
+    if reason := old_log_blocker(table, target):
+        found.append(reason)
     paths = {file.path for file in files}
     found += _savepoint_blockers(table, timeline, paths)
     if not in_restore and target.action.writes_data:
         found += _order_blockers(table, timeline, target)
         found += _plan_blockers(table, timeline, paths)
     return found
+
+
+def old_log_blocker(table: Table, target: Instant) -> str | None:
+    """Of version 6, and upgraded since: its rows are not found by its instant. None for others."""
+    if not (table.config.has_old_logs and target.is_completed and target.action.writes_data):
+        return None
+    try:
+        stats = read_instant(table, target).stats
+    except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
+        return None
+    logs = (name for stat in stats if (name := parse_log_file(stat.file_name)))
+    if all(log.instant == target.requested_at for log in logs):
+        return None
+    return (
+        f"{target.requested_at} was written before the table was upgraded: its rows stand in log "
+        "files with those of other writes"
+    )
 
 
 def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:

@@ -15,7 +15,7 @@ from workers.clock import format_instant
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
-from workers.files.properties import load_properties, store_properties
+from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.index_kind import INDEX_KEY, IndexKind
 from workers.option_values import integer, listed
 from workers.services.placement import NotPlaced, Placement, observed_placement
@@ -76,6 +76,7 @@ class Adopt:
                 changed[ADOPTED_KEY] = format_instant(table.ports.clock.now_ms())
                 lease.confirm()
                 store_properties(table.storage, {**load_properties(table.storage), **changed})
+            drop_backup(table.storage)
         return ServiceOutcome(self.name, None, plan.summary, plan.figures)
 
 

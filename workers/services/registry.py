@@ -14,6 +14,7 @@ from workers.services.overwrites import Overwrite
 from workers.services.restore import Restore
 from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
+from workers.services.upgrade.service import Upgrade
 
 _ALL: tuple[Service, ...] = (
     # One line each.
@@ -29,6 +30,7 @@ _ALL: tuple[Service, ...] = (
     Restore(),
     ClusteringService(),
     Adopt(),
+    Upgrade(),
 )
 _SERVICES = {one.name: one for one in _ALL}
 FINISHED_ONCE_BEGUN = frozenset({Restore.name})

@@ -16,7 +16,7 @@ from workers.concurrency.heartbeat import read_heartbeats
 from workers.config import WriteOptions
 from workers.errors import InvalidInput, LakehouseError, ServiceBusy, ServiceRefused
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.recovery.plan import files_of
+from workers.recovery.plan import files_of, old_log_blocker
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.services.clean import finish_pending_cleans
 from workers.services.execution import Claim, claimed, schedule, taken_up
@@ -252,6 +252,9 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
     if goal is None or goal.completed_at is None or not goal.action.writes_data:
         yield f"{target} is not a completed commit of the active timeline"
         return
+    for one in _undone(timeline, target):
+        if reason := old_log_blocker(table, one):
+            yield reason
     completed_at = {one.requested_at: one.completed_at for one in timeline.completed_writes()}
     for savepoint in read_savepoints(table, timeline):
         if (completed_at.get(savepoint) or "") > goal.completed_at:

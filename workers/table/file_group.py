@@ -21,6 +21,10 @@ class FileSlice:
     """Version 6, where a log holds blocks of several writers: whose blocks count. None: all."""
     archived_before: InstantTime | None = None
     """With `block_instants`: older blocks count as well."""
+    late_blocks: frozenset[InstantTime] | None = None
+    """Of a table that was version 6, whose logs may hold blocks of several writers: whose blocks do
+    not count yet. None: a log's name tells its only writer.
+    """
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -146,6 +146,7 @@ def read_instant(table: Table, instant: Instant) -> CommitMetadata:
     try:
         return read_commit_metadata(table.storage.read_listed(table.layout.path(instant)))
     except (MalformedTable, NotFound) as error:
+        table.check_layout()
         raise MalformedTable(
             "commit metadata cannot be read", instant=instant.requested_at
         ) from error

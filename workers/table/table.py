@@ -75,7 +75,22 @@ class Table:
         return TimelineLayout(self.config.timeline_layout)
 
     def timeline(self) -> Timeline:
-        return Timeline.load(self.storage, self.layout)
+        """Raises TableChanged, see `check_layout`."""
+        found = Timeline.load(self.storage, self.layout)
+        self.check_layout()
+        return found
+
+    def check_layout(self) -> None:
+        """Raises TableChanged when the table was upgraded since this was opened: its timeline lies
+        elsewhere now, and the old one is removed once the properties say so.
+        """
+        if self.layout.version != 1:
+            return
+        if config_from_properties(load_properties(self.storage)).timeline_layout != 1:
+            raise TableChanged(
+                "the table was upgraded since it was opened; open it again",
+                table=self.storage.location,
+            )
 
     def archived_instants(
         self,

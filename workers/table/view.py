@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound, UnsupportedTable
@@ -76,6 +77,7 @@ class VisibleFiles:
 
     def __init__(self, table: Table, timeline: Timeline, as_of: InstantTime | None) -> None:
         self._table = table
+        self._timeline = timeline
         self._first = timeline.first_time
         self._as_of = as_of
         self._completed: dict[InstantTime, Instant] = {
@@ -158,8 +160,11 @@ class VisibleFiles:
 
     def with_block_instants(self, slice_: FileSlice, at: InstantTime | None = None) -> FileSlice:
         """In layout 1 a log file outlives the writers whose blocks it holds, so at a past moment
-        some of its blocks count and some do not; elsewhere as it is.
+        some of its blocks count and some do not. A table that was upgraded from it still has such
+        logs; elsewhere as it is.
         """
+        if self._table.config.has_old_logs and slice_.log_files:
+            return replace(slice_, late_blocks=self._late(at or self._as_of))
         if not self._log_by_base:
             return slice_
         counting = [one for one in self._completed if at is None or one <= at]
@@ -167,6 +172,15 @@ class VisibleFiles:
         if before is not None and at is not None:
             before = min(before, at + "0")  # Every later time of either length sorts behind it.
         return replace(slice_, block_instants=tuple(counting), archived_before=before)
+
+    def _late(self, at: InstantTime | None) -> frozenset[InstantTime]:
+        """Writes that became visible after this moment; none after now."""
+        if at is None:
+            return frozenset()
+        known = self._timeline.completed()
+        if self._first is None or at < self._first:
+            known = chain(known, self._table.archived_times())
+        return frozenset(one.requested_at for one in known if (one.completed_at or "") > at)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """File groups that were taken away, and when."""
@@ -177,6 +191,7 @@ class VisibleFiles:
             try:
                 content = self._table.storage.read(self._table.layout.path(instant))
             except NotFound:  # Archived between listing and reading; its files are cleaned by then.
+                self._table.check_layout()
                 continue
             metadata = read_commit_metadata(content)
             replaced.update(dict.fromkeys(metadata.replaced_groups, instant.completed_at or ""))

@@ -15,8 +15,14 @@ WRITTEN_VERSION: Final = 9
 TIME_ZONE_KEY: Final = "hoodie.table.timeline.timezone"
 ADOPTED_KEY: Final = "sluice.adopted.at"
 """When Sluice began to write into a table that another engine made."""
+METADATA_KEY: Final = "hoodie.table.metadata.partitions"
+METADATA_REFUSAL: Final = (
+    "the table has an active metadata table, which Sluice does not maintain; let the engine that "
+    "made it delete it (hoodie.metadata.enable=false), and keep it off"
+)
 _OWN_KEY: Final = "sluice.portable"
 """Every table that Sluice made has it."""
+_UPGRADE: Final = "; upgrade the table first (`manage.py table upgrade`, or `table.upgrade()`)"
 _ADOPT: Final = "; adopt the table first (`manage.py table adopt`, or `table.adopt()`)"
 
 
@@ -38,12 +44,9 @@ def made_by_sluice(properties: Mapping[str, str]) -> bool:
 def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     """What adopting the table does not change."""
     if config.version != WRITTEN_VERSION:
-        return f"tables of version {config.version} are read only"
-    if properties.get("hoodie.table.metadata.partitions"):
-        return (
-            "the table has an active metadata table, which Sluice does not maintain; let the "
-            "engine that made it delete it (hoodie.metadata.enable=false), and keep it off"
-        )
+        return f"tables of version {config.version} are read only{_UPGRADE}"
+    if properties.get(METADATA_KEY):
+        return METADATA_REFUSAL
     if properties.get("hoodie.table.cdc.enabled") == "true":
         return "the table logs changes (CDC), which Sluice does not maintain"
     if refusal := _key_refusal(config):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 from typing import Any
 
 import fastavro
@@ -12,8 +11,8 @@ import pytest
 
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
+from tests.support.old_tables import archive_block
 from workers.errors import MalformedTable
-from workers.files.avro_container import parsed
 from workers.files.log_block import BlockType, HeaderKey, encode_block
 from workers.timeline.archive_v1 import archive_bytes, archived_instants
 from workers.timeline.avro_schemas import CLEAN_METADATA, CLEANER_PLAN, REPLACE_COMMIT_METADATA
@@ -52,13 +51,7 @@ def entry(number: int, action: str, state: str, **content: Any) -> dict[str, Any
 
 
 def block(*records: dict[str, Any]) -> bytes:
-    schema = parsed(json.dumps(ENTRY))
-    content = struct.pack(">ii", 3, len(records))
-    for record in records:
-        datum = io.BytesIO()
-        fastavro.schemaless_writer(datum, schema, record)
-        content += struct.pack(">i", len(datum.getvalue())) + datum.getvalue()
-    return encode_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: json.dumps(ENTRY)}, content)
+    return archive_block(ENTRY, *records)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ _SERVICES = {
     "savepoint": ("savepoint", "keep the files of one commit"),
     "delete-savepoint": ("delete_savepoint", "let the files of a savepoint go"),
     "restore": ("restore", "take the table back to a savepoint"),
+    "upgrade": ("upgrade", "bring a table of version 6 or 8 to version 9"),
     "adopt": ("adopt", "write into a table that another engine made"),
     "delete": ("delete", "delete the rows that a condition names"),
     "delete-partition": ("delete_partition", "empty whole partitions"),

@@ -1,0 +1,1 @@
+"""Upgrade of a table of version 6 or 8 to version 9."""

@@ -1,0 +1,178 @@
+"""The timeline of version 6 as it will lie in layout 2: planned, laid out, the old one removed.
+
+The new one is laid out beside the old one, where no reader of version 6 looks. What a run that died
+left of it is thrown away first, so it is always whole when the properties switch over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from workers.clock import InstantTime
+from workers.services.service import Progress
+from workers.storage.base import FileInfo, Storage
+from workers.table.table import Table
+from workers.timeline.archive import DIRECTORY, ArchivedInstant
+from workers.timeline.archive_writer import append
+from workers.timeline.carried_over import carried_content, completion_times
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.layout import TimelineLayout
+from workers.timeline.service_plans import read_clustering_plan
+
+_OLD: Final = TimelineLayout(1)
+_NEW: Final = TimelineLayout(2)
+_One = TypeVar("_One")
+_AT_ONCE: Final = 200
+"""Files, and archived instants, between two looks at whether the table lock is still ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedFile:
+    old: FileInfo
+    instant: Instant
+    """As layout 2 names it."""
+
+    @property
+    def path(self) -> str:
+        return _NEW.path(self.instant)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedTimeline:
+    files: tuple[CarriedFile, ...] = ()
+    """Of the active timeline, ascending by old name."""
+    archived: tuple[Instant, ...] = ()
+    """With their completion times."""
+
+    @property
+    def completed(self) -> list[Instant]:
+        return [file.instant for file in self.files if file.instant.is_completed]
+
+    @property
+    def completed_at(self) -> dict[InstantTime, InstantTime]:
+        """Of writes, by request."""
+        known = (*self.archived, *self.completed)
+        return {one.requested_at: one.completed_at or "" for one in known if _counts(one)}
+
+
+def _counts(instant: Instant) -> bool:
+    return instant.action is not Action.SAVEPOINT
+
+
+def carried_timeline(table: Table) -> CarriedTimeline:
+    """Of a table of version 6 in which nothing is pending. Raises MalformedTable."""
+    files = [(file, found) for file in old_files(table.storage) if (found := _OLD.parse(file.name))]
+    completed = [one for _, one in files if one.is_completed]
+    active = {(one.requested_at, one.action) for one in completed}
+    archived = [
+        one for one in table.archived_times() if (one.requested_at, one.action) not in active
+    ]
+    times = completion_times([*completed, *archived])
+    clusterings = frozenset(_clusterings(table.storage, files))
+    return CarriedTimeline(
+        tuple(CarriedFile(file, _carried(one, times, clusterings)) for file, one in files),
+        tuple(replace(one, completed_at=times[one]) for one in archived),
+    )
+
+
+def old_files(storage: Storage) -> list[FileInfo]:
+    """What layout 1 has on its active timeline; a completed file of no bytes says nothing."""
+    found = []
+    for file in storage.list_files(_OLD.directory):
+        instant = _OLD.parse(file.name)
+        if instant is not None and (file.size or not instant.is_completed):
+            found.append(file)
+    return found
+
+
+def _clusterings(storage: Storage, files: list[tuple[FileInfo, Instant]]) -> Iterator[InstantTime]:
+    """Layout 1 has no action of its own for them."""
+    for file, one in files:
+        is_asked = one.state is State.REQUESTED and one.action is Action.REPLACECOMMIT
+        if is_asked and file.size and read_clustering_plan(storage.read(file.path)) is not None:
+            yield one.requested_at
+
+
+def _carried(
+    instant: Instant,
+    times: Mapping[Instant, InstantTime],
+    clusterings: frozenset[InstantTime],
+) -> Instant:
+    if instant.is_completed:
+        return replace(instant, completed_at=times[instant])
+    is_clustering = instant.requested_at in clusterings
+    return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
+
+
+def lay_out(
+    table: Table,
+    carried: CarriedTimeline,
+    confirm: Callable[[], None],
+    on_progress: Progress | None = None,
+) -> None:
+    """`confirm` raises LeaseLost when the table lock may be somebody else's."""
+    storage = table.storage
+    confirm()
+    storage.delete_many(_laid_before(storage))
+    done, total = 0, len(carried.files) + len(carried.archived)
+
+    def put(file: CarriedFile) -> None:
+        content = carried_content(storage.read(file.old.path), file.instant.action)
+        storage.put(file.path, content)
+
+    for some in _parts(carried.files):
+        confirm()
+        storage.at_once(put, some)
+        done += len(some)
+        if on_progress is not None:
+            on_progress(done, total)
+    if carried.archived:
+        append(storage, _history(table, carried), confirm)
+        if on_progress is not None:
+            on_progress(total, total)
+
+
+def strangers(table: Table) -> list[InstantTime]:
+    """Instants in the place of the new timeline that are not on the old one, nor in its archive: no
+    run of ours laid them there.
+    """
+    if table.layout.version != 1:
+        return []
+    there = (_NEW.parse(file.name) for file in table.storage.list_files(_NEW.directory))
+    laid = {(one.requested_at, one.action.completes_as) for one in there if one is not None}
+    known = (*table.timeline().instants, *table.archived_times())
+    return sorted(
+        requested_at
+        for requested_at, _ in laid - {(one.requested_at, one.action.completes_as) for one in known}
+    )
+
+
+def _laid_before(storage: Storage) -> list[str]:
+    laid = [one.path for one in storage.list_files(_NEW.directory) if _NEW.parse(one.name)]
+    return laid + [file.path for file in storage.list_tree(DIRECTORY)]
+
+
+def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
+    new = {(one.requested_at, one.action): one for one in carried.archived}
+    return [
+        ArchivedInstant(
+            new[key],
+            carried_content(one.metadata, key[1]) if one.metadata else None,
+            one.plan,
+        )
+        for one in table.archived_instants(with_content=True)
+        if (key := (one.instant.requested_at, one.instant.action)) in new
+    ]
+
+
+def remove_old(storage: Storage, confirm: Callable[[], None]) -> None:
+    """Ascending, an instant's completed file before what it left behind: names sort so."""
+    for some in _parts(old_files(storage)):
+        confirm()
+        storage.delete_many([file.path for file in some])
+
+
+def _parts(many: Sequence[_One]) -> Iterator[Sequence[_One]]:
+    return (many[start : start + _AT_ONCE] for start in range(0, len(many), _AT_ONCE))

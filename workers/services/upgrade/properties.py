@@ -1,0 +1,67 @@
+"""The properties of a table of version 6 or 8 as version 9 has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from workers.payloads import (
+    LEGACY_PAYLOAD_KEY,
+    MERGE_MODE_KEY,
+    STRATEGY_KEYS,
+    TABLE_PAYLOAD_KEY,
+)
+from workers.readability import INITIAL_KEY, LAYOUT_KEY, VERSION_KEY
+from workers.table.writability import WRITTEN_VERSION
+from workers.table_config import KEY_GENERATOR_KEY, TableConfig
+
+ORDERING_KEY: Final = "hoodie.table.ordering.fields"
+PARTITION_KEY: Final = "hoodie.table.partition.fields"
+_PRECOMBINE_KEY: Final = "hoodie.table.precombine.field"
+_PLACES: Final = {
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges:
+    write: Mapping[str, str]
+    remove: tuple[str, ...]
+
+    def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
+        kept = {key: value for key, value in properties.items() if key not in self.remove}
+        return {**kept, **self.write}
+
+
+def property_changes(
+    properties: Mapping[str, str], config: TableConfig, *, partition_fields: str = ""
+) -> PropertyChanges:
+    """What has to be written and removed; both are empty for a table of version 9.
+
+    The merge is what reading the table has been so far. Version 9 names it by the mode alone, and
+    keeps the payload class as something of the past.
+    """
+    if config.version == WRITTEN_VERSION:
+        return PropertyChanges({}, ())
+    told = {
+        VERSION_KEY: str(WRITTEN_VERSION),
+        LAYOUT_KEY: "2",
+        INITIAL_KEY: properties.get(INITIAL_KEY) or str(config.version),
+        MERGE_MODE_KEY: config.merge_mode.value,
+        **_PLACES,
+    }
+    if config.key_generator:
+        told[KEY_GENERATOR_KEY] = config.key_generator
+    if config.ordering:
+        told[ORDERING_KEY] = ",".join(config.ordering)
+    if payload := properties.get(TABLE_PAYLOAD_KEY):
+        told[LEGACY_PAYLOAD_KEY] = payload
+    if partition_fields:
+        told[PARTITION_KEY] = partition_fields
+    gone = (*STRATEGY_KEYS, TABLE_PAYLOAD_KEY, _PRECOMBINE_KEY)
+    return PropertyChanges(
+        {key: value for key, value in told.items() if properties.get(key) != value},
+        tuple(key for key in gone if key in properties),
+    )

@@ -1,0 +1,193 @@
+"""Upgrade a table of version 6 or 8 to version 9, which is what Sluice writes.
+
+No data file changes. From version 8 on only properties do. Of version 6 the timeline is laid out in
+layout 2 beside the old one; then one write of the properties switches over, and the old active
+timeline is removed. A process that dies leaves the one or the other version, and the next run goes
+on. The archive of version 6 stays where it is: it may tell more than the history takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from workers.concurrency.transaction import table_lock
+from workers.config import WriteOptions
+from workers.errors import InvalidInput
+from workers.files.properties import drop_backup, load_properties, store_properties
+from workers.option_values import listed
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.services.upgrade.old_logs import OldLogs, checked_logs
+from workers.services.upgrade.old_timeline import (
+    CarriedTimeline,
+    carried_timeline,
+    lay_out,
+    old_files,
+    remove_old,
+    strangers,
+)
+from workers.services.upgrade.properties import (
+    PARTITION_KEY,
+    PropertyChanges,
+    property_changes,
+)
+from workers.storage.base import FileInfo
+from workers.table.table import Table, open_
+from workers.table.writability import METADATA_KEY, METADATA_REFUSAL, WRITTEN_VERSION
+from workers.timeline.archive import DIRECTORY
+
+_FIELDS_KEY: Final = "hoodie.datasource.write.partitionpath.field"
+_WARNING: Final = (
+    "stop writers of other engines before, and start them again afterwards with a release that "
+    "writes version 9 (Apache Hudi 1.1 or newer)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    plan: ServicePlan
+    changes: PropertyChanges
+    carried: CarriedTimeline | None = None
+
+
+class Upgrade:
+    name = "upgrade"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """Parameters: `hoodie.datasource.write.partitionpath.field`, needed for a table of version
+        6 with a custom key generator, whose properties do not tell the types of its fields.
+        """
+        return _proposal(_as_it_is(table), _checked(parameters)).plan
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        fields = _checked(request.parameters)
+        with table_lock(table, options).held() as lease:
+            table = _as_it_is(table)
+            proposal = _proposal(table, fields)
+            proposal.plan.check(request)
+            if proposal.carried is not None:
+                lay_out(table, proposal.carried, lease.confirm, on_progress)
+            if proposal.changes.write:
+                lease.confirm()
+                properties = load_properties(table.storage)
+                store_properties(table.storage, proposal.changes.applied(properties))
+            remove_old(table.storage, lease.confirm)
+            drop_backup(table.storage)
+        return ServiceOutcome(self.name, None, proposal.plan.summary, proposal.plan.figures)
+
+
+def _as_it_is(table: Table) -> Table:
+    """Whoever holds the handle may have opened it before another run."""
+    return open_(table.storage, table.ports)
+
+
+def _checked(parameters: Mapping[str, str]) -> str:
+    if unknown := set(parameters) - {_FIELDS_KEY}:
+        raise InvalidInput("unknown parameter", key=min(unknown), known=[_FIELDS_KEY])
+    return parameters.get(_FIELDS_KEY, "").strip()
+
+
+def _proposal(table: Table, fields: str) -> _Proposal:
+    properties = load_properties(table.storage)
+    version = table.config.version
+    if version == WRITTEN_VERSION:
+        return _Proposal(_tidying(old_files(table.storage)), PropertyChanges({}, ()))
+    changes = property_changes(properties, table.config, partition_fields=fields)
+    summary = f"upgrade the table from version {version} to version {WRITTEN_VERSION}"
+    if blockers := _blockers(table, properties, fields):
+        plan = ServicePlan(Upgrade.name, summary, blockers=tuple(blockers))
+        return _Proposal(plan, changes)
+    carried, logs = None, OldLogs()
+    if table.layout.version == 1:
+        carried = carried_timeline(table)
+        logs = checked_logs(table, table.timeline(), carried.completed_at)
+    plan = ServicePlan(
+        service=Upgrade.name,
+        summary=summary,
+        items=(
+            *_property_items(changes),
+            *_timeline_items(carried),
+        ),
+        blockers=tuple(logs.blockers),
+        warnings=(_WARNING,),
+        figures={
+            "instants": len(carried.completed) if carried else 0,
+            "archived_instants": len(carried.archived) if carried else 0,
+            "log_files_read": logs.files,
+            "log_bytes_read": logs.bytes,
+        },
+    )
+    return _Proposal(plan, changes, carried)
+
+
+def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[str]:
+    found = []
+    if properties.get(METADATA_KEY):
+        found.append(METADATA_REFUSAL)
+    found += [
+        f"{one.action} {one.requested_at} is {one.state}: let the engine that began it finish or "
+        "roll it back"
+        for one in table.timeline().pending()
+    ]
+    if unknown := strangers(table):
+        found.append(
+            f"another engine began an upgrade and moved {len(unknown)} instants, such as "
+            f"{unknown[0]}; let it finish"
+        )
+    told = fields or properties.get(PARTITION_KEY, "")
+    if table.config.key_generator.startswith("CUSTOM") and not _are_typed(told):
+        found.append(
+            f"the properties do not tell the types of the partition fields; give {_FIELDS_KEY}, "
+            "such as place:SIMPLE,ts:TIMESTAMP"
+        )
+    names = tuple(one.partition(":")[0] for one in listed(fields))
+    if fields and names != table.config.partition_by:
+        found.append(f"{_FIELDS_KEY} names other fields than the table: {fields}")
+    return found
+
+
+def _are_typed(fields: str) -> bool:
+    kinds = [one.partition(":")[2].upper() for one in listed(fields)]
+    return all(kind in ("SIMPLE", "TIMESTAMP") for kind in kinds)
+
+
+def _property_items(changes: PropertyChanges) -> list[PlanItem]:
+    written = [
+        PlanItem(key, "write", detail=value, digest=value) for key, value in changes.write.items()
+    ]
+    return written + [PlanItem(key, "remove", detail="property") for key in changes.remove]
+
+
+def _timeline_items(carried: CarriedTimeline | None) -> list[PlanItem]:
+    if carried is None:
+        return []
+    archived = [PlanItem(DIRECTORY, "archive", detail=f"{len(carried.archived)} instants")]
+    moved = [
+        PlanItem(file.path, "lay", file.old.size, f"from {file.old.path}", file.old.path)
+        for file in carried.files
+    ]
+    gone = [PlanItem(file.old.path, "delete", file.old.size) for file in carried.files]
+    return moved + (archived if carried.archived else []) + gone
+
+
+def _tidying(files: list[FileInfo]) -> ServicePlan:
+    if not files:
+        return ServicePlan(Upgrade.name, "the table is of version 9 already", is_done=True)
+    return ServicePlan(
+        service=Upgrade.name,
+        summary="remove the old timeline, of an upgrade that was interrupted",
+        items=tuple(PlanItem(file.path, "delete", file.size) for file in files),
+    )

@@ -1,0 +1,54 @@
+"""A timeline of layout 1 in the form of layout 2: when each instant completed, and what its files
+hold.
+
+Pure. Layout 1 records no completion time and orders by request, and so does what becomes of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from workers.clock import InstantTime, format_instant, parse_instant
+from workers.errors import MalformedTable
+from workers.files.avro_container import encode_record
+from workers.timeline.avro_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
+from workers.timeline.instant import Action, Instant
+
+
+def completion_times(completed: Iterable[Instant]) -> dict[Instant, InstantTime]:
+    """Right after its request, and no two at the same time: so order and time travel stay what they
+    were, and each log file in the slice of the base file that it is named after.
+
+    When a file was changed tells nothing of a table that was copied. A savepoint, which has its
+    commit's request, comes behind it.
+    """
+    ordered = sorted(completed, key=lambda one: (one.action is Action.SAVEPOINT, one))
+    found: dict[Instant, InstantTime] = {}
+    taken: set[InstantTime] = set()
+    for one in ordered:
+        at = _after(one.requested_at)
+        while at in taken:
+            at = _after(at)
+        taken.add(at)
+        found[one] = at
+    return found
+
+
+def _after(instant: InstantTime) -> InstantTime:
+    return format_instant(parse_instant(instant) + 1)
+
+
+def carried_content(content: bytes, action: Action) -> bytes:
+    """What a file of the timeline, or an archived instant, holds: commits as Avro, in full.
+
+    Raises MalformedTable.
+    """
+    if content[:1] != b"{":
+        return content  # Empty, or Avro in layout 1 already.
+    is_replace = action.completes_as is Action.REPLACECOMMIT
+    try:
+        told = json.loads(content)
+        return encode_record(REPLACE_COMMIT_METADATA if is_replace else COMMIT_METADATA, told)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise MalformedTable("commit metadata cannot be carried over", action=action) from error
