@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
+from workers.files.key_bytes import bytes_and_offsets, text_chunks
 
 _MULTIPLIER = np.uint32(31)
 _POSITIVE = np.uint32(0x7FFFFFFF)
@@ -51,8 +52,7 @@ def bucket_of_keys(
     """
     if buckets < 1:
         raise InvalidInput("bucket count must be positive", buckets=buckets)
-    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
-    hashed = [_chunk_hashes(chunk, index_fields) for chunk in chunks if len(chunk)]
+    hashed = [_chunk_hashes(chunk, index_fields) for chunk in text_chunks(keys)]
     if not hashed:
         return np.empty(0, np.int32)
     return ((np.concatenate(hashed) & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
@@ -106,45 +106,18 @@ def _positions(texts: Any, *characters: str) -> npt.NDArray[np.int64]:
 
 
 def _text_hashes(chunk: Any) -> _Hashes:
-    units, offsets = _bytes_and_offsets(chunk)
+    units, offsets = bytes_and_offsets(chunk)
     if units.size and units.max() >= 0x80:
         units, offsets = _utf16(units, offsets)
     return _string_hashes(units, offsets)
 
 
 def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None) -> _Hashes:
-    if chunk.null_count:
-        raise InvalidInput("record key is null", row=chunk.is_null().index(True).as_py())
-    if chunk.type not in (pa.string(), pa.large_string()):
-        if not _is_text(chunk.type):
-            raise InvalidInput("record keys are not text", type=chunk.type)
-        chunk = chunk.cast(pa.string())
     if index_fields is not None:
         return _composite_hashes(chunk.to_pylist(), index_fields)
-    _refuse_ambiguous(chunk, *_bytes_and_offsets(chunk))
+    _refuse_ambiguous(chunk, *bytes_and_offsets(chunk))
     # List.hashCode of one element starts at 1: 31 * 1 + hash.
     return _MULTIPLIER + _text_hashes(chunk)
-
-
-def _is_text(found: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string_view(found)
-        or (types.is_dictionary(found) and _is_text(found.value_type))
-        or found in (pa.string(), pa.large_string())
-    )
-
-
-def _bytes_and_offsets(chunk: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The UTF-8 bytes of exactly this chunk, and where each key starts in them."""
-    width: type[np.generic] = np.int64 if chunk.type == pa.large_string() else np.int32
-    _, offset_buffer, data_buffer = chunk.buffers()
-    offsets = np.frombuffer(offset_buffer, width)[chunk.offset : chunk.offset + len(chunk) + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    if data_buffer is None:
-        return np.empty(0, np.uint8), np.zeros(len(chunk) + 1, np.int64)
-    content = np.frombuffer(data_buffer, np.uint8, count=last - first, offset=first)
-    return content, offsets.astype(np.int64) - first
 
 
 def _refuse_ambiguous(
