@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workers.errors import MalformedTable
 from workers.files.calendar import PROLEPTIC, check_calendar
+from workers.files.footer_keys import FooterKeys, KeyFilter, range_footer
+from workers.files.key_range import KeyBounds
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.parquet_encoding import repeating_columns
 from workers.storage.base import Storage
@@ -30,8 +31,6 @@ _BATCH_ROWS = 65_536
 _BATCH_BYTES = 32 << 20
 
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
-MIN_KEY = "hoodie_min_record_key"
-MAX_KEY = "hoodie_max_record_key"
 
 
 def write_base_file(
@@ -67,38 +66,43 @@ def write_base_parts(
     codec: Codec = "zstd",
     level: int | None = 1,
     more_footer: Callable[[], dict[str, str]] = dict,
+    key_filter: KeyFilter | None = None,
 ) -> BaseFileSize:
     """As `write_base_file`, holding about one row group in memory; at least one part, even empty.
 
-    `more_footer` is asked when all parts have passed.
+    `more_footer` is asked when all parts have passed; `key_filter` learns the file's keys and is
+    kept in the footer.
 
     Raises InvalidInput when the path exists, and whatever `parts` raises, with a file left behind
     that no commit names.
     """
     footer = {AVRO_SCHEMA_KEY: json.dumps(avro_schema, separators=(",", ":"))}
-    bounds = _KeyBounds()
+    keys = _KeysOfFile(KeyBounds(), key_filter)
     with storage.create_data(path) as stream:
-        groups = map(bounds.seen, _row_groups(parts))
+        groups = map(keys.seen, _row_groups(parts))
         rows = _write_row_groups(
-            stream, groups, lambda: footer | bounds.footer | more_footer(), codec, level
+            stream, groups, lambda: footer | keys.footer() | more_footer(), codec, level
         )
         return BaseFileSize(rows, stream.tell())
 
 
-@dataclass(slots=True)
-class _KeyBounds:
-    footer: dict[str, str] = field(default_factory=dict)
+@dataclass(frozen=True, slots=True)
+class _KeysOfFile:
+    bounds: KeyBounds
+    filter: KeyFilter | None
 
     def seen(self, group: pa.Table) -> pa.Table:
         names = tuple(group.column_names[: len(META_COLUMNS)])
         assert names == META_COLUMNS, group.column_names
-        if group.num_rows:
-            here: Any = pc.min_max(group.column(RECORD_KEY)).as_py()
-            self.footer = {
-                MIN_KEY: min(here["min"], self.footer.get(MIN_KEY, here["min"])),
-                MAX_KEY: max(here["max"], self.footer.get(MAX_KEY, here["max"])),
-            }
+        keys = group.column(RECORD_KEY)
+        self.bounds.add(keys)
+        if self.filter is not None:
+            self.filter.add(keys)
         return group
+
+    def footer(self) -> dict[str, str]:
+        told = {} if self.filter is None else self.filter.footer()
+        return {**range_footer(self.bounds.range), **told}
 
 
 def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -226,6 +230,11 @@ def read_avro_schema(storage: Storage, path: str) -> str | None:
     Raises NotFound, MalformedTable.
     """
     return read_footer(storage, path).get(AVRO_SCHEMA_KEY)
+
+
+def read_footer_keys(storage: Storage, path: str) -> FooterKeys:
+    """What the footer says of the file's record keys. Raises NotFound, MalformedTable."""
+    return FooterKeys.told_by(read_footer(storage, path))
 
 
 def read_footer(storage: Storage, path: str) -> dict[str, str]:

@@ -1,0 +1,57 @@
+"""What the footer of a base file says of its record keys, under Hudi's names: their range, and a
+filter that knows of most other keys that they are not in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from workers.files.key_range import KeyRange
+
+MIN_KEY: Final = "hoodie_min_record_key"
+MAX_KEY: Final = "hoodie_max_record_key"
+FILTER_KEY: Final = "org.apache.hudi.bloomfilter"
+FILTER_TYPE_KEY: Final = "hoodie_bloom_filter_type_code"
+_RANGE: Final = {MIN_KEY, MAX_KEY}
+_OLD_FILTER_KEY: Final = "com.uber.hoodie.bloomfilter"
+_UNTOLD_TYPE: Final = "SIMPLE"
+
+
+class KeyFilter(Protocol):
+    """Learns the keys of one file while it is written, and goes into its footer."""
+
+    def add(self, keys: pa.ChunkedArray[Any]) -> None: ...
+
+    def footer(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilterText:
+    text: str
+    type_code: str
+
+    def footer(self) -> dict[str, str]:
+        return {FILTER_KEY: self.text, FILTER_TYPE_KEY: self.type_code}
+
+
+@dataclass(frozen=True, slots=True)
+class FooterKeys:
+    range: KeyRange | None
+    filter: FilterText | None
+
+    @classmethod
+    def told_by(cls, footer: Mapping[str, str]) -> FooterKeys:
+        text = footer.get(FILTER_KEY, footer.get(_OLD_FILTER_KEY))
+        code = footer.get(FILTER_TYPE_KEY, _UNTOLD_TYPE)
+        return cls(
+            KeyRange(footer[MIN_KEY], footer[MAX_KEY]) if footer.keys() >= _RANGE else None,
+            None if text is None else FilterText(text, code),
+        )
+
+
+def range_footer(found: KeyRange | None) -> dict[str, str]:
+    return {} if found is None else {MIN_KEY: found.least, MAX_KEY: found.greatest}
