@@ -76,6 +76,21 @@ class HudiPeer:
         found: list[int] = answer["found"]
         return found
 
+    def bloom_filter(
+        self, keys: Sequence[str], kind: str, entries: int, false_positives: float, entries_max: int
+    ) -> str:
+        """The text of the filter that Apache Hudi makes of these keys."""
+        size = {"entries": entries, "fpp": false_positives, "entries_max": entries_max}
+        answer = self._ask(do="bloom_filter", keys=list(keys), kind=kind, **size)
+        text: str = answer["text"]
+        return text
+
+    def might_contain(self, text: str, kind: str, keys: Sequence[str]) -> list[bool]:
+        """What Apache Hudi finds in the filter of this text."""
+        answer = self._ask(do="might_contain", text=text, kind=kind, keys=list(keys))
+        found: list[bool] = answer["found"]
+        return found
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

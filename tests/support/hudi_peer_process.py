@@ -109,9 +109,33 @@ def buckets(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     return {"found": found}
 
 
+def bloom_filter(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    factory = spark._jvm.org.apache.hudi.common.bloom.BloomFilterFactory
+    made = factory.createBloomFilter(
+        request["entries"], request["fpp"], request["entries_max"], request["kind"]
+    )
+    for key in request["keys"]:
+        made.add(key)
+    return {"text": made.serializeToString()}
+
+
+def might_contain(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    factory = spark._jvm.org.apache.hudi.common.bloom.BloomFilterFactory
+    read = factory.fromString(request["text"], request["kind"])
+    return {"found": [read.mightContain(key) for key in request["keys"]]}
+
+
 def main() -> None:
     spark = session(sys.argv[1])
-    doors = {"read": read, "write": write, "sql": sql, "lock": lock, "buckets": buckets}
+    doors = {
+        "read": read,
+        "write": write,
+        "sql": sql,
+        "lock": lock,
+        "buckets": buckets,
+        "bloom_filter": bloom_filter,
+        "might_contain": might_contain,
+    }
     answer_with({"ready": spark.version})
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,0 +1,89 @@
+"""How large the bloom filters in base files are, under Hudi's own names and with its defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from workers.errors import InvalidInput
+from workers.option_values import choice, integer
+
+ENTRIES_KEY: Final = "hoodie.index.bloom.num_entries"
+FALSE_POSITIVES_KEY: Final = "hoodie.index.bloom.fpp"
+TYPE_KEY: Final = "hoodie.bloom.index.filter.type"
+ENTRIES_MAX_KEY: Final = "hoodie.bloom.index.filter.dynamic.max.entries"
+_COUNT_MAX: Final = 100_000_000
+_BITS_MAX: Final = 1 << 29
+"""Of one file's filter: 64 MiB, or 90 MB of text. Parquet readers take footers of up to 100 MB."""
+
+
+class FilterType(StrEnum):
+    SIMPLE = "SIMPLE"
+    """One row of bits, made for so many keys; with more it says yes more often."""
+    DYNAMIC_V0 = "DYNAMIC_V0"
+    """A further row for every so many keys, up to a number of keys."""
+
+
+BLOOM_OPTIONS: Final[dict[str, str]] = {
+    ENTRIES_KEY: "60000",
+    FALSE_POSITIVES_KEY: "0.000000001",
+    TYPE_KEY: FilterType.DYNAMIC_V0,
+    ENTRIES_MAX_KEY: "100000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BloomOptions:
+    entries: int = 60_000
+    """Keys that a row is made for."""
+    false_positives: float = 1e-9
+    """The share of absent keys that a row with `entries` keys takes for present."""
+    kind: FilterType = FilterType.DYNAMIC_V0
+    entries_max: int = 100_000
+    """Keys from which on a dynamic filter gets no further row."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.false_positives < 1:
+            raise InvalidInput(
+                "a share of false positives is more than 0 and less than 1",
+                key=FALSE_POSITIVES_KEY,
+                value=self.false_positives,
+            )
+        if (most := self.bits * self.rows_max) > _BITS_MAX:
+            raise InvalidInput("bloom filters would be too large", bits=most, most=_BITS_MAX)
+
+    @property
+    def bits(self) -> int:
+        """Of one row."""
+        return math.ceil(self.entries * (-math.log(self.false_positives) / _LOG2_SQUARED))
+
+    @property
+    def hashes(self) -> int:
+        return math.ceil(math.log(2) * self.bits / self.entries)
+
+    @property
+    def rows_max(self) -> int:
+        if self.kind is FilterType.SIMPLE:
+            return 1
+        return max(1, math.ceil(self.entries_max / self.entries))
+
+
+_LOG2_SQUARED: Final = math.log(2) * math.log(2)
+
+
+def bloom_options(values: Mapping[str, str]) -> BloomOptions:
+    """Of values with every key of `BLOOM_OPTIONS`. Raises InvalidInput."""
+    try:
+        false_positives = float(values[FALSE_POSITIVES_KEY])
+    except ValueError as error:
+        told = values[FALSE_POSITIVES_KEY]
+        raise InvalidInput("not a number", key=FALSE_POSITIVES_KEY, value=told) from error
+    return BloomOptions(
+        entries=integer(values, ENTRIES_KEY, least=1, most=_COUNT_MAX),
+        false_positives=false_positives,
+        kind=choice(values, TYPE_KEY, FilterType),
+        entries_max=integer(values, ENTRIES_MAX_KEY, least=1, most=_COUNT_MAX),
+    )

@@ -1,0 +1,256 @@
+"""Bloom filters of record keys, byte for byte as Apache Hudi keeps them in base files (format page
+4.5), built and asked a column of keys at a time.
+
+A filter never forgets a key: it says no only of keys that were not added.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workers.bloom_options import BloomOptions, FilterType
+from workers.errors import MalformedTable
+from workers.files.footer_keys import FilterText
+from workers.files.key_bytes import text_chunks
+from workers.index.bloom_hash import key_blocks
+
+_VERSION: Final = -1
+_MURMUR: Final = 1
+_HEADER: Final = struct.Struct(">iibi")
+_ROWS_HEADER: Final = struct.Struct(">iii")
+_HASHES_MAX: Final = 1_074
+"""No share of false positives that a number can hold asks for more."""
+_FIRST_HASHES: Final = 4
+"""Of a full filter they leave one absent key in sixteen."""
+
+Bits: TypeAlias = npt.NDArray[np.uint8]
+Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BloomFilter:
+    kind: FilterType
+    bits: int
+    """Of each row."""
+    hashes: int
+    rows: tuple[Bits, ...]
+    """Bit i of a row is bit i & 7 of its byte i >> 3. A key is in one of them."""
+    entries: int = 0
+    """Keys that a row of a dynamic filter is made for."""
+    count: int = 0
+    """Keys since the last row of a dynamic filter was added."""
+
+    @classmethod
+    def of_keys(cls, keys: Keys, options: BloomOptions | None = None) -> BloomFilter:
+        """Raises InvalidInput for keys that are null, empty, or no text."""
+        builder = BloomFilterBuilder(options or BloomOptions())
+        builder.add(keys)
+        return builder.built()
+
+    def might_contain(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """False for a key that is certainly not among the filter's own.
+
+        Raises InvalidInput for keys that are null, empty, or no text.
+        """
+        return AskedKeys(keys).might_be_in(self)
+
+    def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """By all hashes."""
+        found = np.zeros(len(keys), np.bool_)
+        for block in key_blocks(keys):
+            held = np.ones((len(self.rows), len(block.rows)), np.bool_)
+            for _ in range(self.hashes):
+                self._narrow(held, block.next_places(self.bits))
+            found[block.rows] = np.any(held, axis=0)
+        return found
+
+    def _narrow(self, held: npt.NDArray[np.bool_], places: npt.NDArray[Any]) -> None:
+        """Of each row, to the keys whose bit at these places is set."""
+        byte, bit = places >> 3, (places & 7).astype(np.uint8)
+        for row, is_held in zip(self.rows, held, strict=True):
+            is_held &= (row[byte] >> bit & 1).view(np.bool_)
+
+    def to_text(self) -> str:
+        header = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
+        parts = [header]
+        if self.kind is FilterType.DYNAMIC_V0:
+            parts += [_ROWS_HEADER.pack(self.entries, self.count, len(self.rows))]
+            parts += [part for row in self.rows for part in (header, row.tobytes())]
+        else:
+            parts += [self.rows[0].tobytes()]
+        return base64.b64encode(b"".join(parts)).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str, type_code: str) -> BloomFilter:
+        """Raises MalformedTable for a text that Apache Hudi would not have written."""
+        try:
+            kind = FilterType(type_code.upper())
+        except ValueError as error:
+            raise MalformedTable("unknown type of bloom filter", type_code=type_code) from error
+        try:
+            content = base64.b64decode(text, validate=True)
+            return _parsed(content, kind)
+        except (binascii.Error, struct.error, ValueError) as error:
+            raise MalformedTable("bloom filter is damaged", reason=error) from error
+
+
+class AskedKeys:
+    """Keys that one filter after the other is asked for: that most of them are absent takes a few
+    hashes, which are the same for every filter of a size.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        """Raises InvalidInput for keys that are null, or no text."""
+        self.keys = pa.chunked_array(text_chunks(keys), None if len(keys) else pa.string())
+        self._first: dict[int, npt.NDArray[np.uint32]] = {}
+
+    def might_be_in(
+        self, one: BloomFilter, among: npt.NDArray[np.bool_] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """As `BloomFilter.might_contain`; only keys that are `among` these are looked at.
+
+        Raises InvalidInput for empty keys.
+        """
+        found = np.ones(len(self.keys), np.bool_) if among is None else among.copy()
+        places = self._first_places(one.bits)[: one.hashes]
+        if among is not None:
+            places = places[:, among]
+        held = np.ones((len(one.rows), places.shape[1]), np.bool_)
+        for hashed in places:
+            one._narrow(held, hashed)
+        found[found] = np.any(held, axis=0)
+        if found.any():
+            found[found] = one._holds(self.keys.filter(pa.array(found)))
+        return found
+
+    def _first_places(self, bits: int) -> npt.NDArray[np.uint32]:
+        if bits not in self._first:
+            places = np.empty((_FIRST_HASHES, len(self.keys)), np.uint32)
+            for block in key_blocks(self.keys):
+                for hashed in places:
+                    hashed[block.rows] = block.next_places(bits)
+            self._first[bits] = places
+        return self._first[bits]
+
+
+def _parsed(content: bytes, kind: FilterType) -> BloomFilter:
+    """Raises ValueError, struct.error."""
+    hashes, bits = _header(content, 0)
+    at, size = _HEADER.size, (bits + 7) // 8
+    if kind is FilterType.SIMPLE:
+        _check_size(content, at + size)
+        return BloomFilter(kind, bits, hashes, (_row(content, at, bits),))
+    entries, count, number = _ROWS_HEADER.unpack_from(content, at)
+    at += _ROWS_HEADER.size
+    if entries < 1 or count < 0 or number < 1:
+        raise ValueError(f"{number} rows of {entries} keys, {count} in the last")
+    _check_size(content, at + number * (_HEADER.size + size))
+    rows = []
+    for _ in range(number):
+        if _header(content, at) != (hashes, bits):
+            raise ValueError("rows differ in size")
+        rows.append(_row(content, at + _HEADER.size, bits))
+        at += _HEADER.size + size
+    return BloomFilter(kind, bits, hashes, tuple(rows), entries, count)
+
+
+def _header(content: bytes, at: int) -> tuple[int, int]:
+    version, hashes, hash_type, bits = _HEADER.unpack_from(content, at)
+    if version != _VERSION:
+        raise ValueError(f"version is {version}")
+    if hash_type != _MURMUR:
+        raise ValueError(f"hash type is {hash_type}")
+    if bits < 1 or not 1 <= hashes <= _HASHES_MAX:
+        raise ValueError(f"{hashes} hashes among {bits} bits")
+    return hashes, bits
+
+
+def _check_size(content: bytes, wanted: int) -> None:
+    if len(content) != wanted:
+        raise ValueError(f"{len(content)} bytes instead of {wanted}")
+
+
+def _row(content: bytes, at: int, bits: int) -> Bits:
+    row = np.frombuffer(content, np.uint8, count=(bits + 7) // 8, offset=at)
+    if bits & 7 and row[-1] >> (bits & 7):
+        raise ValueError("bits are set behind the last")
+    return row
+
+
+class BloomFilterBuilder:
+    """Takes the keys of one file as they pass; memory does not grow with them.
+
+    The order of the keys decides, beyond the first row, which row a key is in.
+    """
+
+    def __init__(self, options: BloomOptions) -> None:
+        self._options = options
+        self._bits = options.bits
+        self._rows: list[Bits] = [self._empty_row()]
+        self._added = 0
+
+    def add(self, keys: Keys) -> None:
+        """Raises InvalidInput for keys that are null, empty, or no text."""
+        for chunk in text_chunks(keys):
+            for number, part in self._shares(chunk):
+                while len(self._rows) <= number:
+                    self._rows.append(self._empty_row())
+                self._rows[number] = self._with_keys(self._rows[number], part)
+            self._added += len(chunk)
+
+    def built(self) -> BloomFilter:
+        options = self._options
+        is_dynamic = options.kind is FilterType.DYNAMIC_V0
+        return BloomFilter(
+            options.kind,
+            self._bits,
+            options.hashes,
+            tuple(self._rows),
+            entries=options.entries if is_dynamic else 0,
+            count=self._added - (len(self._rows) - 1) * options.entries if is_dynamic else 0,
+        )
+
+    def footer(self) -> dict[str, str]:
+        built = self.built()
+        return FilterText(built.to_text(), built.kind).footer()
+
+    def _shares(self, chunk: Any) -> Iterator[tuple[int, Any]]:
+        """The next keys by the row that they belong to.
+
+        Rows are filled one after the other. When all are full, one more key goes to the first, and
+        from then on they take turns, again from the first: Hudi's order.
+        """
+        entries, rows = self._options.entries, self._options.rows_max
+        if rows == 1:
+            yield 0, chunk
+            return
+        numbers = self._added + np.arange(len(chunk))
+        full = rows * entries
+        row_of = np.where(numbers < full, numbers // entries, (numbers - full - 1) % rows)
+        row_of[numbers == full] = 0
+        for row in np.unique(row_of).tolist():
+            which = np.flatnonzero(row_of == row)
+            is_whole = len(which) == which[-1] - which[0] + 1
+            yield (
+                row,
+                chunk.slice(int(which[0]), len(which)) if is_whole else chunk.take(pa.array(which)),
+            )
+
+    def _with_keys(self, row: Bits, keys: Any) -> Bits:
+        is_set = np.unpackbits(row, bitorder="little")
+        for block in key_blocks(keys):
+            for _ in range(self._options.hashes):
+                is_set[block.next_places(self._bits)] = 1
+        return np.packbits(is_set, bitorder="little")
+
+    def _empty_row(self) -> Bits:
+        return np.zeros((self._bits + 7) // 8, np.uint8)

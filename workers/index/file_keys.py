@@ -1,0 +1,58 @@
+"""Which record keys a base file may hold, as far as its footer tells: nothing but the footer is
+read, and what it leaves open is taken for held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from workers.errors import MalformedTable
+from workers.files.base_file import read_footer_keys
+from workers.files.footer_keys import FooterKeys
+from workers.files.key_range import KeyRange
+from workers.index.bloom_filter import AskedKeys, BloomFilter
+from workers.storage.base import Storage
+
+
+@dataclass(frozen=True)
+class FileKeys:
+    path: str
+    told: FooterKeys
+
+    @property
+    def range(self) -> KeyRange | None:
+        return self.told.range
+
+    @cached_property
+    def filter(self) -> BloomFilter | None:
+        """None where the file has none. Raises MalformedTable naming the file."""
+        found = self.told.filter
+        if found is None:
+            return None
+        try:
+            return BloomFilter.from_text(found.text, found.type_code)
+        except MalformedTable as error:
+            raise MalformedTable(error.message, path=self.path, **error.values) from error
+
+    def might_contain(self, asked: AskedKeys) -> npt.NDArray[np.bool_]:
+        """False for a key that is certainly not in the file.
+
+        Raises InvalidInput for keys that are null, empty, or no text, and MalformedTable.
+        """
+        if self.range is None:
+            found = np.ones(len(asked.keys), np.bool_)
+        else:
+            found = self.range.may_hold(asked.keys)
+        # A filter is not even parsed for keys that are all outside.
+        if not found.any() or self.filter is None:
+            return found
+        return asked.might_be_in(self.filter, found)
+
+
+def read_file_keys(storage: Storage, path: str) -> FileKeys:
+    """From one read of the file's footer. Raises NotFound, MalformedTable."""
+    return FileKeys(path, read_footer_keys(storage, path))
