@@ -29,6 +29,10 @@ PARTITIONS = 8
 VICTIMS = ("worker", "coordinator", "jvm", "driver", "all", "broker", "worker")
 WIPED_EACH = 5
 """After every so many kills there is no consumer group and no control topic any more."""
+COMMITTED_EACH = 3
+"""Before every so many kills a transaction goes through, however busy the machine: what is killed
+has a table behind it, and its commit, its end and its next start are among the moments.
+"""
 _BROKER_S = 300.0
 _PART = 5_000
 """Records of one send."""
@@ -156,8 +160,8 @@ def wipe(run: SparkSinkRun, topics: Topics, groups: AdminClient) -> None:
     """A sink that is up deletes neither by itself, and makes both anew."""
     run.await_workers()
     group = group_id(run.config)
-    if group in [one.group_id for one in groups.list_consumer_groups().result(20).valid]:
-        groups.delete_consumer_groups([group])[group].result(20)
+    if group in [one.group_id for one in groups.list_consumer_groups().result(_BROKER_S).valid]:
+        groups.delete_consumer_groups([group])[group].result(_BROKER_S)
     topics.delete(run.config.control_topic)
 
 
@@ -188,6 +192,8 @@ def test_each_offset_is_one_row_whatever_is_killed(
     with Production(kafka, topic, records // PARTITIONS) as production:
         for number, victim in enumerate(victims, 1):
             production.ask(number, kills)
+            if number % COMMITTED_EACH == 0:
+                run.await_commit()
             kill(victim, run, kafka, production, chance)
             print(f"{number}: {victim}", flush=True)  # noqa: T201
             run.keep_up()
@@ -198,5 +204,6 @@ def test_each_offset_is_one_row_whatever_is_killed(
     run.await_offsets(ends, within_s=600)
     run.stop()
 
+    assert run.commits() > kills // COMMITTED_EACH
     rows = assert_each_offset_once(location, ends)
     assert rows.column("id").equals(rows.column("_kafka_offset"))

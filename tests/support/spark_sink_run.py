@@ -16,6 +16,7 @@ from tests.support.classic_environment import classic_environment
 from tests.support.sink_run import ask_to_stop, has_committed
 from workers.clock import SystemClock
 from workers.jobs import SinkJob
+from workers.lakehouse import open_table
 from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
 from workers.sink.state_file import SinkState, read_state
 from workers.spark.process import ENDING_FILE, LOG_FILE, is_driver, kill_driver, launch
@@ -112,6 +113,18 @@ class SparkSinkRun:
             assert time.monotonic() < deadline, self.told()
             self.keep_up()
             time.sleep(_POLL_S)
+
+    def await_commit(self, *, within_s: float = 300.0) -> None:
+        """Until one more transaction is committed, starting again what has died."""
+        deadline = time.monotonic() + within_s
+        before = self.commits()
+        while self.commits() == before:
+            assert time.monotonic() < deadline, self.told()
+            self.keep_up()
+            time.sleep(_POLL_S)
+
+    def commits(self) -> int:
+        return len(open_table(self.location).table.timeline().completed_writes())
 
     def stop(self, *, within_s: float = 180.0) -> None:
         ask_to_stop(self.location, self.config.sink_id)
