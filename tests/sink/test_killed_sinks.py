@@ -156,10 +156,12 @@ def kill_one(
             run.kill(chance.choice(sorted({*workers.values()} - {workers[0]})))
 
 
-def wipe(run: SparkSinkRun, topics: Topics, groups: AdminClient) -> None:
+def wipe(run: SparkSinkRun, topics: Topics, kafka: Broker) -> None:
     """A sink that is up deletes neither by itself, and makes both anew."""
     run.await_workers()
     group = group_id(run.config)
+    # One that asked a group's coordinator before the broker was killed hears no answer any more.
+    groups = AdminClient(dict(client(kafka)))
     if group in [one.group_id for one in groups.list_consumer_groups().result(_BROKER_S).valid]:
         groups.delete_consumer_groups([group])[group].result(_BROKER_S)
     topics.delete(run.config.control_topic)
@@ -187,7 +189,6 @@ def test_each_offset_is_one_row_whatever_is_killed(
     victims = [VICTIMS[number % len(VICTIMS)] for number in range(kills)]
     chance.shuffle(victims)
     print(json.dumps({"seed": seed, "victims": victims}))  # noqa: T201 # Shown when it fails.
-    groups = AdminClient(dict(client(kafka)))
 
     with Production(kafka, topic, records // PARTITIONS) as production:
         for number, victim in enumerate(victims, 1):
@@ -198,7 +199,7 @@ def test_each_offset_is_one_row_whatever_is_killed(
             print(f"{number}: {victim}", flush=True)  # noqa: T201
             run.keep_up()
             if number % WIPED_EACH == 0:
-                wipe(run, topics, groups)
+                wipe(run, topics, kafka)
         production.await_all(600)
     ends = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
     run.await_offsets(ends, within_s=600)
