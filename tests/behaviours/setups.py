@@ -32,10 +32,8 @@ KINDS_AND_MODES = (
 )
 LOOKED_UP = (
     ("COPY_ON_WRITE", "single", True, "SIMPLE"),
-    ("MERGE_ON_READ", "optimistic", False, "SIMPLE"),
-    ("COPY_ON_WRITE", "optimistic", False, "GLOBAL_BLOOM"),
-    ("MERGE_ON_READ", "single", True, "BLOOM"),
-    ("MERGE_ON_READ", "optimistic", True, "GLOBAL_SIMPLE"),
+    ("MERGE_ON_READ", "optimistic", False, "BLOOM"),
+    ("MERGE_ON_READ", "single", True, "GLOBAL_SIMPLE"),
 )
 """Indexes that look keys up; they have no non-blocking mode."""
 BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}

@@ -34,6 +34,15 @@ TINY = {
 """Ten rows fill a file; a file of one row leaves room for some."""
 every_index = pytest.mark.parametrize("index", INDEXES)
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_way = pytest.mark.parametrize(
+    ("kind", "index"),
+    [
+        ("COPY_ON_WRITE", "SIMPLE"),
+        ("MERGE_ON_READ", "BLOOM"),
+        ("COPY_ON_WRITE", "GLOBAL_BLOOM"),
+        ("MERGE_ON_READ", "GLOBAL_SIMPLE"),
+    ],
+)
 
 
 @pytest.fixture
@@ -72,8 +81,7 @@ def values(table: ScenarioTable) -> dict[str, Any]:
     return {str(row["id"]): row["value"] for row in rows.to_pylist()}
 
 
-@every_kind
-@every_index
+@every_way
 def test_updates_go_where_the_key_stands(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     first = write(table, many(0, 30))
@@ -143,8 +151,7 @@ def test_without_a_limit_for_small_files_every_insert_makes_a_file(made: Any) ->
     assert {one.file_id for one in first.stats}.isdisjoint(one.file_id for one in second.stats)
 
 
-@every_kind
-@every_index
+@every_way
 def test_bulk_insert_makes_files_of_the_target_size_and_sorts_across_them(
     made: Any, kind: str, index: str
 ) -> None:
@@ -161,8 +168,7 @@ def test_bulk_insert_makes_files_of_the_target_size_and_sorts_across_them(
     assert len(values(table)) == 31
 
 
-@every_kind
-@every_index
+@every_way
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
 def test_inserting_a_known_key_doubles_it_under_no_policy(
     made: Any, kind: str, index: str, operation: str
@@ -179,8 +185,7 @@ def test_inserting_a_known_key_doubles_it_under_no_policy(
     assert values(table) == {f"k{n:04}": n for n in (0, 1, 2, 3, 8, 9)}
 
 
-@every_kind
-@every_index
+@every_way
 def test_deletes_by_key_and_by_predicate(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, [*many(0, 6), *many(6, 6, place="rome")])
@@ -195,8 +200,7 @@ def test_deletes_by_key_and_by_predicate(made: Any, kind: str, index: str) -> No
     assert values(table)["k0001"] == 1
 
 
-@every_kind
-@every_index
+@every_way
 def test_marked_rows_of_unknown_keys_make_no_file(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, many(0, 2))
@@ -211,8 +215,7 @@ def test_marked_rows_of_unknown_keys_make_no_file(made: Any, kind: str, index: s
     assert values(table) == {"k0001": 1, "k0005": 5}
 
 
-@every_kind
-@every_index
+@every_way
 def test_replacing_operations(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, [*many(0, 4), *many(4, 4, place="rome"), *many(8, 4, place="lima")])
@@ -226,8 +229,7 @@ def test_replacing_operations(made: Any, kind: str, index: str) -> None:
     assert values(table) == {f"k{n:04}": n for n in (30, 31, 32, 33)}
 
 
-@every_kind
-@every_index
+@every_way
 def test_services_keep_keys_unique(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, [*many(0, 20), *many(20, 5, place="rome")], **TINY)
@@ -284,8 +286,7 @@ def test_non_blocking_writers_are_refused(made: Any, index: str) -> None:
     assert len(table.instants()) == 1
 
 
-@every_kind
-@every_index
+@every_way
 def test_two_writers_that_update_one_file_group_conflict(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, many(0, 4))

@@ -61,13 +61,13 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
     ) -> None:
         self._job.__exit__(kind, error, traceback)
 
-    def claim(self, groups: Iterable[tuple[str, int]]) -> None:
+    def claim(self, context: WriteContext, groups: Iterable[tuple[str, int]]) -> None:
         """What the tasks are about to write, as (partition, slot). Raises EarlyConflict."""
         if self._early is None:
             return
         storage, instant = self._table.storage, self._context.instant
         self._search = RivalSearch(storage, instant, self._early, self._table.ports.clock)
-        self._claims = planned_claims(self._context, groups)
+        self._claims = planned_claims(context, groups)
         try:
             self._look()
             refuse_doomed(storage, instant)

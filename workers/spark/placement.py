@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
+from workers.files.meta_columns import PARTITION_PATH
 from workers.spark.holding import keeping_slot_of
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
+from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 from workers.write.context import WriteContext
-from workers.write.prepare import prepare, prepared_schema
+from workers.write.groups import row_groups, rows_by_share
+from workers.write.prepare import SLOT, prepare, prepared_schema
 from workers.write.sifting import sift
 from workers.write.staging import StagedFile, stage
 from workers.write.status import DeadLetterFile
@@ -68,6 +71,17 @@ def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
     )
 
 
+def stage_prepared(
+    context: WriteContext, prepared: pa.Table, storage: Storage, attempt: str
+) -> StagedFile:
+    """By file group; where these are not known before keys were looked up, by shares of keys."""
+    if not context.looks_up:
+        return stage(row_groups(prepared), storage, context.instant, attempt)
+    shares = rows_by_share(prepared, prepared.column(SLOT).to_numpy())
+    named: list[Any] = prepared.column(PARTITION_PATH).unique().to_pylist()
+    return stage(shares, storage, context.instant, attempt, partitions=named)
+
+
 def _quoted(name: str) -> Column:
     return col("`" + name.replace("`", "``") + "`")
 
@@ -94,7 +108,7 @@ def _laid_out(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Itera
 
     def staged_file() -> pa.RecordBatch:
         rows, letters = prepared()
-        file = stage(rows, storage, context.instant, f"{ids.stage}-{ids.attempt}-{staged}")
+        file = stage_prepared(context, rows, storage, f"{ids.stage}-{ids.attempt}-{staged}")
         return pa.record_batch([[file.to_json()], [None], [letters]], schema=_ANSWER)
 
     for batch in batches:

@@ -1,14 +1,16 @@
 """Write a Spark DataFrame: the driver begins and commits, tasks place rows and write file groups.
 
-A first job lays the rows out by file group (`placement`). A second one writes them: each task gets
-its share of the file groups, reads their staged rows by path and answers with statuses. What is
-small is written by the driver, which then holds all of it already. No task reads the timeline.
+A first job lays the rows out by file group (`placement`); where keys are looked up, two more do
+(`tagging`). The last one writes them: each task gets its share of the file groups, reads their
+staged rows by path and answers with statuses. What is small is written by the driver, which then
+holds all of it already. No task reads the timeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -19,13 +21,16 @@ from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, LakehouseError
+from workers.files.meta_columns import PARTITION_PATH
 from workers.lock_config import PROVIDER, LockProvider
-from workers.spark.doom_watch import DOOMED, DoomWatch, is_doomed
+from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
-from workers.spark.holding import await_cancelling, is_rolled_back, keeping_slot_of
-from workers.spark.placement import PlacedRows, place_rows
+from workers.spark.holding import is_rolled_back
+from workers.spark.placement import PlacedRows, place_rows, stage_prepared
 from workers.spark.session import TASKS_MAX
-from workers.spark.task_process import spare_next_task, task_ids
+from workers.spark.shares import dealt, in_tasks
+from workers.spark.tagging import tagged_groups
+from workers.spark.task_process import task_ids
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage, size_of
 from workers.storage.opening import open_storage
@@ -35,18 +40,21 @@ from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup, row_groups
 from workers.write.handles import write_row_groups
-from workers.write.staging import StagedGroup, by_file_group, read_staged, stage
+from workers.write.lookup import candidates
+from workers.write.placing import placed
+from workers.write.staging import StagedGroup, by_file_group, read_staged
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 TaskWrite = Callable[[WriteContext, Sequence[StagedGroup]], list[WriteStatus]]
 Written = tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]
 JobRun = Callable[[str, DoomWatch], Written]
 """Runs the jobs of a write under a tag, by which they are cancelled."""
-_STATUS_SCHEMA = "status string"
 _TASK_BYTES = 4 << 20
 """Of staged rows and standing base files: an idle Python task costs more than it saves."""
 _DRIVER_BYTES_MAX = 8 << 20
 _DRIVER_GROUPS_MAX = 64
+_DRIVER_LOOKUPS_MAX = 32
+"""File groups whose keys the driver reads itself."""
 
 
 def write_dataframe(
@@ -96,11 +104,6 @@ def write_found(
             "tasks of Spark are processes of their own, and an in-process lock keeps out threads "
             "only",
             write=f"{PROVIDER}={LockProvider.STORAGE}",
-        )
-    if table.config.looks_up:
-        raise InvalidInput(
-            "Spark does not write into tables of this index yet; write Arrow tables",
-            index=table.config.index,
         )
     transaction = WriteClient(table, options).begin(schema, request)
 
@@ -157,19 +160,28 @@ def write_rows(df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch)
     exception.
     """
     with tagged(df.sparkSession, tag):
-        placed = place_rows(df, context)
-        return _placed_rows_written(df.sparkSession, context, placed, watch), placed.letters
+        found = place_rows(df, context)
+        return _placed_rows_written(df.sparkSession, context, found, watch), found.letters
 
 
 def _placed_rows_written(
-    spark: SparkSession, context: WriteContext, placed: PlacedRows, watch: DoomWatch
+    spark: SparkSession, context: WriteContext, found: PlacedRows, watch: DoomWatch
 ) -> list[WriteStatus]:
-    if not placed.staged:
+    if not found.staged and not _asks_many(context, found.here):
         storage = open_storage(context.location)
-        groups = list(row_groups(placed.here))
-        if _is_small(context, groups, storage):
-            return write_row_groups(context, groups, TaskIds(), storage)
-    return _in_tasks(spark, context, placed, write_owned, watch)
+        here = placed(context, found.here, storage)
+        groups = list(row_groups(here.rows))
+        if _is_small(here.context, groups, storage):
+            return write_row_groups(here.context, groups, TaskIds(), storage)
+    return _in_tasks(spark, context, found, write_owned, watch)
+
+
+def _asks_many(context: WriteContext, rows: pa.Table) -> bool:
+    """Whether so many file groups are asked for keys that it is a job of its own."""
+    if not context.looks_up:
+        return False
+    partitions: list[Any] = rows.column(PARTITION_PATH).unique().to_pylist()
+    return len(candidates(context, partitions)) > _DRIVER_LOOKUPS_MAX
 
 
 def run_tasks(
@@ -183,8 +195,8 @@ def run_tasks(
 ) -> list[WriteStatus]:
     """As `write_rows`, always in tasks, by `write`, and `task_bytes` are enough for one."""
     with tagged(df.sparkSession, tag):
-        placed = place_rows(df, context)
-        return _in_tasks(df.sparkSession, context, placed, write, watch, task_bytes=task_bytes)
+        found = place_rows(df, context)
+        return _in_tasks(df.sparkSession, context, found, write, watch, task_bytes=task_bytes)
 
 
 def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[WriteStatus]:
@@ -208,7 +220,9 @@ def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storag
 def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | StagedGroup) -> int:
     """Of the base file that a write of this file group reads and writes anew."""
     standing = context.standing(group.partition, group.slot)
-    if standing is None or standing.base_file is None or context.config.is_merge_on_read:
+    if standing is None or standing.base_file is None:
+        return 0
+    if context.appends_log(group.partition, group.slot):
         return 0
     return size_of(storage, standing.base_file)
 
@@ -216,7 +230,7 @@ def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | 
 def _in_tasks(
     spark: SparkSession,
     context: WriteContext,
-    placed: PlacedRows,
+    found: PlacedRows,
     write: TaskWrite,
     watch: DoomWatch | None,
     *,
@@ -227,63 +241,34 @@ def _in_tasks(
     Raises EarlyConflict, and Spark's own exception.
     """
     storage = open_storage(context.location)
-    staged = list(placed.staged)
-    if placed.here.num_rows:
-        staged.append(stage(placed.here, storage, context.instant, "driver"))
-    groups = by_file_group(staged)
+    staged = list(found.staged)
+    if found.here.num_rows:
+        staged.append(stage_prepared(context, found.here, storage, "driver"))
+    if context.looks_up:
+        context, groups = tagged_groups(spark, context, staged, storage)
+    else:
+        groups = by_file_group(staged)
+    if watch is not None and groups:
+        watch.claim(context, ((group.partition, group.slot) for group in groups))
     shares = _shares(context, groups, storage, task_bytes)
-    if not shares:
-        return []
-    if watch is not None:
-        watch.claim((group.partition, group.slot) for group in groups)
-    # A range of n numbers in n tasks: each finds its share by its number, nothing is shuffled.
-    rows = (
-        spark.range(0, len(shares), 1, len(shares))
-        .mapInArrow(partial(_written, context, write, shares), _STATUS_SCHEMA)
-        .collect()
-    )
-    if any(row.status == DOOMED for row in rows):
-        raise EarlyConflict("a task heard of a writer that wins", instant=context.instant)
-    return [WriteStatus.from_json(row.status) for row in rows]
+    answers = in_tasks(spark, context, partial(_written, write), shares)
+    return [WriteStatus.from_json(one) for one in answers]
 
 
 def _shares(
     context: WriteContext, groups: Sequence[StagedGroup], storage: Storage, task_bytes: int
 ) -> list[list[StagedGroup]]:
     """The file groups dealt out to tasks, about as much work to each."""
+    if not groups:
+        return []
     rewritten = storage.at_once(partial(_rewritten_bytes, context, storage), groups)
-    weights = {one: one.bytes + size for one, size in zip(groups, rewritten, strict=True)}
-    tasks = min(len(groups), TASKS_MAX, 1 + sum(weights.values()) // task_bytes)
-    shares: list[list[StagedGroup]] = [[] for _ in range(tasks)]
-    loads = [0] * tasks
-    for one in sorted(groups, key=weights.__getitem__, reverse=True):
-        lightest = loads.index(min(loads))
-        shares[lightest].append(one)
-        loads[lightest] += weights[one]
-    return shares
+    weights = [one.bytes + size for one, size in zip(groups, rewritten, strict=True)]
+    return dealt(groups, weights, min(len(groups), TASKS_MAX, 1 + sum(weights) // task_bytes))
 
 
-def _written(
-    context: WriteContext,
-    write: TaskWrite,
-    shares: Sequence[Sequence[StagedGroup]],
-    numbers: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+def _written(write: TaskWrite, context: WriteContext, share: Sequence[StagedGroup]) -> list[str]:
     """On executors."""
-    spare_next_task()
-    for batch in numbers:
-        for number in batch.column("id").to_numpy():
-            texts = _answers(context, write, shares[number])
-            yield pa.record_batch([pa.array(texts, pa.string())], names=["status"])
-
-
-def _answers(context: WriteContext, write: TaskWrite, share: Sequence[StagedGroup]) -> list[str]:
-    try:
-        with keeping_slot_of(context):
-            return [status.to_json() for status in write(context, share)]
-    except EarlyConflict:
-        await_cancelling()
-        return [DOOMED]
+    return [status.to_json() for status in write(context, share)]
 
 
 def _take_back_if_decided(

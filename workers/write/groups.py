@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ import pyarrow as pa
 
 from workers.files.meta_columns import PARTITION_PATH
 from workers.write.prepare import SLOT
+
+Codes = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +36,14 @@ def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
     paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
     slots = prepared.column(SLOT).to_numpy().astype(np.int64)
     codes = paths.indices.to_numpy().astype(np.int64) * (slots.max() + 1) + slots
-    order = np.argsort(_small(codes), kind="stable")
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
-    # Rows of many chunks are taken at half the speed.
-    whole = prepared.drop_columns([PARTITION_PATH, SLOT]).combine_chunks()
-    for start, end in pairwise(starts):
-        first = int(order[start])
-        partition = paths[first].as_py()
-        rows = whole if len(starts) == 2 else whole.take(order[start:end])
-        yield RowGroup(partition, int(slots[first]), rows, int(start))
+    for first, start, rows in _runs(prepared.drop_columns([PARTITION_PATH, SLOT]), codes):
+        yield RowGroup(paths[first].as_py(), int(slots[first]), rows, start)
+
+
+def rows_by_share(rows: pa.Table, shares: Codes) -> Iterator[RowGroup]:
+    """Rows with all of their columns by the numbers that `shares` give them, in no partition."""
+    for first, start, some in _runs(rows, shares):
+        yield RowGroup("", int(shares[first]), some, start)
 
 
 def rows_at(prepared: pa.Table, partition: str, slot: int) -> RowGroup:
@@ -49,6 +51,18 @@ def rows_at(prepared: pa.Table, partition: str, slot: int) -> RowGroup:
     return RowGroup(partition, slot, prepared.drop_columns([PARTITION_PATH, SLOT]), first_row=0)
 
 
-def _small(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | npt.NDArray[np.int16]:
+def _runs(rows: pa.Table, codes: Codes) -> Iterator[tuple[int, int, pa.Table]]:
+    """Rows of equal codes: where the first stands, how many stand in runs before, and the rows."""
+    if not len(codes):
+        return
+    order = np.argsort(_small(codes), kind="stable")
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
+    whole = rows.combine_chunks()  # Rows of many chunks are taken at half the speed.
+    for start, end in pairwise(starts):
+        some = whole if len(starts) == 2 else whole.take(order[start:end])
+        yield int(order[start]), int(start), some
+
+
+def _small(codes: Codes) -> Codes:
     """Numpy sorts two-byte numbers by counting them."""
     return codes.astype(np.int16) if codes.max() <= np.iinfo(np.int16).max else codes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from workers.files.base_keys import Positions, SortedKeys, held_keys
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.index.bloom_filter import AskedKeys
+from workers.index.file_keys import read_file_keys
 from workers.merge.versions import ROW, kinds
 from workers.read.file_slice import read_slice
 from workers.read.log_versions import LogReader
@@ -47,6 +49,18 @@ class Candidate:
     slice: FileSlice
 
 
+@dataclass(frozen=True)
+class BatchKeys:
+    """The keys of a batch that a file group is asked for."""
+
+    sorted: SortedKeys
+
+    @cached_property
+    def asked(self) -> AskedKeys:
+        """For filters, hashed once for all of them."""
+        return AskedKeys(self.sorted.array)
+
+
 def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candidate]:
     """The file groups to ask for rows of these partitions, in the order of their slots."""
     is_global = context.config.is_global
@@ -69,7 +83,7 @@ def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candi
 def places_of(
     context: WriteContext,
     asked: Iterable[Candidate],
-    keys_by_partition: dict[str, SortedKeys],
+    keys_by_partition: dict[str, BatchKeys],
     storage: Storage,
 ) -> pa.Table:
     """Rows of `PLACES`. Global indexes have their keys under no partition, `""`.
@@ -85,10 +99,10 @@ def places_of(
     return pa.concat_tables([PLACES.empty_table(), *storage.at_once(look, asked)])
 
 
-def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, SortedKeys]:
+def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys]:
     """What `places_of` is asked for."""
     if context.config.is_global:
-        return {"": SortedKeys.of(prepared.column(RECORD_KEY))}
+        return {"": BatchKeys(SortedKeys.of(prepared.column(RECORD_KEY)))}
     paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
     codes = paths.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
@@ -96,20 +110,20 @@ def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, SortedKey
     keys = prepared.column(RECORD_KEY).combine_chunks()
     named: list[Any] = paths.dictionary.to_pylist()
     return {
-        path: SortedKeys.of(keys.take(order[ends[at] : ends[at + 1]]))
+        path: BatchKeys(SortedKeys.of(keys.take(order[ends[at] : ends[at + 1]])))
         for at, path in enumerate(named)
     }
 
 
-def _places(context: WriteContext, one: Candidate, keys: SortedKeys, storage: Storage) -> pa.Table:
+def _places(context: WriteContext, one: Candidate, keys: BatchKeys, storage: Storage) -> pa.Table:
     known = known_keys(context, one.slice, keys, storage)
     alive = known
     if len(known) and one.slice.log_files and context.config.is_global:
-        alive = np.intersect1d(known, _merged_keys(context, one.slice, keys, storage))
+        alive = np.intersect1d(known, _merged_keys(context, one.slice, keys.sorted, storage))
     count = len(known)
     return pa.table(
         [
-            keys.array.take(known),
+            keys.sorted.array.take(known),
             pa.repeat(pa.scalar(one.partition, pa.string()), count),
             pa.repeat(pa.scalar(one.slot, pa.int32()), count),
             pa.array(np.isin(known, alive)),
@@ -119,18 +133,28 @@ def _places(context: WriteContext, one: Candidate, keys: SortedKeys, storage: St
 
 
 def known_keys(
-    context: WriteContext, slice_: FileSlice, keys: SortedKeys, storage: Storage
+    context: WriteContext, slice_: FileSlice, keys: BatchKeys, storage: Storage
 ) -> Positions:
     """Of `keys` those that have a row in the slice's base file or in one of its logs."""
     found = [np.empty(0, np.int64)]
     if slice_.base_file is not None:
-        found.append(held_keys(storage, slice_.base_file, keys))
+        found.append(_in_base_file(context, slice_.base_file, keys, storage))
     if slice_.log_files:
         versions = LogReader(storage, context.config, context.schema, {RECORD_KEY}).versions(slice_)
         if versions is not None:
             rows: Any = versions.filter(pa.array(kinds(versions) == ROW)).column(RECORD_KEY)
-            found.append(keys.positions_of(rows, keys.everything))
+            found.append(keys.sorted.positions_of(rows, keys.sorted.everything))
     return np.unique(np.concatenate(found))
+
+
+def _in_base_file(context: WriteContext, path: str, keys: BatchKeys, storage: Storage) -> Positions:
+    assert context.config.index is not None
+    if not context.config.index.has_filters:
+        return held_keys(storage, path, keys.sorted)
+    left = np.flatnonzero(read_file_keys(storage, path).might_contain(keys.asked))
+    if not len(left):
+        return np.empty(0, np.int64)
+    return left[held_keys(storage, path, SortedKeys(keys.sorted.array.take(left)))]
 
 
 def _merged_keys(

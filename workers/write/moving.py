@@ -2,11 +2,14 @@
 
 A row that comes with another partition than the one it stands in moves there, if the table's
 options say so and the merge rule prefers it to the stored row: it is deleted where it stood, in the
-same commit. Otherwise it is a row of the partition where it stands.
+same commit. Otherwise it stays a row of the partition where it stands, in its partition columns as
+well: readers take these from the rows or from the path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,14 @@ from workers.storage.base import Storage
 from workers.write.context import REPLACING, WriteContext
 from workers.write.lookup import ALIVE
 from workers.write.prepare import SLOT
-from workers.write.tagging import Tagged, at_place, inserts_of, joined, with_places
+from workers.write.tagging import (
+    Tagged,
+    at_place,
+    identities,
+    inserts_of,
+    joined,
+    with_places,
+)
 
 Mask = npt.NDArray[np.bool_]
 _KEYS_NAMED_MAX = 5
@@ -42,8 +52,10 @@ def tagged_globally(
         return Tagged(prepared.slice(0, 0), inserts_of(context, _targeted(context, prepared)))
     batch = _Batch(context, prepared, places)
     staying = batch.staying()
-    if context.operation == "delete" or not _moves(context):
+    if context.operation == "delete":
         return batch.routed(staying)
+    if not _moves(context):
+        return _staying_rows(batch, staying, storage)
     return _with_moves(batch, staying, storage)
 
 
@@ -92,12 +104,32 @@ class _Batch:
         return Tagged(updates, inserts_of(self.context, rows.filter(pa.array(is_new))))
 
 
+def _staying_rows(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
+    """Rows that come with another partition keep the partition columns that they have."""
+    routed = batch.routed(staying)
+    elsewhere = staying & ~batch.is_target
+    if not elsewhere.any():
+        return routed
+    stored = _stored(batch, elsewhere, storage, batch.context.config.partition_by)
+    at, held = joined(*identities(routed.updates, stored))
+    chosen = np.arange(routed.updates.num_rows)
+    chosen[at] = routed.updates.num_rows + held
+    updates = routed.updates
+    for name in batch.context.config.partition_by:
+        both = pa.concat_tables([updates.select([name]), stored.select([name])])
+        place = updates.schema.get_field_index(name)
+        updates = updates.set_column(
+            place, updates.schema.field(place), both.column(name).take(chosen)
+        )
+    return replace(routed, updates=updates)
+
+
 def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     is_delete = kinds(batch.rows)[batch.winners] != ROW
     elsewhere = batch.is_alive & ~batch.is_target & ~is_delete[batch.place_codes]
     if not elsewhere.any():
         return batch.routed(staying)
-    stored = _stored(batch, elsewhere, storage)
+    stored = _stored(batch, elsewhere, storage, batch.context.columns)
     touched = np.unique(batch.place_codes[elsewhere])
     incoming = batch.rows.filter(pa.array(np.isin(batch.keys.codes, touched)))
     versions = _versions(stored, incoming)
@@ -117,14 +149,16 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     )
 
 
-def _stored(batch: _Batch, elsewhere: Mask, storage: Storage) -> pa.Table:
-    """The rows that stand under these keys, as if they had been prepared."""
-    context, columns = batch.context, [*batch.context.columns, RECORD_KEY]
+def _stored(batch: _Batch, elsewhere: Mask, storage: Storage, names: Sequence[str]) -> pa.Table:
+    """The rows that stand under these keys, as if they had been prepared with these columns."""
+    context, columns = batch.context, [*names, RECORD_KEY]
     found = []
     chosen = batch.places.filter(pa.array(elsewhere))
     for one in chosen.group_by([PARTITION_PATH, SLOT]).aggregate([]).to_pylist():
         slice_ = context.slices[one[PARTITION_PATH], one[SLOT]]
-        rows = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
+        rows = read_slice(
+            storage, context.config, context.schema, slice_, columns=columns, rule=context.rule
+        )
         asked = chosen.filter(
             pc.and_(
                 pc.equal(chosen.column(PARTITION_PATH), pa.scalar(one[PARTITION_PATH])),

@@ -38,7 +38,7 @@ def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagge
 
     Raises InvalidInput for keys that an insert doubles under policy `fail`.
     """
-    rows, held = _identities(prepared, places)
+    rows, held = identities(prepared, places)
     at, place = joined(rows, held)
     updates = with_places(prepared.take(at), places.take(place))
     is_new = np.ones(len(rows), np.bool_)
@@ -92,8 +92,8 @@ def replaces_all(context: WriteContext) -> bool:
     return context.operation in REPLACING
 
 
-def _identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
-    """A number per row and per place, equal where partition and key are."""
+def identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
+    """A number per row of each, equal where partition and key are."""
     keys, paths = _codes(prepared, places, RECORD_KEY), _codes(prepared, places, PARTITION_PATH)
     many = max((int(one.max()) for one in paths if len(one)), default=0) + 1
     return keys[0] * many + paths[0], keys[1] * many + paths[1]

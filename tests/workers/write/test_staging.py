@@ -56,7 +56,7 @@ def test_file_groups_find_their_rows_of_all_files_in_the_order_of_arrival(
     context, storage = transaction.context, table.table.storage
     batches = [prepare(context, rows(first, 200)) for first in (0, 200, 400)]
     files = [
-        stage(batch, storage, context.instant, f"0-{number}-0")
+        stage(row_groups(batch), storage, context.instant, f"0-{number}-0")
         for number, batch in enumerate(batches)
     ]
 
@@ -78,15 +78,15 @@ def test_one_attempt_stages_once_under_its_name(
 ) -> None:
     context, storage = transaction.context, table.table.storage
     prepared = prepare(context, rows(0, 10))
-    stage(prepared, storage, context.instant, "0-1-0")
+    stage(row_groups(prepared), storage, context.instant, "0-1-0")
 
     with pytest.raises(InvalidInput):
-        stage(prepared, storage, context.instant, "0-1-0")
+        stage(row_groups(prepared), storage, context.instant, "0-1-0")
 
 
 def test_commit_takes_the_staged_rows_away(table: LakehouseTable, transaction: Transaction) -> None:
     context, storage = transaction.context, table.table.storage
-    file = stage(prepare(context, rows(0, 90)), storage, context.instant, "0-1-0")
+    file = stage(row_groups(prepare(context, rows(0, 90))), storage, context.instant, "0-1-0")
     groups = read_staged(by_file_group([file]), storage)
 
     transaction.commit(write_row_groups(context, groups, TaskIds(), storage))
@@ -99,7 +99,9 @@ def test_rollback_takes_the_staged_rows_away_and_a_task_that_comes_late_hears_of
     table: LakehouseTable, transaction: Transaction
 ) -> None:
     context, storage = transaction.context, table.table.storage
-    groups = by_file_group([stage(prepare(context, rows(0, 90)), storage, context.instant, "a")])
+    groups = by_file_group(
+        [stage(row_groups(prepare(context, rows(0, 90))), storage, context.instant, "a")]
+    )
 
     transaction.abort("changed our mind")
 
@@ -113,7 +115,7 @@ def test_what_a_task_stages_after_the_rollback_goes_with_the_next_writer(
 ) -> None:
     context, storage = transaction.context, table.table.storage
     transaction.abort("changed our mind")
-    stage(prepare(context, rows(0, 90)), storage, context.instant, "late")
+    stage(row_groups(prepare(context, rows(0, 90))), storage, context.instant, "late")
 
     open_table(table.location).write(rows(0, 5), options=OPTIONS)
 
@@ -122,7 +124,7 @@ def test_what_a_task_stages_after_the_rollback_goes_with_the_next_writer(
 
 def test_damaged_file_is_named(table: LakehouseTable, transaction: Transaction) -> None:
     context, storage = transaction.context, table.table.storage
-    file = stage(prepare(context, rows(0, 9)), storage, context.instant, "a")
+    file = stage(row_groups(prepare(context, rows(0, 9))), storage, context.instant, "a")
     (Path(table.location) / file.path).write_bytes(b"nothing of the kind")
 
     with pytest.raises(MalformedTable, match=r"a\.arrow"):

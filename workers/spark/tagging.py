@@ -1,0 +1,159 @@
+"""Staged rows on their way to file groups, under an index that looks keys up.
+
+The first job staged rows by shares of their keys. A second one looks the keys up: each task has
+some of the file groups and reads the keys of the batch, and of its files their keys, once. A third
+one has shares of the keys: it tells updates from inserts and stages both anew, by file group. The
+driver deals the inserts out by their counts, and hands pieces of staged rows to whoever writes a
+file group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.index.bucket import shares_of_keys
+from workers.spark.session import TASKS_MAX
+from workers.spark.shares import dealt, in_tasks
+from workers.spark.task_process import task_ids
+from workers.storage.base import Storage, size_of
+from workers.storage.opening import open_storage
+from workers.write.context import WriteContext
+from workers.write.groups import row_groups, rows_by_share
+from workers.write.lookup import PLACES, Candidate, batch_keys, candidates, places_of
+from workers.write.placing import Shares, deal_out, padding, tag
+from workers.write.prepare import SHARES, SLOT, prepared_schema
+from workers.write.staging import (
+    StagedFile,
+    StagedGroup,
+    by_file_group,
+    cut,
+    read_staged,
+    stage,
+)
+
+_UNPLACED = np.iinfo(np.int32).max
+"""The slot of inserts until they are dealt out."""
+_LOOKUP_BYTES = 64 << 20
+"""Of base files, as they stand: of these the keys are read."""
+_TAG_BYTES = 16 << 20
+_KEYS_BYTES_MAX = 1 << 30
+"""Of staged rows whose keys a task holds at once."""
+_Groups = tuple[StagedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    asked: tuple[Candidate, ...]
+    rows: _Groups
+
+
+@dataclass(frozen=True, slots=True)
+class _Tagging:
+    rows: _Groups
+    places: _Groups
+
+
+def tagged_groups(
+    spark: SparkSession, context: WriteContext, staged: Sequence[StagedFile], storage: Storage
+) -> tuple[WriteContext, list[StagedGroup]]:
+    """All rows by file group, from rows that were staged by shares. Runs two jobs.
+
+    Raises as `in_tasks`.
+    """
+    shares = by_file_group(staged)
+    if not shares:
+        return context, []
+    partitions = {path for file in staged for path in file.partitions}
+    lookups = _lookups(candidates(context, partitions), shares, storage)
+    found = in_tasks(spark, context, _looked_up, lookups)
+    places = {one.slot: one for one in by_file_group(map(StagedFile.from_json, found))}
+    weights = [one.bytes for one in shares]
+    tasks = min(len(shares), TASKS_MAX, 1 + sum(weights) // _TAG_BYTES)
+    works = [
+        _Tagging(tuple(some), tuple(places[one.slot] for one in some if one.slot in places))
+        for some in dealt(shares, weights, tasks)
+    ]
+    answers = in_tasks(spark, context, _tagged, works)
+    return _dealt_out(context, by_file_group(map(StagedFile.from_json, answers)), storage)
+
+
+def _lookups(
+    asked: Sequence[Candidate], shares: Sequence[StagedGroup], storage: Storage
+) -> list[_Lookup]:
+    """Each file group with each part of the keys; there is one part unless they are very many."""
+    if not asked:
+        return []
+    sizes = storage.at_once(lambda one: _bytes(one, storage), asked)
+    tasks = min(len(asked), TASKS_MAX, 1 + sum(sizes) // _LOOKUP_BYTES)
+    parts = 1 + sum(one.bytes for one in shares) // _KEYS_BYTES_MAX
+    dealt_shares = dealt(shares, [one.bytes for one in shares], min(parts, len(shares)))
+    return [
+        _Lookup(tuple(files), tuple(keys))
+        for keys in dealt_shares
+        for files in dealt(asked, sizes, tasks)
+    ]
+
+
+def _bytes(one: Candidate, storage: Storage) -> int:
+    return size_of(storage, one.slice.base_file) if one.slice.base_file else 0
+
+
+def _looked_up(context: WriteContext, work: _Lookup) -> list[str]:
+    """On executors."""
+    storage = open_storage(context.location)
+    columns = [RECORD_KEY, PARTITION_PATH]
+    rows = [group.rows for group in read_staged(work.rows, storage, columns)]
+    keys = batch_keys(context, pa.concat_tables(rows))
+    met = [one for one in work.asked if context.config.is_global or one.partition in keys]
+    places = places_of(context, met, keys, storage)
+    if places.num_rows == 0:
+        return []
+    shares = shares_of_keys(places.column(RECORD_KEY).combine_chunks(), SHARES)
+    groups = rows_by_share(places, shares)
+    return [stage(groups, storage, context.instant, _attempt("places")).to_json()]
+
+
+def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
+    """On executors."""
+    storage = open_storage(context.location)
+    rows = [group.rows for group in read_staged(work.rows, storage)]
+    places = [group.rows for group in read_staged(work.places, storage)]
+    prepared = pa.concat_tables([prepared_schema(context).empty_table(), *rows])
+    found = tag(context, prepared, pa.concat_tables([PLACES.empty_table(), *places]), storage)
+    at = found.inserts.schema.get_field_index(SLOT)
+    unplaced = pa.repeat(pa.scalar(_UNPLACED, pa.int32()), found.inserts.num_rows)
+    inserts = found.inserts.set_column(at, pa.field(SLOT, pa.int32()), unplaced)
+    placed = pa.concat_tables([found.updates, inserts])
+    if placed.num_rows == 0:
+        return []
+    return [stage(row_groups(placed), storage, context.instant, _attempt("tagged")).to_json()]
+
+
+def _attempt(what: str) -> str:
+    ids = task_ids()
+    return f"{what}-{ids.stage}-{ids.attempt}"
+
+
+def _dealt_out(
+    context: WriteContext, groups: Sequence[StagedGroup], storage: Storage
+) -> tuple[WriteContext, list[StagedGroup]]:
+    inserts = {one.partition: one for one in groups if one.slot == _UNPLACED}
+    counts = {partition: one.rows for partition, one in inserts.items()}
+    shares: Shares = deal_out(context, counts, storage)
+    whole = {(one.partition, one.slot): one for one in groups if one.slot != _UNPLACED}
+    for partition, dealt_shares in shares.items():
+        parts = cut(inserts[partition], [one.rows for one in dealt_shares])
+        for share, part in zip(dealt_shares, parts, strict=True):
+            at = (partition, share.slot)
+            group = replace(part, slot=share.slot)
+            if (updates := whole.get(at)) is not None:
+                pieces, size = (*updates.pieces, *part.pieces), updates.bytes + part.bytes
+                group = replace(group, pieces=pieces, bytes=size)
+            whole[at] = group
+    return padding(context, shares), list(whole.values())
