@@ -15,6 +15,9 @@ ENTRIES_KEY: Final = "hoodie.index.bloom.num_entries"
 FALSE_POSITIVES_KEY: Final = "hoodie.index.bloom.fpp"
 TYPE_KEY: Final = "hoodie.bloom.index.filter.type"
 ENTRIES_MAX_KEY: Final = "hoodie.bloom.index.filter.dynamic.max.entries"
+HEADER_BYTES: Final = 13
+"""Of each row of bits, and of a dynamic filter before its rows."""
+ROWS_HEADER_BYTES: Final = 12
 _COUNT_MAX: Final = 100_000_000
 _BITS_MAX: Final = 1 << 29
 """Of one file's filter: 64 MiB, or 90 MB of text. Parquet readers take footers of up to 100 MB."""
@@ -70,20 +73,45 @@ class BloomOptions:
             return 1
         return max(1, math.ceil(self.entries_max / self.entries))
 
+    def text_bytes(self, keys: int) -> int:
+        """Of a filter with so many keys, as it stands in a footer."""
+        row = HEADER_BYTES + (self.bits + 7) // 8
+        if self.kind is FilterType.SIMPLE:
+            return _base64_bytes(row)
+        rows = min(self.rows_max, max(1, math.ceil(keys / self.entries)))
+        return _base64_bytes(HEADER_BYTES + ROWS_HEADER_BYTES + rows * row)
+
+
+def _base64_bytes(count: int) -> int:
+    return 4 * math.ceil(count / 3)
+
 
 _LOG2_SQUARED: Final = math.log(2) * math.log(2)
 
 
-def bloom_options(values: Mapping[str, str]) -> BloomOptions:
-    """Of values with every key of `BLOOM_OPTIONS`. Raises InvalidInput."""
+def bloom_options(told: Mapping[str, str]) -> BloomOptions:
+    """Hudi's defaults for what is not told, or empty. Raises InvalidInput."""
+    values = {key: told.get(key) or default for key, default in BLOOM_OPTIONS.items()}
     try:
         false_positives = float(values[FALSE_POSITIVES_KEY])
     except ValueError as error:
-        told = values[FALSE_POSITIVES_KEY]
-        raise InvalidInput("not a number", key=FALSE_POSITIVES_KEY, value=told) from error
+        text = values[FALSE_POSITIVES_KEY]
+        raise InvalidInput("not a number", key=FALSE_POSITIVES_KEY, value=text) from error
     return BloomOptions(
         entries=integer(values, ENTRIES_KEY, least=1, most=_COUNT_MAX),
         false_positives=false_positives,
         kind=choice(values, TYPE_KEY, FilterType),
         entries_max=integer(values, ENTRIES_MAX_KEY, least=1, most=_COUNT_MAX),
     )
+
+
+def kept_bloom_options(values: Mapping[str, str], *, has_filters: bool) -> dict[str, str]:
+    """What a table keeps of `BLOOM_OPTIONS`, its defaults filled in. Raises InvalidInput."""
+    if not has_filters:
+        for key in BLOOM_OPTIONS:
+            if values.get(key):
+                raise InvalidInput("the option is of another index", key=key)
+        return dict.fromkeys(BLOOM_OPTIONS, "")
+    found = bloom_options(values)
+    kept = {key: values.get(key) or default for key, default in BLOOM_OPTIONS.items()}
+    return {**kept, TYPE_KEY: found.kind.value}

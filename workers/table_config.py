@@ -10,6 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from workers.bloom_options import (
+    BLOOM_OPTIONS,
+    BloomOptions,
+    bloom_options,
+    kept_bloom_options,
+)
 from workers.column_groups import (
     GROUPS_KEY,
     JOIN_KEY,
@@ -80,6 +86,8 @@ class MergeMode(StrEnum):
 
 TABLE_OPTIONS: dict[str, str] = {
     **INDEX_OPTIONS,
+    # Of the filters in base files; Hudi's defaults under an index that has them.
+    **dict.fromkeys(BLOOM_OPTIONS, ""),
     BUCKETS_KEY: str(BUCKETS_DEFAULT),
     HASH_FIELD_KEY: "",  # The key fields that choose the bucket; all of them when empty.
     "hoodie.datasource.write.hive_style_partitioning": "false",
@@ -120,6 +128,8 @@ class TableConfig:
     """None for one that Sluice does not write by."""
     moves_rows: bool = False
     """Under a global index: a row that comes with another partition moves there."""
+    bloom: BloomOptions | None = None
+    """Of the filters that base files keep of their keys; None where the index has none."""
     is_partial_update: bool = False
     """Null and absent columns keep the stored value
     (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
@@ -224,7 +234,9 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     """Defaults filled in. Raises InvalidInput."""
     values = with_payload(known(given, TABLE_OPTIONS, what="table option"))
     values |= {**dict.fromkeys(INDEX_OPTIONS, ""), **index_options(values)}
-    if IndexKind(values[INDEX_KEY]).looks_up:
+    kind = IndexKind(values[INDEX_KEY])
+    values |= kept_bloom_options(values, has_filters=kind.has_filters)
+    if kind.looks_up:
         values |= _without_buckets(given, values)
     else:
         integer(values, BUCKETS_KEY, least=1, most=_BUCKETS_MAX)
@@ -281,6 +293,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     is_ours = merger is not None or (groups is not None and not groups.is_portable)
     if (mode == MergeMode.CUSTOM) != is_ours:
         raise custom_merge(properties)
+    index = index_of(properties)
     return TableConfig(
         name=properties["hoodie.table.name"],
         table_type=choice(properties, "hoodie.table.type", TableType),
@@ -291,8 +304,9 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         merge_mode=MergeMode(mode),
         buckets=_buckets(properties),
         hash_fields=listed(properties.get(HASH_FIELD_KEY)),
-        index=index_of(properties),
+        index=index,
         moves_rows=moves_rows(properties),
+        bloom=bloom_options(properties) if index and index.has_filters else None,
         is_partial_update=properties.get(PARTIAL_KEY) == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",

@@ -32,6 +32,8 @@ TINY = {
     "hoodie.copyonwrite.record.size.estimate": "1000",
 }
 """Ten rows fill a file; a file of one row leaves room for some."""
+SMALL = {"hoodie.index.bloom.num_entries": "8", "hoodie.index.bloom.fpp": "0.01"}
+"""Filters that do not outweigh the rows."""
 every_index = pytest.mark.parametrize("index", INDEXES)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_way = pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def made(tables: ScenarioTables) -> Any:
             schema=READINGS,
             ordering=["ts"],
             partition_by=["place"],
-            options={"hoodie.index.type": index} | options,
+            options={"hoodie.index.type": index} | (SMALL if "BLOOM" in index else {}) | options,
         )
 
     return make
@@ -149,6 +151,20 @@ def test_without_a_limit_for_small_files_every_insert_makes_a_file(made: Any) ->
     second = write(table, many(3, 3), **options)
 
     assert {one.file_id for one in first.stats}.isdisjoint(one.file_id for one in second.stats)
+
+
+def test_rows_are_not_taken_for_larger_by_the_filters_of_their_files(made: Any) -> None:
+    table = made("COPY_ON_WRITE", "BLOOM", **dict.fromkeys(SMALL, ""))
+    sizes = {
+        "hoodie.parquet.max.file.size": "100000",
+        "hoodie.parquet.small.file.limit": "1000",
+    }
+    [first] = write(table, many(0, 3), **sizes).stats
+
+    second = write(table, many(3, 30), **sizes)
+
+    assert first.bytes > 400_000
+    assert [one.num_inserts for one in second.stats] == [30]
 
 
 @every_way

@@ -12,9 +12,12 @@ import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
+from workers.files.base_file import read_base_file
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
+from workers.index.bloom_filter import AskedKeys
+from workers.index.file_keys import read_file_keys
 from workers.lakehouse import open_table
 from workers.markers.store import pending_marker_instants
 from workers.read.history import History
@@ -39,6 +42,20 @@ def assert_table_is_sound(location: str | Path) -> None:
     _assert_no_update_was_lost(table)
     _assert_rollbacks_are_whole(table)
     _assert_windows_deliver_each_commit_once(table)
+    _assert_footers_tell_of_all_keys(table)
+
+
+def _assert_footers_tell_of_all_keys(table: Table) -> None:
+    """Under an index with filters no base file lacks one, and none denies a key that it has."""
+    if table.config.bloom is None:
+        return
+    for stat in _committed_stats(table):
+        if stat.is_log or table.storage.info(stat.path) is None:
+            continue
+        keys = read_base_file(table.storage, stat.path, [RECORD_KEY]).column(RECORD_KEY)
+        found = read_file_keys(table.storage, stat.path)
+        assert found.filter is not None, stat.path
+        assert found.might_contain(AskedKeys(keys)).all(), stat.path
 
 
 def assert_nothing_reported_is_lost(location: str | Path, reported: Iterable[InstantTime]) -> None:

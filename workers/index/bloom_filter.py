@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from workers.bloom_options import BloomOptions, FilterType
+from workers.bloom_options import HEADER_BYTES, ROWS_HEADER_BYTES, BloomOptions, FilterType
 from workers.errors import MalformedTable
 from workers.files.footer_keys import FilterText
 from workers.files.key_bytes import text_chunks
@@ -27,6 +27,7 @@ _VERSION: Final = -1
 _MURMUR: Final = 1
 _HEADER: Final = struct.Struct(">iibi")
 _ROWS_HEADER: Final = struct.Struct(">iii")
+assert (_HEADER.size, _ROWS_HEADER.size) == (HEADER_BYTES, ROWS_HEADER_BYTES)
 _HASHES_MAX: Final = 1_074
 """No share of false positives that a number can hold asks for more."""
 _FIRST_HASHES: Final = 4
@@ -191,6 +192,11 @@ class BloomFilterBuilder:
 
     The order of the keys decides, beyond the first row, which row a key is in.
     """
+
+    @classmethod
+    def of(cls, options: BloomOptions | None) -> BloomFilterBuilder | None:
+        """For a file of a table that keeps such filters, or none."""
+        return None if options is None else cls(options)
 
     def __init__(self, options: BloomOptions) -> None:
         self._options = options

@@ -22,6 +22,7 @@ from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
 from workers.group_facts import added
+from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
@@ -117,6 +118,7 @@ def rewrite_group(
         parts,
         avro_schema=context.schema.with_meta_avro(),
         more_footer=states.footer if states is not None else dict,
+        key_filter=BloomFilterBuilder.of(context.config.bloom),
         **context.compression,
     )
     _take_back_if_replaced(context, path, storage)

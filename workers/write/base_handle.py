@@ -12,6 +12,7 @@ from workers.config import SortMode
 from workers.files.base_file import BaseFileSize, read_base_file, write_base_parts
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.group_facts import Told, added
+from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
 from workers.merge.group_merge import is_alive
@@ -177,8 +178,14 @@ def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
 
 
 def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -> BaseFileSize:
-    avro = context.schema.with_meta_avro()
-    return write_base_parts(storage, path, [rows], avro_schema=avro, **context.compression)
+    return write_base_parts(
+        storage,
+        path,
+        [rows],
+        avro_schema=context.schema.with_meta_avro(),
+        key_filter=BloomFilterBuilder.of(context.config.bloom),
+        **context.compression,
+    )
 
 
 def _write_states(

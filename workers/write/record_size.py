@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from itertools import islice
 
+from workers.bloom_options import BloomOptions
 from workers.insert_sizing import COMMITS_READ_MAX, InsertSizing, told_record_bytes
 from workers.table.schema_history import read_instant
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Action
+from workers.timeline.metadata import WriteStat
 
 _TELLING = (Action.COMMIT, Action.DELTACOMMIT)
 """A clustering sorts rows, and so makes them smaller than those that are written next."""
 
 
 def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
-    """Raises MalformedTable."""
+    """Without base files' filters, which weigh as much for few rows. Raises MalformedTable."""
+    bloom = view.table.config.bloom
     newest = (one for one in reversed(view.timeline.completed_writes()) if one.action in _TELLING)
     written: list[tuple[int, int]] = []
     for instant in islice(newest, COMMITS_READ_MAX):
         stats = [one for one in read_instant(view.table, instant).stats if not one.is_log]
+        files = [(_bytes_of_rows(one, bloom), one.num_writes) for one in stats]
         if instant.action is Action.DELTACOMMIT:
-            written += [(one.bytes, one.num_writes) for one in stats]
+            written += files
         else:
-            total = sum(one.bytes for one in stats), sum(one.num_writes for one in stats)
-            written.append(total)
+            written.append((sum(size for size, _ in files), sum(rows for _, rows in files)))
     return told_record_bytes(written, sizing)
+
+
+def _bytes_of_rows(stat: WriteStat, bloom: BloomOptions | None) -> int:
+    return max(0, stat.bytes - (bloom.text_bytes(stat.num_writes) if bloom else 0))

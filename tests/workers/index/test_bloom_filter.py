@@ -83,6 +83,13 @@ def test_the_bytes_are_those_of_the_released_hudi(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_how_long_a_text_will_be_is_known_beforehand(case: Case) -> None:
+    built = BloomFilter.of_keys(column(case.keys), case.options)
+
+    assert case.options.text_bytes(len(case.keys)) == len(built.to_text())
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_filter_that_was_read_says_what_the_one_that_was_written_says(case: Case) -> None:
     written = BloomFilter.of_keys(column(case.keys), case.options)
     asked = column([*case.keys, *(f"{key}!" for key in case.keys)])
@@ -268,7 +275,7 @@ def test_no_damage_to_a_text_ends_in_another_error(data: st.DataObject) -> None:
 
 
 def test_options_are_hudis_with_hudis_defaults() -> None:
-    assert bloom_options(BLOOM_OPTIONS) == BloomOptions()
+    assert bloom_options({}) == bloom_options(BLOOM_OPTIONS) == BloomOptions()
     assert (BloomOptions().bits, BloomOptions().hashes) == (2_587_966, 30)
     told = {
         "hoodie.index.bloom.num_entries": "10",

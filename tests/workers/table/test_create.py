@@ -71,6 +71,13 @@ CLASSES = "org.apache.hudi.index"
 ENGINE = "hoodie.index.bucket.engine"
 BLOOM_MOVES = "hoodie.bloom.index.update.partition.path"
 SIMPLE_MOVES = "hoodie.simple.index.update.partition.path"
+FPP = "hoodie.index.bloom.fpp"
+FILTERS = {
+    "hoodie.index.bloom.num_entries": "60000",
+    FPP: "0.000000001",
+    "hoodie.bloom.index.filter.type": "DYNAMIC_V0",
+    "hoodie.bloom.index.filter.dynamic.max.entries": "100000",
+}
 GROUP = '{"weather": {"columns": ["value"], "ordering": ["ts"]}}'
 
 
@@ -84,6 +91,11 @@ GROUP = '{"weather": {"columns": ["value"], "ordering": ["ts"]}}'
         ({CLASS: f"{CLASSES}.bucket.HoodieSimpleBucketIndex"}, {INDEX: "BUCKET"}),
         ({INDEX: "SIMPLE_BUCKET", ENGINE: "simple"}, {INDEX: "BUCKET"}),
         ({INDEX: "GLOBAL_SIMPLE"}, {INDEX: "GLOBAL_SIMPLE", SIMPLE_MOVES: "true"}),
+        ({INDEX: "BLOOM"}, FILTERS),
+        (
+            {INDEX: "GLOBAL_BLOOM", FPP: "0.01", "hoodie.bloom.index.filter.type": "simple"},
+            FILTERS | {FPP: "0.01", "hoodie.bloom.index.filter.type": "SIMPLE"},
+        ),
         (
             {INDEX: "GLOBAL_BLOOM", BLOOM_MOVES: "False"},
             {INDEX: "GLOBAL_BLOOM", BLOOM_MOVES: "false"},
@@ -98,8 +110,9 @@ def test_the_index_is_kept_with_the_table(
     properties = load_properties(LocalStorage(tmp_path / "t"))
 
     assert kept.items() <= properties.items()
-    assert table.config.index == kept[INDEX]
-    has_buckets = kept[INDEX] == "BUCKET"
+    assert table.config.index == properties[INDEX]
+    has_buckets = properties[INDEX] == "BUCKET"
+    assert (table.config.bloom is not None) == (FPP in properties) == ("BLOOM" in properties[INDEX])
     assert (HASHED in properties) == ("hoodie.bucket.index.num.buckets" in properties)
     assert (HASHED in properties) == has_buckets == (table.config.buckets > 0)
 
@@ -210,6 +223,9 @@ def test_second_table_at_one_place_is_refused_and_changes_nothing(tmp_path: Path
         ({"options": {INDEX: "SIMPLE", HASHED: "id"}}, "has buckets"),
         ({"options": {INDEX: "GLOBAL_SIMPLE", BLOOM_MOVES: "true"}}, "another index"),
         ({"options": {INDEX: "SIMPLE", SIMPLE_MOVES: "true"}}, "another index"),
+        ({"options": {INDEX: "SIMPLE", FPP: "0.1"}}, "another index"),
+        ({"options": {FPP: "0.1"}}, "another index"),
+        ({"options": {INDEX: "BLOOM", FPP: "2"}}, "fpp"),
         ({"options": {INDEX: "GLOBAL_BLOOM", BLOOM_MOVES: "maybe"}}, "neither true nor false"),
         ({"options": {INDEX: "SIMPLE", "hoodie.multistream.groups": GROUP}}, "bucket index"),
         ({"options": {"hoodie.bucket.index.num.buckets": "0"}}, "num.buckets"),
