@@ -17,6 +17,7 @@ from typing import Any, Final
 from bench import (
     crowd,
     early_conflict,
+    indexes,
     markers,
     memory,
     sink,
@@ -58,6 +59,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "wide": wide.wide,
     "sink": sink.sink,
     "sink_memory": sink_memory.sink_memory,
+    "indexes": indexes.indexes,
     "stores": stores.stores,
     "timeline": timeline.timeline,
 }
