@@ -8,7 +8,7 @@ properties, under Hudi's names. No file and no instant changes, and Hudi goes on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from workers.clock import format_instant
@@ -34,7 +34,8 @@ from workers.table.writability import (
     TIME_ZONE_KEY,
     lasting_refusal,
 )
-from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY
+from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY, config_from_properties
+from workers.time_partitions import TIME_KEYS, time_rule
 from workers.timeline.timeline import Timeline
 
 _BUCKETS_MAX: Final = 100_000
@@ -49,6 +50,13 @@ _WARNINGS: Final = (
 class _Asked:
     buckets: int | None
     hash_fields: tuple[str, ...]
+    times: Mapping[str, str]
+    """How partitions are made of times, where Hudi does not keep it: of custom key generators."""
+
+    def with_times(self, table: Table, properties: Mapping[str, str]) -> Table:
+        if not self.times:
+            return table
+        return replace(table, config=config_from_properties({**properties, **self.times}))
 
 
 class Adopt:
@@ -56,7 +64,8 @@ class Adopt:
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Parameters: `hoodie.bucket.index.num.buckets`, needed only where the rows do not tell it,
-        and `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed.
+        and `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed;
+        `hoodie.keygen.timebased.*`, needed where Hudi keeps them with its writers alone.
         """
         return _proposal(table, table.timeline(), _checked(table, parameters))
 
@@ -81,7 +90,7 @@ class Adopt:
 
 
 def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
-    known = (BUCKETS_KEY, HASH_FIELD_KEY)
+    known = (BUCKETS_KEY, HASH_FIELD_KEY, *TIME_KEYS)
     for key in parameters:
         if key not in known:
             raise InvalidInput("unknown parameter", key=key, known=known)
@@ -93,16 +102,20 @@ def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
             given=fields,
             record_key=table.config.record_key,
         )
+    times = {key: parameters[key] for key in TIME_KEYS if parameters.get(key)}
+    if times:
+        time_rule(times)
     if not parameters.get(BUCKETS_KEY):
-        return _Asked(None, fields)
-    return _Asked(integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX), fields)
+        return _Asked(None, fields, times)
+    return _Asked(integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX), fields, times)
 
 
 def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
     properties = load_properties(table.storage)
     if table.write_refusal is None and properties.get(BUCKETS_KEY):
         return ServicePlan(Adopt.name, "Sluice writes into this table already", is_done=True)
-    blockers = _blockers(table, timeline, properties)
+    table = asked.with_times(table, properties)
+    blockers = _blockers(table, timeline, {**properties, **asked.times})
     if blockers:
         return ServicePlan(Adopt.name, "adopt the table", blockers=tuple(blockers))
     try:
@@ -115,6 +128,7 @@ def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
         BUCKETS_KEY: str(buckets),
         HASH_FIELD_KEY: ",".join(asked.hash_fields or table.config.record_key),
         TIME_ZONE_KEY: "UTC",
+        **asked.times,
     }
     return ServicePlan(
         service=Adopt.name,
