@@ -148,6 +148,11 @@ TEXTS: Mapping[str, ServiceText] = {
         "where keys lie, and writes that down in the table's properties.",
         choices=(
             Choice(
+                name="hoodie.index.type",
+                label="Index",
+                hint="when it is not the bucket index: BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE",
+            ),
+            Choice(
                 name="hoodie.bucket.index.num.buckets",
                 label="Buckets",
                 hint="needed only where the rows do not tell",

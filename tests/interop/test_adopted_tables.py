@@ -69,3 +69,39 @@ def test_both_engines_write_into_an_adopted_table(
         expect(theirs, standing)
         by_hudi(range(10, 90 + turn), f"theirs {turn}")
         expect(theirs, standing)
+
+
+@pytest.mark.parametrize(
+    ("table_type", "index"),
+    [
+        ("COPY_ON_WRITE", "BLOOM"),
+        ("MERGE_ON_READ", "SIMPLE"),
+        ("COPY_ON_WRITE", "GLOBAL_SIMPLE"),
+        ("MERGE_ON_READ", "GLOBAL_BLOOM"),
+    ],
+)
+def test_both_engines_write_into_an_adopted_table_whose_keys_are_looked_up(
+    table_type: str, index: str, location: Path, peer: HudiPeer
+) -> None:
+    more = {"hoodie.index.type": index}
+    given = options(table_type=table_type, keygen="SimpleKeyGenerator", key="id", more=more)
+    theirs = ForeignTable(location, peer, given)
+    standing: dict[str, dict[str, object]] = {}
+
+    def remember(rows: list[dict[str, object]]) -> pa.Table:
+        standing.update({str(row["id"]): row for row in rows})
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+    peer.write(location, remember(theirs.rows(range(60), "first")), given)
+    peer.write(location, remember(theirs.rows(range(30, 70), "second")), given)
+    table = open_table(location)
+
+    table.adopt(more)
+
+    for turn in range(2):
+        ours = remember(theirs.rows(range(20 * turn, 80 + turn), f"ours {turn}"))
+        assert isinstance(table.write(ours, options=DIRECT), Committed)
+        expect(theirs, standing)
+        again = remember(theirs.rows(range(10, 90 + turn), f"theirs {turn}"))
+        peer.write(location, again, given)
+        expect(theirs, standing)

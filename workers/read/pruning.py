@@ -57,6 +57,8 @@ class SlicePruner:
     def may_hold(self, slice_: FileSlice) -> bool:
         if self.config.merger is not None:
             return True  # It may change any column of a row, and the row stays where it is.
+        if self.config.is_global and not self.config.moves_rows:
+            return True  # Another engine keeps such a row where it stood, whatever its columns say.
         bucket = bucket_of(slice_.file_id)
         if self._buckets is not None and bucket is not None and bucket not in self._buckets:
             return False
@@ -73,7 +75,7 @@ class SlicePruner:
         return all(
             self._may_be(condition, by_column[condition.column])
             for condition in self.conditions
-            if condition.column in by_column and condition.column not in config.time_fields
+            if condition.column in by_column
         )
 
     def _may_be(self, condition: Condition, text: str) -> bool:

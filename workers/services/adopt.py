@@ -8,7 +8,7 @@ properties, under Hudi's names. No file and no instant changes, and Hudi goes on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from workers.clock import format_instant
@@ -16,9 +16,21 @@ from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
-from workers.index_kind import INDEX_KEY, IndexKind
+from workers.index_kind import (
+    INDEX_KEY,
+    INDEX_OPTIONS,
+    IndexKind,
+    index_of,
+    index_options,
+    moves_rows,
+)
 from workers.option_values import integer, listed
-from workers.services.placement import NotPlaced, Placement, observed_placement
+from workers.services.placement import (
+    NotPlaced,
+    Placement,
+    observed_placement,
+    observed_spelling,
+)
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -34,15 +46,20 @@ from workers.table.writability import (
     TIME_ZONE_KEY,
     lasting_refusal,
 )
-from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY, config_from_properties
-from workers.time_partitions import TIME_KEYS, time_rule
+from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY
 from workers.timeline.timeline import Timeline
 
 _BUCKETS_MAX: Final = 100_000
 _INDEX_DIRECTORY: Final = ".hoodie/.bucket_index"
-_WARNINGS: Final = (
-    "start writers of other engines that run now again: they read the properties at their start",
-    "other engines must keep their metadata table off and write with the same number of buckets",
+_RESTART: Final = (
+    "start writers of other engines that run now again: they read the properties at their start"
+)
+_SAME_BUCKETS: Final = (
+    "other engines must keep their metadata table off and write with the same number of buckets"
+)
+_SAME_INDEX: Final = (
+    "other engines must keep their metadata table off and write with the same index: what they "
+    "insert without looking keys up may stand twice"
 )
 
 
@@ -50,22 +67,21 @@ _WARNINGS: Final = (
 class _Asked:
     buckets: int | None
     hash_fields: tuple[str, ...]
-    times: Mapping[str, str]
-    """How partitions are made of times, where Hudi does not keep it: of custom key generators."""
+    index: Mapping[str, str]
+    """What the table is to say of its index, its kind first."""
 
-    def with_times(self, table: Table, properties: Mapping[str, str]) -> Table:
-        if not self.times:
-            return table
-        return replace(table, config=config_from_properties({**properties, **self.times}))
+    @property
+    def kind(self) -> IndexKind:
+        return IndexKind(self.index[INDEX_KEY])
 
 
 class Adopt:
     name = "adopt"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameters: `hoodie.bucket.index.num.buckets`, needed only where the rows do not tell it,
-        and `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed;
-        `hoodie.keygen.timebased.*`, needed where Hudi keeps them with its writers alone.
+        """Parameters: `hoodie.index.type` and its like, needed where it is not the bucket index;
+        `hoodie.bucket.index.num.buckets`, needed only where the rows do not tell it, and
+        `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed.
         """
         return _proposal(table, table.timeline(), _checked(table, parameters))
 
@@ -90,7 +106,7 @@ class Adopt:
 
 
 def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
-    known = (BUCKETS_KEY, HASH_FIELD_KEY, *TIME_KEYS)
+    known = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS)
     for key in parameters:
         if key not in known:
             raise InvalidInput("unknown parameter", key=key, known=known)
@@ -102,45 +118,56 @@ def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
             given=fields,
             record_key=table.config.record_key,
         )
-    times = {key: parameters[key] for key in TIME_KEYS if parameters.get(key)}
-    if times:
-        time_rule(times)
+    index = _index(table, parameters)
+    if IndexKind(index[INDEX_KEY]).looks_up and (parameters.get(BUCKETS_KEY) or fields):
+        raise InvalidInput("only the bucket index has buckets", index=index[INDEX_KEY])
     if not parameters.get(BUCKETS_KEY):
-        return _Asked(None, fields, times)
-    return _Asked(integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX), fields, times)
+        return _Asked(None, fields, index)
+    buckets = integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX)
+    return _Asked(buckets, fields, index)
+
+
+def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
+    """As asked for, else as the table's properties say. Raises InvalidInput."""
+    asked = {key: parameters.get(key, "") for key in INDEX_OPTIONS}
+    if not any(asked.values()):
+        properties = load_properties(table.storage)
+        # An index that is refused for good stays one; a blocker says why.
+        kind = index_of(properties) or IndexKind.BUCKET
+        asked[INDEX_KEY] = kind.value
+        if kind.is_global:
+            asked[kind.moves_key] = properties.get(kind.moves_key, "")
+    return index_options(asked)
 
 
 def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
     properties = load_properties(table.storage)
-    if table.write_refusal is None and properties.get(BUCKETS_KEY):
+    if table.write_refusal is None and (table.config.looks_up or properties.get(BUCKETS_KEY)):
         return ServicePlan(Adopt.name, "Sluice writes into this table already", is_done=True)
-    table = asked.with_times(table, properties)
-    blockers = _blockers(table, timeline, {**properties, **asked.times})
+    blockers = _blockers(table, timeline, properties)
     if blockers:
         return ServicePlan(Adopt.name, "adopt the table", blockers=tuple(blockers))
+    told = {**asked.index, TIME_ZONE_KEY: "UTC"}
     try:
         placement = _placement(table, timeline, asked)
-        buckets = placement.buckets(asked.buckets)
+        if not asked.kind.looks_up:
+            told[BUCKETS_KEY] = str(placement.buckets(asked.buckets))
+            told[HASH_FIELD_KEY] = ",".join(asked.hash_fields or table.config.record_key)
     except NotPlaced as reason:
         return ServicePlan(Adopt.name, "adopt the table", blockers=(str(reason),))
-    told = {
-        INDEX_KEY: IndexKind.BUCKET.value,
-        BUCKETS_KEY: str(buckets),
-        HASH_FIELD_KEY: ",".join(asked.hash_fields or table.config.record_key),
-        TIME_ZONE_KEY: "UTC",
-        **asked.times,
-    }
+    buckets = told.get(BUCKETS_KEY)
+    by = f"{buckets} buckets per partition" if buckets else f"its index {asked.kind}"
     return ServicePlan(
         service=Adopt.name,
-        summary=f"write into this table with {buckets} buckets per partition",
+        summary=f"write into this table with {by}",
         items=tuple(
             PlanItem(key, "write", detail=value, digest=value)
             for key, value in told.items()
             if properties.get(key) != value
         ),
-        warnings=_WARNINGS,
+        warnings=(_RESTART, _SAME_INDEX if asked.kind.looks_up else _SAME_BUCKETS),
         figures={
-            "buckets": buckets,
+            **({"buckets": int(buckets)} if buckets else {}),
             "rows_read": placement.rows,
             "file_groups_read": placement.slices,
         },
@@ -174,4 +201,8 @@ def _placement(table: Table, timeline: Timeline, asked: _Asked) -> Placement:
     if schema is None:
         return Placement()
     view = FileSystemView.load(table, timeline=timeline)
+    if asked.kind.looks_up:
+        # Rows that stay where they were written first need not lie where their columns say.
+        stays = asked.kind.is_global and not moves_rows(asked.index)
+        return observed_spelling(table, view, schema, checks_partitions=not stays)
     return observed_placement(table, view, schema, asked.hash_fields)

@@ -1,6 +1,6 @@
-"""Where the rows of a table that another engine made lie, told from the rows themselves: the number
-of buckets of a simple bucket index, which Hudi keeps nowhere, and whether keys and partition paths
-are spelled as we would spell them.
+"""Where the rows of a table that another engine made lie, told from the rows themselves: whether
+keys and partition paths are spelled as we would spell them, and of a simple bucket index the number
+of buckets, which Hudi keeps nowhere.
 
 A row's key says its hash, its file group's name says its bucket, and the number of buckets divides
 the difference. So the greatest common divisor of all differences is that number or a multiple of
@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import bucket_of
-from workers.files.partition_paths import row_partition_paths
+from workers.files.names import bucket_of, partition_path
 from workers.files.record_key import composite_keys, key_value_texts
 from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
 from workers.read.file_slice import read_slice
@@ -88,6 +86,26 @@ def observed_placement(
     return Placement(divisor, highest, rows, min(len(named), SLICES_READ_MAX))
 
 
+def observed_spelling(
+    table: Table, view: FileSystemView, schema: TableSchema, *, checks_partitions: bool
+) -> Placement:
+    """Of a table whose keys are looked up: only how keys and paths are spelled is proved.
+
+    Raises as `observed_placement`.
+    """
+    rows = 0
+    for slice_ in view.slices[:SLICES_READ_MAX]:
+        found = _slice_rows(table, schema, slice_)
+        try:
+            _check_keys(found, _spelled(table, found)[0])
+            if checks_partitions:
+                _check_partition(table, found, slice_)
+        except InvalidInput as error:
+            raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
+        rows += found.num_rows
+    return Placement(rows=rows, slices=min(len(view.slices), SLICES_READ_MAX))
+
+
 def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
     """One file group per partition and bucket."""
     found: list[tuple[int, FileSlice]] = []
@@ -97,7 +115,8 @@ def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
         if bucket is None:
             raise NotPlaced(
                 f"file group {one.partition}/{one.file_id} is of another index than the simple "
-                "bucket index, the only one that Sluice writes"
+                "bucket index: say which one the table is written with, such as "
+                "hoodie.index.type=BLOOM or SIMPLE"
             )
         if (other := seen.setdefault((one.partition, bucket), one.file_id)) != one.file_id:
             raise NotPlaced(
@@ -120,23 +139,34 @@ def _hashes(
     config = table.config
     fields = config.record_key
     try:
-        texts = [key_value_texts(name, _single(rows.column(name))) for name in fields]
+        keys, texts = _spelled(table, rows)
         if config.names_key_fields:
-            keys = composite_keys(fields, texts)
             hashes = bucket_of_composite_keys(
                 keys, texts, buckets=_HASHES, fields=fields, index_fields=hash_fields or fields
             )
         else:
-            keys = texts[0]
             hashes = bucket_of_keys(keys, buckets=_HASHES)
         _check_partition(table, rows, slice_)
     except InvalidInput as error:
         raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
+    _check_keys(rows, keys)
+    return hashes
+
+
+def _spelled(table: Table, rows: pa.Table) -> tuple[pa.Array[Any], list[pa.Array[Any]]]:
+    """The keys as Sluice would make them, and the texts of their fields. Raises InvalidInput."""
+    fields = table.config.record_key
+    texts = [key_value_texts(name, _single(rows.column(name))) for name in fields]
+    keys = composite_keys(fields, texts) if table.config.names_key_fields else texts[0]
+    return keys, texts
+
+
+def _check_keys(rows: pa.Table, keys: pa.Array[Any]) -> None:
+    """Raises NotPlaced."""
     stored = _single(rows.column(RECORD_KEY))
     if not keys.equals(stored):
         at = next(n for n in range(len(keys)) if keys[n] != stored[n])
         raise NotPlaced(f"the engine spells the key {stored[at]}, and Sluice {keys[at]}")
-    return hashes
 
 
 def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
@@ -144,15 +174,18 @@ def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
     config = table.config
     if not config.partition_by or not rows.num_rows:
         return
-    paths: Any = row_partition_paths(config, rows)
-    elsewhere = pc.indices_nonzero(pc.not_equal(paths, pa.scalar(slice_.partition)))
-    if len(elsewhere):
-        at = elsewhere[0].as_py()
-        row = rows.select(list(config.partition_by)).slice(at, 1).to_pylist()[0]
-        raise NotPlaced(
-            f"the engine keeps rows of {row} in '{slice_.partition}', and Sluice in "
-            f"'{paths[at].as_py()}'"
+    values = rows.select(list(config.partition_by)).group_by(list(config.partition_by))
+    for row in values.aggregate([]).to_pylist():
+        path = partition_path(
+            config.partition_by,
+            [row[name] for name in config.partition_by],
+            hive_style=config.hive_style,
+            url_encode=config.url_encode,
         )
+        if path != slice_.partition:
+            raise NotPlaced(
+                f"the engine keeps rows of {row} in '{slice_.partition}', and Sluice in '{path}'"
+            )
 
 
 def _divisors(number: int) -> list[int]:

@@ -58,7 +58,7 @@ def forget(location: Path) -> None:
     storage = LocalStorage(location)
     properties = load_properties(storage)
     for key in (BUCKETS, HASHED, "hoodie.index.type"):
-        del properties[key]
+        properties.pop(key, None)
     store_properties(storage, {**properties, ZONE: "LOCAL"})
 
 
@@ -85,6 +85,78 @@ def test_adopted_table_is_written_where_its_rows_lie(tmp_path: Path) -> None:
     properties = load_properties(LocalStorage(tmp_path / "t"))
     assert (properties[BUCKETS], properties[HASHED], properties[ZONE]) == ("6", "id", "UTC")
     assert properties["sluice.adopted.at"].isdigit()
+
+
+INDEX = "hoodie.index.type"
+SIMPLE_MOVES = "hoodie.simple.index.update.partition.path"
+
+
+@pytest.mark.parametrize(
+    ("index", "more", "kept"),
+    [
+        ("BLOOM", {}, {INDEX: "BLOOM"}),
+        ("SIMPLE", {}, {INDEX: "SIMPLE"}),
+        ("GLOBAL_SIMPLE", {}, {INDEX: "GLOBAL_SIMPLE", SIMPLE_MOVES: "true"}),
+        (
+            "GLOBAL_SIMPLE",
+            {SIMPLE_MOVES: "false"},
+            {INDEX: "GLOBAL_SIMPLE", SIMPLE_MOVES: "false"},
+        ),
+    ],
+)
+def test_a_table_whose_keys_are_looked_up_is_adopted_by_the_name_of_its_index(
+    tmp_path: Path, index: str, more: dict[str, str], kept: dict[str, str]
+) -> None:
+    create_table(
+        tmp_path / "t",
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        options={INDEX: index, **more},
+    ).write(rows(range(50)), options=DIRECT)
+    forget(tmp_path / "t")
+    table = open_table(tmp_path / "t")
+    assert any("hoodie.index.type=BLOOM" in one for one in planned(table).blockers)
+
+    outcome = table.adopt({INDEX: index, **more})
+
+    assert outcome.figures == {"rows_read": 50, "file_groups_read": 2}
+    properties = load_properties(LocalStorage(tmp_path / "t"))
+    assert kept.items() <= properties.items()
+    assert BUCKETS not in properties
+    assert isinstance(table.write(rows(range(40, 60)), options=DIRECT), Committed)
+    assert table.read().num_rows == 60
+    assert planned(table).is_done
+
+
+def test_rows_that_lie_elsewhere_are_no_table_of_such_an_index(tmp_path: Path) -> None:
+    table = foreign(tmp_path / "t")
+    (tmp_path / "t" / "a").rename(tmp_path / "t" / "c")
+    asked = {INDEX: "GLOBAL_SIMPLE"}
+
+    [blocker] = planned(table, **asked).blockers
+
+    assert "in 'c', and Sluice in 'a'" in blocker
+    assert not planned(table, **asked, **{SIMPLE_MOVES: "false"}).blockers
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({INDEX: "SIMPLE", BUCKETS: "4"}, "has buckets"),
+        ({INDEX: "RECORD_INDEX"}, "metadata table"),
+        ({INDEX: "BLOOM", SIMPLE_MOVES: "true"}, "another index"),
+    ],
+)
+def test_an_index_that_cannot_be_is_refused(
+    tmp_path: Path, parameters: dict[str, str], named: str
+) -> None:
+    table = foreign(tmp_path / "t")
+
+    with pytest.raises(InvalidInput, match=named):
+        planned(table, **parameters)
 
 
 def test_plan_changes_nothing_and_names_every_property(tmp_path: Path) -> None:
