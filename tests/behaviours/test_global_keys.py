@@ -189,6 +189,13 @@ def test_an_overwrite_that_would_double_a_key_is_refused(made: Any, kind: str) -
 
     with pytest.raises(InvalidInput, match="not overwritten"):
         write(table, reading("a", 9, 9, "rome"), operation="insert_overwrite")
+    with pytest.raises(InvalidInput, match="several partitions"):
+        write(
+            table,
+            reading("h", 1, 2, "rome"),
+            reading("h", 2, 2, "lima"),
+            operation="insert_overwrite",
+        )
     write(table, reading("h", 1, 2, "rome"), operation="insert_overwrite")
     assert places(table) == {"a": ("oslo", 1), "b": ("oslo", 1), "h": ("rome", 2)}
 

@@ -47,6 +47,14 @@ NAMED = frozenset({Action.COMPACTION, Action.CLUSTERING, Action.RESTORE})
 """Taken up by the plan's instant; the others take up whatever is pending."""
 
 
+TINY_FILES = {
+    "hoodie.parquet.max.file.size": "8000",
+    "hoodie.parquet.small.file.limit": "7500",
+    "hoodie.copyonwrite.record.size.estimate": "1000",
+}
+"""So that a few inserts fill a file, where keys are looked up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Which table, and how it is written."""
@@ -54,17 +62,34 @@ class Kind:
     name: str
     table_type: str
     mode: str
+    index: str = "BUCKET"
 
     @property
     def options(self) -> dict[str, str]:
-        return {
+        more = {} if self.index == "BUCKET" else TINY_FILES
+        return more | {
             "hoodie.write.markers.type": "direct",
             "hoodie.write.concurrency.mode": self.mode,
         }
 
+    @property
+    def table_options(self) -> dict[str, str]:
+        if self.index == "BUCKET":
+            return {"hoodie.bucket.index.num.buckets": "2"}
+        filters = {"hoodie.index.bloom.num_entries": "50"} if "BLOOM" in self.index else {}
+        return {"hoodie.index.type": self.index, **filters}
+
+    @property
+    def is_global(self) -> bool:
+        return self.index.startswith("GLOBAL")
+
 
 COW = Kind("cow", "COPY_ON_WRITE", "OPTIMISTIC_CONCURRENCY_CONTROL")
 MOR = Kind("mor", "MERGE_ON_READ", "OPTIMISTIC_CONCURRENCY_CONTROL")
+COW_SIMPLE = Kind("cow-simple", "COPY_ON_WRITE", COW.mode, "SIMPLE")
+MOR_BLOOM = Kind("mor-bloom", "MERGE_ON_READ", MOR.mode, "BLOOM")
+COW_GLOBAL = Kind("cow-global", "COPY_ON_WRITE", COW.mode, "GLOBAL_BLOOM")
+MOR_GLOBAL = Kind("mor-global", "MERGE_ON_READ", MOR.mode, "GLOBAL_SIMPLE")
 NBCC = Kind("nbcc", "MERGE_ON_READ", "NON_BLOCKING_CONCURRENCY_CONTROL")
 
 
@@ -103,7 +128,7 @@ def create_with_three_rows(kind: Kind, storage: Storage, ports: Ports) -> None:
         partition_by=["part"],
         ordering=["ts"],
         table_type=kind.table_type,
-        options={"hoodie.bucket.index.num.buckets": "2"},
+        options=kind.table_options,
         ports=ports,
         storage=storage,
     )

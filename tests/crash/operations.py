@@ -50,7 +50,7 @@ class Operation:
     """A savepoint is one file, or none."""
 
     def runs_on(self, kind: str) -> bool:
-        return kind in self.kinds
+        return kind.partition("-")[0] in self.kinds
 
 
 def rows(*listed: tuple[str, int, str, str]) -> pa.Table:
@@ -62,6 +62,7 @@ def rows(*listed: tuple[str, int, str, str]) -> pa.Table:
 FIRST = rows(("a", 1, "Oslo", "p"), ("b", 1, "Rome", "p"), ("c", 1, "Lima", "q"))
 SECOND = rows(("a", 2, "Bergen", "p"), ("d", 2, "Paris", "r"))
 WIDER = SECOND.append_column("note", pa.array(["x", "y"]))
+MOVED = rows(("a", 3, "Bergen", "q"), ("c", 0, "Lima", "p"), ("f", 3, "Rome", "s"))
 KEYS = rows(("a", 0, "", "p"), ("c", 0, "", "q"), ("z", 0, "", "z")).select(["id", "part"])
 OVER = rows(("e", 3, "Kyiv", "p"))
 
@@ -164,11 +165,15 @@ ARCHIVE = Operation(
     needs=(UPSERT, UPSERT, COMPACT, CLEAN),
     keeps_rows=True,
 )
+DELETE = Operation("delete", _delete)
+OVERWRITE = Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING)
+MOVE = Operation("move", _write(MOVED, "upsert"), needs=(UPSERT,))
+"""Under a global index."""
 OPERATIONS = [
     UPSERT,
     Operation("evolve", _write(WIDER, "upsert")),
-    Operation("delete", _delete),
-    Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING),
+    DELETE,
+    OVERWRITE,
     Operation("overwrite-table", _write(OVER, "insert_overwrite_table"), kinds=BLOCKING),
     Operation("delete-partition", _delete_partition, kinds=BLOCKING),
     COMPACT,

@@ -6,14 +6,32 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.crash.harness import COW, MOR, NBCC, Kind, Trial, made
-from tests.crash.operations import OPERATIONS, Operation
+from tests.crash.harness import (
+    COW,
+    COW_GLOBAL,
+    COW_SIMPLE,
+    MOR,
+    MOR_BLOOM,
+    MOR_GLOBAL,
+    NBCC,
+    Kind,
+    Trial,
+    made,
+)
+from tests.crash.operations import CLUSTER, COMPACT, MOVE, OPERATIONS, UPSERT, Operation
 
 TRIALS = [
     (kind, operation)
     for operation in OPERATIONS
     for kind in (COW, MOR, NBCC)
     if operation.runs_on(kind.name)
+] + [
+    (COW_SIMPLE, UPSERT),
+    (COW_SIMPLE, CLUSTER),
+    (MOR_BLOOM, UPSERT),
+    (MOR_BLOOM, COMPACT),
+    (COW_GLOBAL, MOVE),
+    (MOR_GLOBAL, MOVE),
 ]
 
 

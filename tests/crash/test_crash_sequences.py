@@ -8,8 +8,28 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.crash.harness import COW, MOR, NBCC, Kind, Trial, made
-from tests.crash.operations import OPERATIONS, Operation
+from tests.crash.harness import (
+    COW,
+    COW_SIMPLE,
+    MOR,
+    MOR_BLOOM,
+    MOR_GLOBAL,
+    NBCC,
+    Kind,
+    Trial,
+    made,
+)
+from tests.crash.operations import (
+    CLEAN,
+    CLUSTER,
+    COMPACT,
+    DELETE,
+    MOVE,
+    OPERATIONS,
+    OVERWRITE,
+    UPSERT,
+    Operation,
+)
 from tests.support.crash_count import SUITE_TESTS
 
 pytestmark = pytest.mark.slow
@@ -20,6 +40,18 @@ SEQUENCES = [
     for first in OPERATIONS
     for second in OPERATIONS
     if first.runs_on(kind.name) and second.runs_on(kind.name)
+]
+LOOKED_UP = {
+    COW_SIMPLE: (UPSERT, DELETE, OVERWRITE, CLUSTER, CLEAN),
+    MOR_BLOOM: (UPSERT, DELETE, COMPACT, CLUSTER),
+    MOR_GLOBAL: (MOVE, UPSERT, DELETE, COMPACT),
+}
+"""Indexes that look keys up; some operations, for what comes behind placing is the same."""
+SEQUENCES += [
+    (kind, first, second)
+    for kind, operations in LOOKED_UP.items()
+    for first in operations
+    for second in operations
 ]
 RECOVERIES_CRASHED_EVERY = 5
 """Beginning with another one in each sequence: five shares no factor with how many operations there

@@ -30,18 +30,24 @@ class Model:
     rows: Rows = field(default_factory=dict)
     commits: list[tuple[str, Rows]] = field(default_factory=list)
     """(completion time, rows then), for every commit that still stands."""
+    is_global: bool = False
+    """An id stands once, in whichever partition."""
 
     def upserted(self, batch: list[Row]) -> Rows:
         """Event-time order: the greatest ordering value wins, the later of equals."""
-        after = dict(self.rows)
+        after = {self._name(key): row for key, row in self.rows.items()}
         for row in batch:
-            standing = after.get(row.key)
+            standing = after.get(self._name(row.key))
             if standing is None or row.ts >= standing.ts:
-                after[row.key] = row
-        return after
+                after[self._name(row.key)] = row
+        return {row.key: row for row in after.values()}
+
+    def _name(self, key: Key) -> Key | str:
+        return key.id if self.is_global else key
 
     def deleted(self, keys: list[Key]) -> Rows:
-        return {key: row for key, row in self.rows.items() if key not in set(keys)}
+        gone = {self._name(key) for key in keys}
+        return {key: row for key, row in self.rows.items() if self._name(key) not in gone}
 
     def overwritten(self, batch: list[Row]) -> Rows:
         touched = {row.part for row in batch}

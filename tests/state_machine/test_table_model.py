@@ -18,8 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.crash.harness import (
     COW,
+    COW_GLOBAL,
+    COW_SIMPLE,
     DEAD_AFTER_MS,
     MOR,
+    MOR_BLOOM,
+    MOR_GLOBAL,
     NBCC,
     Kind,
     State,
@@ -62,10 +66,12 @@ Death = tuple[int, Moment] | None
 
 
 class TableMachine(RuleBasedStateMachine):
-    @initialize(kind=st.sampled_from((COW, MOR, NBCC)))
+    @initialize(
+        kind=st.sampled_from((COW, MOR, NBCC, COW_SIMPLE, MOR_BLOOM, COW_GLOBAL, MOR_GLOBAL))
+    )
     def create(self, kind: Kind) -> None:
         self.kind = kind
-        self.model = Model()
+        self.model = Model(is_global=kind.is_global)
         self.turn = 0
         clock = StillClock()
         storage = FaultyStorage(clock, {}, die_at=NEVER, moment="before")
@@ -78,7 +84,7 @@ class TableMachine(RuleBasedStateMachine):
             ordering=["ts"],
             table_type=kind.table_type,
             options={
-                "hoodie.bucket.index.num.buckets": "2",
+                **kind.table_options,
                 "hoodie.datasource.write.partitionpath.urlencode": "true",
             },
             ports=still_ports(clock, prefix="new"),
@@ -102,7 +108,7 @@ class TableMachine(RuleBasedStateMachine):
 
         self._step(run, self.model.deleted(doomed), death)
 
-    @precondition(lambda self: self.kind is not NBCC)
+    @precondition(lambda self: self.kind is not NBCC and not self.kind.is_global)
     @rule(batch=batches, death=deaths)
     def insert_overwrite(self, batch: list[Row], death: Death) -> None:
         self._write(batch, "insert_overwrite", self.model.overwritten(batch), death)
@@ -110,7 +116,8 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kind is not NBCC)
     @rule(batch=batches, death=deaths)
     def insert_overwrite_table(self, batch: list[Row], death: Death) -> None:
-        self._write(batch, "insert_overwrite_table", Model().upserted(batch), death)
+        fresh = Model(is_global=self.kind.is_global)
+        self._write(batch, "insert_overwrite_table", fresh.upserted(batch), death)
 
     @precondition(lambda self: self.kind is not NBCC and self.model.rows)
     @rule(data=st.data(), death=deaths)
@@ -322,7 +329,7 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TableMachine.TestCase.settings = settings(
-    max_examples=200,
+    max_examples=250,
     stateful_step_count=12,
     deadline=None,
     derandomize=True,

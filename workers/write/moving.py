@@ -48,8 +48,9 @@ def tagged_globally(
     if prepared.num_rows == 0:
         return Tagged(prepared, prepared)
     if context.operation in REPLACING:
-        _refuse_elsewhere(context, places)
-        return Tagged(prepared.slice(0, 0), inserts_of(context, _targeted(context, prepared)))
+        rows = _targeted(context, prepared)
+        _refuse_doubling(context, prepared, rows, places)
+        return Tagged(prepared.slice(0, 0), inserts_of(context, rows))
     batch = _Batch(context, prepared, places)
     staying = batch.staying()
     if context.operation == "delete":
@@ -231,9 +232,21 @@ def _at_targets(rows: pa.Table, keys: Keys, winners: npt.NDArray[np.int64]) -> p
     return rows.set_column(at, rows.schema.field(at), paths)
 
 
-def _refuse_elsewhere(context: WriteContext, places: pa.Table) -> None:
+def _refuse_doubling(
+    context: WriteContext, prepared: pa.Table, targeted: pa.Table, places: pa.Table
+) -> None:
+    """An overwrite replaces the partitions that its rows end in, and nothing else."""
     if context.operation == "insert_overwrite_table":
         return
+    differs: Any = pc.not_equal(prepared.column(PARTITION_PATH), targeted.column(PARTITION_PATH))
+    if pc.any(differs).as_py():
+        doubled = prepared.filter(differs)
+        raise InvalidInput(
+            "keys of the batch come with several partitions, and the index is global; which "
+            "partitions are overwritten is not clear",
+            index=context.config.index,
+            first_keys=doubled.column(RECORD_KEY).slice(0, _KEYS_NAMED_MAX).to_pylist(),
+        )
     alive = places.filter(places.column(ALIVE))
     if alive.num_rows:
         raise InvalidInput(
