@@ -53,6 +53,7 @@ def describe_table(table: Table, opened: engine.Table, lock_provider: str) -> No
         "partition_by": ",".join(config.partition_by),
         "ordering": ",".join(config.ordering),
         "bucket_count": config.buckets or None,
+        "index_type": config.index.value if config.index else "",
         "lock_provider": lock_provider,
         "is_foreign": opened.is_foreign,
         "write_refusal": opened.write_refusal or "",

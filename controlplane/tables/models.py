@@ -19,6 +19,8 @@ class Table(models.Model):
     partition_by = models.CharField(max_length=500, blank=True)
     ordering = models.CharField(max_length=500, blank=True)
     bucket_count = models.PositiveIntegerField(null=True)
+    index_type = models.CharField(max_length=16, blank=True)
+    """As `hoodie.index.type` names it; empty for one that Sluice does not write by."""
     lock_provider = models.CharField(max_length=16, blank=True)
     """What keeps its writers apart, as `hoodie.write.lock.provider` names it."""
     is_foreign = models.BooleanField(default=False)

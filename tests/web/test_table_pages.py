@@ -8,16 +8,20 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
 from controlplane.mirror.models import InstantRecord, SchemaRecord
+from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_health import Check, health_checks
 from controlplane.mirror.views_schema import schema_diff
 from controlplane.tables.models import Table
-from tests.web.conftest import instant
+from controlplane.tables.services import register_table
+from tests.web.conftest import TRIPS, instant
+from workers.lakehouse import create_table
 
 
 def avro(*fields: tuple[str, object]) -> dict[str, object]:
@@ -221,3 +225,23 @@ def test_two_schemas_are_picked_by_address(busy: Table, as_viewer: Client) -> No
     assert f'From <span class="mono">{older.instant}</span>' in html
     assert "breaking" in html
     assert as_viewer.get("/t/ads/schema?from=x&to=y").status_code == 200
+
+
+def test_overview_says_how_rows_are_found(
+    root: Path, admin: User, trips: Table, as_viewer: Client
+) -> None:
+    created = create_table(
+        root / "looked",
+        name="looked",
+        schema=TRIPS,
+        record_key=["id"],
+        options={"hoodie.index.type": "GLOBAL_BLOOM"},
+    )
+    created.write(pa.Table.from_pylist([{"id": 1, "city": "Oslo", "ts": 1}], schema=TRIPS))
+    looked = register_table(location=str(root / "looked"), slug="looked", name="l", by=admin)
+    sync_table(looked)
+
+    pages = [as_viewer.get(f"/t/{one}/").content.decode() for one in ("looked", "trips")]
+
+    assert "global_bloom: keys are looked up" in pages[0]
+    assert "bucket, 8 buckets per partition" in pages[1]
