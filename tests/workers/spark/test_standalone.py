@@ -39,7 +39,7 @@ ROWS = pa.table(
     }
 )
 PARTITIONS = ("p0", "p1", "p2", "p3")
-"""With one bucket each: as many file groups."""
+"""With one file group each."""
 _STRAYS_WOULD_SHOW_S = 5.0
 
 
@@ -50,8 +50,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> LakehouseTable:
+INDEXES = ({"hoodie.bucket.index.num.buckets": "1"}, {"hoodie.index.type": "SIMPLE"})
+
+
+@pytest.fixture(params=INDEXES, ids=["bucket", "simple"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakehouseTable:
     created = create_table(
         tmp_path / "table",
         name="things",
@@ -59,7 +62,7 @@ def table(tmp_path: Path) -> LakehouseTable:
         record_key=["id"],
         partition_by=["part"],
         ordering=["ts"],
-        options={"hoodie.bucket.index.num.buckets": "1"},
+        options=request.param,
     )
     created.write(ROWS, options=OPTIONS)
     return created
