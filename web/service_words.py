@@ -47,6 +47,7 @@ _FILE = (
     ),
     Choice(name="missing", label="Missing value", hint="the word for it in a CSV; NA when empty"),
 )
+_OF_CUSTOM = "of a custom key generator with a time"
 TEXTS: Mapping[str, ServiceText] = {
     "compaction": ServiceText(
         title="Compaction",
@@ -162,6 +163,16 @@ TEXTS: Mapping[str, ServiceText] = {
                 name="hoodie.bucket.index.hash.field",
                 label="Hashed fields",
                 hint="when not the whole key is hashed",
+            ),
+            *(
+                Choice(name=f"hoodie.keygen.timebased.{part}", label=label, hint=_OF_CUSTOM)
+                for part, label in (
+                    ("timestamp.type", "Type of times"),
+                    ("timestamp.scalar.time.unit", "Unit of times"),
+                    ("input.dateformat", "Pattern of texts"),
+                    ("output.dateformat", "Pattern of the path"),
+                    ("timezone", "Time zone"),
+                )
             ),
         ),
     ),
