@@ -236,6 +236,17 @@ def test_doing_it_again_does_nothing(tmp_path: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
+def test_table_that_was_never_older_is_left_alone(tmp_path: Path) -> None:
+    location = unpacked(golden_archive("cow-v9_txns_simple_nometa"), tmp_path)
+    stray = location / ".hoodie" / "20240707001301554.commit"
+    stray.write_bytes(b"{}")
+
+    assert planned(location).is_done
+    open_table(location).upgrade()
+
+    assert stray.exists()
+
+
 def test_plan_that_was_confirmed_is_the_one_that_runs(tmp_path: Path) -> None:
     location = old(V6_MOR, tmp_path)
     shown = planned(location)

@@ -84,7 +84,8 @@ class Upgrade:
                 lease.confirm()
                 properties = load_properties(table.storage)
                 store_properties(table.storage, proposal.changes.applied(properties))
-            remove_old(table.storage, lease.confirm)
+            if open_(table.storage, table.ports).config.has_old_logs:
+                remove_old(table.storage, lease.confirm)
             drop_backup(table.storage)
         return ServiceOutcome(self.name, None, proposal.plan.summary, proposal.plan.figures)
 
@@ -104,7 +105,8 @@ def _proposal(table: Table, fields: str) -> _Proposal:
     properties = load_properties(table.storage)
     version = table.config.version
     if version == WRITTEN_VERSION:
-        return _Proposal(_tidying(old_files(table.storage)), PropertyChanges({}, ()))
+        left = old_files(table.storage) if table.config.has_old_logs else []
+        return _Proposal(_tidying(left), PropertyChanges({}, ()))
     changes = property_changes(properties, table.config, partition_fields=fields)
     summary = f"upgrade the table from version {version} to version {WRITTEN_VERSION}"
     if blockers := _blockers(table, properties, fields):
