@@ -19,8 +19,11 @@ from tests.support.golden import ARCHIVES, MISSING, golden_archive
 from tests.support.memory_storage import Files, MemoryStorage
 from tests.support.old_tables import files_of, with_oldest_archived
 from tests.support.referee import referee_table
+from workers.config import write_options
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import LakehouseTable, open_table
+from workers.services.service import ServiceRequest
+from workers.services.upgrade.service import Upgrade
 from workers.storage.base import FileInfo
 from workers.timeline.instant import Instant
 
@@ -59,6 +62,20 @@ def test_table_is_of_the_old_or_the_new_version_whatever_call_dies(
                 assert rows_of(opened(again)) == rows
                 assert digest(died_everywhere(again, upgrade)[-1].files) == digest(end.files)
     assert len(deaths) >= 4
+
+
+def test_what_was_confirmed_once_is_finished_wherever_it_died() -> None:
+    """A job that is sent again has the hash of the plan that a person saw."""
+    start = State(STARTS["v6-mor-archived"](), START_MS)
+    shown = Upgrade().plan(opened(start).table, {}).plan_hash
+    request = ServiceRequest("again", expected_plan_hash=shown)
+    end = died_everywhere(start, upgrade)[-1]
+
+    for crashed in died_everywhere(start, upgrade):
+        table = opened(crashed)
+        Upgrade().run(table.table, request, write_options({}))
+        assert isinstance(table.table.storage, MemoryStorage)
+        assert digest(table.table.storage.files) == digest(end.files)
 
 
 @pytest.mark.parametrize("name", ["v6-cow-overwritten", "v6-mor-rollback", "v6-mor-archived"])
