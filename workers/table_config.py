@@ -54,6 +54,13 @@ from workers.readability import (
     table_version,
     timeline_layout,
 )
+from workers.time_partitions import (
+    TIME_KEYS,
+    FieldKind,
+    TimeRule,
+    standing_time_rule,
+    typed_fields,
+)
 from workers.top_n import TOP_N_KEY
 
 BUCKETS_DEFAULT = 8
@@ -61,6 +68,7 @@ _BUCKETS_MAX = 100_000
 BUCKETS_KEY = "hoodie.bucket.index.num.buckets"
 HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
 KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
+ASKED_GENERATOR_KEY = "hoodie.datasource.write.keygenerator.type"
 _KEY_GENERATOR_CLASS_KEY = "hoodie.table.keygenerator.class"
 _KEY_GENERATOR_CLASSES = {
     "SimpleKeyGenerator": "SIMPLE",
@@ -92,6 +100,9 @@ TABLE_OPTIONS: dict[str, str] = {
     HASH_FIELD_KEY: "",  # The key fields that choose the bucket; all of them when empty.
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
+    # Follows the key and partition fields; TIMESTAMP, CUSTOM and their times are asked for.
+    ASKED_GENERATOR_KEY: "",
+    **dict.fromkeys(TIME_KEYS, ""),
     # Follows the ordering field: event time with one, commit time without.
     MERGE_MODE_KEY: "",
     PARTIAL_KEY: "",
@@ -138,6 +149,10 @@ class TableConfig:
     url_encode: bool = False
     key_generator: str = ""
     """As Hudi spells the type; empty in tables that do not say."""
+    time_fields: tuple[str, ...] = ()
+    """Partition fields whose path is a time's text rather than the value."""
+    time_rule: TimeRule | None = None
+    """How; None as well for what is not supported, and such a table is read only."""
     has_meta_columns: bool = True
     is_portable: bool = False
     """What hudi-rs cannot read is refused."""
@@ -286,9 +301,10 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         raise custom_merge(properties)  # Hudi goes by the strategy then.
     merger = properties.get("sluice.record.merger") or None
     record_key = listed(properties.get("hoodie.table.recordkey.fields"))
-    partitioned = listed(properties.get("hoodie.table.partition.fields"))
-    # Custom key generators are told as `field:TYPE`.
-    partition_by = tuple(field.partition(":")[0] for field in partitioned)
+    partitioned = typed_fields(properties.get("hoodie.table.partition.fields", ""))
+    partition_by = tuple(name for name, _ in partitioned)
+    key_generator = _key_generator(properties)
+    is_timed = key_generator.startswith("TIMESTAMP")
     groups = group_rule(properties, apart=(*record_key, *partition_by), ordering=ordering)
     is_ours = merger is not None or (groups is not None and not groups.is_portable)
     if (mode == MergeMode.CUSTOM) != is_ours:
@@ -310,7 +326,11 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         is_partial_update=properties.get(PARTIAL_KEY) == PARTIAL_IGNORE_DEFAULTS,
         hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
         url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
-        key_generator=_key_generator(properties),
+        key_generator=key_generator,
+        time_fields=tuple(
+            name for name, kind in partitioned if is_timed or kind is FieldKind.TIMESTAMP
+        ),
+        time_rule=standing_time_rule(properties),
         has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
         is_portable=properties.get("sluice.portable") == "true",
         timeline_layout=timeline_layout(properties, version),

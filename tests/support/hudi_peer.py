@@ -91,6 +91,16 @@ class HudiPeer:
         found: list[bool] = answer["found"]
         return found
 
+    def partitions(
+        self, values: Sequence[int | float | str | None], options: Mapping[str, str]
+    ) -> list[str | None]:
+        """The paths that Apache Hudi's TimestampBasedAvroKeyGenerator makes of these values; None
+        of one that it refuses.
+        """
+        answer = self._ask(do="partitions", values=list(values), options=dict(options))
+        found: list[str | None] = answer["found"]
+        return found
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

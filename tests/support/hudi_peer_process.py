@@ -125,6 +125,23 @@ def might_contain(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any
     return {"found": [read.mightContain(key) for key in request["keys"]]}
 
 
+def partitions(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """What Hudi's timestamp-based key generator makes of each value; None where it fails."""
+    jvm: Any = spark._jvm
+    properties = jvm.org.apache.hudi.common.config.TypedProperties()
+    for key, value in request["options"].items():
+        properties.setProperty(key, value)
+    generator = jvm.org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator(properties)
+    found = []
+    for value in request["values"]:
+        told = generator.getDefaultPartitionVal() if value is None else value
+        try:
+            found.append(generator.getPartitionPath(told))
+        except Exception:  # noqa: BLE001 - whatever Hudi raised is that it has no path
+            found.append(None)
+    return {"found": found}
+
+
 def main() -> None:
     spark = session(sys.argv[1])
     doors = {
@@ -135,6 +152,7 @@ def main() -> None:
         "buckets": buckets,
         "bloom_filter": bloom_filter,
         "might_contain": might_contain,
+        "partitions": partitions,
     }
     answer_with({"ready": spark.version})
     for line in sys.stdin:

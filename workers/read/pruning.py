@@ -75,7 +75,7 @@ class SlicePruner:
         return all(
             self._may_be(condition, by_column[condition.column])
             for condition in self.conditions
-            if condition.column in by_column
+            if condition.column in by_column and condition.column not in config.time_fields
         )
 
     def _may_be(self, condition: Condition, text: str) -> bool:

@@ -8,7 +8,7 @@ properties, under Hudi's names. No file and no instant changes, and Hudi goes on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from workers.clock import format_instant
@@ -46,7 +46,8 @@ from workers.table.writability import (
     TIME_ZONE_KEY,
     lasting_refusal,
 )
-from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY
+from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY, config_from_properties
+from workers.time_partitions import TIME_KEYS, time_rule
 from workers.timeline.timeline import Timeline
 
 _BUCKETS_MAX: Final = 100_000
@@ -69,10 +70,17 @@ class _Asked:
     hash_fields: tuple[str, ...]
     index: Mapping[str, str]
     """What the table is to say of its index, its kind first."""
+    times: Mapping[str, str]
+    """How partitions are made of times, where Hudi does not keep it: of custom key generators."""
 
     @property
     def kind(self) -> IndexKind:
         return IndexKind(self.index[INDEX_KEY])
+
+    def with_times(self, table: Table, properties: Mapping[str, str]) -> Table:
+        if not self.times:
+            return table
+        return replace(table, config=config_from_properties({**properties, **self.times}))
 
 
 class Adopt:
@@ -81,7 +89,8 @@ class Adopt:
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Parameters: `hoodie.index.type` and its like, needed where it is not the bucket index;
         `hoodie.bucket.index.num.buckets`, needed only where the rows do not tell it, and
-        `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed.
+        `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed;
+        `hoodie.keygen.timebased.*`, needed where Hudi keeps them with its writers alone.
         """
         return _proposal(table, table.timeline(), _checked(table, parameters))
 
@@ -106,7 +115,7 @@ class Adopt:
 
 
 def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
-    known = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS)
+    known = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS, *TIME_KEYS)
     for key in parameters:
         if key not in known:
             raise InvalidInput("unknown parameter", key=key, known=known)
@@ -118,13 +127,16 @@ def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
             given=fields,
             record_key=table.config.record_key,
         )
+    times = {key: parameters[key] for key in TIME_KEYS if parameters.get(key)}
+    if times:
+        time_rule(times)
     index = _index(table, parameters)
     if IndexKind(index[INDEX_KEY]).looks_up and (parameters.get(BUCKETS_KEY) or fields):
         raise InvalidInput("only the bucket index has buckets", index=index[INDEX_KEY])
     if not parameters.get(BUCKETS_KEY):
-        return _Asked(None, fields, index)
+        return _Asked(None, fields, index, times)
     buckets = integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX)
-    return _Asked(buckets, fields, index)
+    return _Asked(buckets, fields, index, times)
 
 
 def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
@@ -144,10 +156,11 @@ def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
     properties = load_properties(table.storage)
     if table.write_refusal is None and (table.config.looks_up or properties.get(BUCKETS_KEY)):
         return ServicePlan(Adopt.name, "Sluice writes into this table already", is_done=True)
-    blockers = _blockers(table, timeline, properties)
+    table = asked.with_times(table, properties)
+    blockers = _blockers(table, timeline, {**properties, **asked.times})
     if blockers:
         return ServicePlan(Adopt.name, "adopt the table", blockers=tuple(blockers))
-    told = {**asked.index, TIME_ZONE_KEY: "UTC"}
+    told = {**asked.index, TIME_ZONE_KEY: "UTC", **asked.times}
     try:
         placement = _placement(table, timeline, asked)
         if not asked.kind.looks_up:

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import bucket_of, partition_path
+from workers.files.names import bucket_of
+from workers.files.partition_paths import row_partition_paths
 from workers.files.record_key import composite_keys, key_value_texts
 from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
 from workers.read.file_slice import read_slice
@@ -174,18 +176,15 @@ def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
     config = table.config
     if not config.partition_by or not rows.num_rows:
         return
-    values = rows.select(list(config.partition_by)).group_by(list(config.partition_by))
-    for row in values.aggregate([]).to_pylist():
-        path = partition_path(
-            config.partition_by,
-            [row[name] for name in config.partition_by],
-            hive_style=config.hive_style,
-            url_encode=config.url_encode,
+    paths: Any = row_partition_paths(config, rows)
+    elsewhere = pc.indices_nonzero(pc.not_equal(paths, pa.scalar(slice_.partition)))
+    if len(elsewhere):
+        at = elsewhere[0].as_py()
+        row = rows.select(list(config.partition_by)).slice(at, 1).to_pylist()[0]
+        raise NotPlaced(
+            f"the engine keeps rows of {row} in '{slice_.partition}', and Sluice in "
+            f"'{paths[at].as_py()}'"
         )
-        if path != slice_.partition:
-            raise NotPlaced(
-                f"the engine keeps rows of {row} in '{slice_.partition}', and Sluice in '{path}'"
-            )
 
 
 def _divisors(number: int) -> list[int]:

@@ -24,6 +24,7 @@ from workers.errors import InvalidInput, TableChanged, TableExists, TableNotFoun
 from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
+from workers.files.time_texts import check_time_column
 from workers.group_types import check_group_columns
 from workers.index_kind import INDEX_KEY, IndexKind
 from workers.merge.mergers import merger_named
@@ -33,8 +34,10 @@ from workers.ports import Ports
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
+from workers.table.key_generators import KeyGenerator, asked_generator
 from workers.table.writability import WRITTEN_VERSION, made_by_sluice, write_refusal
 from workers.table_config import (
+    ASKED_GENERATOR_KEY,
     HASH_FIELD_KEY,
     MergeMode,
     TableConfig,
@@ -174,8 +177,11 @@ def create(
 ) -> Table:
     """Raises TableExists, and InvalidInput before anything is written."""
     values = table_options(options)
+    generator = asked_generator(definition.record_key, definition.partition_by, values)
+    definition = replace(definition, partition_by=generator.partition_by)
     _check_definition(definition, values)
-    properties = _new_properties(definition, values)
+    _check_times(definition, generator)
+    properties = _new_properties(definition, values) | generator.properties
     if _exists(storage) or not create_properties(storage, properties):
         raise TableExists("a table lives here already", location=storage.location)
     config = config_from_properties(properties)
@@ -312,8 +318,6 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.timeline.history.path": "history",
         "hoodie.archivelog.folder": "history",
         "hoodie.table.recordkey.fields": ",".join(definition.record_key),
-        "hoodie.table.partition.fields": ",".join(definition.partition_by),
-        "hoodie.table.keygenerator.type": _key_generator(definition),
         "hoodie.table.ordering.fields": ",".join(definition.ordering),
         "hoodie.record.merge.mode": str(merge_mode),
         "hoodie.table.base.file.format": "PARQUET",
@@ -325,7 +329,7 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.table.cdc.enabled": "false",
         "hoodie.table.format": "native",
         **_hash_fields(definition, values),
-        **{key: value for key, value in values.items() if value},
+        **{key: value for key, value in values.items() if value and key != ASKED_GENERATOR_KEY},
     }
     if definition.schema is not None:
         properties["hoodie.table.create.schema"] = definition.schema.avro_json
@@ -340,12 +344,11 @@ def _hash_fields(definition: TableDefinition, values: Mapping[str, str]) -> dict
     return {HASH_FIELD_KEY: ",".join(definition.record_key)}
 
 
-def _key_generator(definition: TableDefinition) -> str:
-    """The type that Hudi infers from the same fields."""
-    if not definition.partition_by:
-        return "NON_PARTITION"
-    is_simple = len(definition.record_key) == len(definition.partition_by) == 1
-    return "SIMPLE" if is_simple else "COMPLEX"
+def _check_times(definition: TableDefinition, generator: KeyGenerator) -> None:
+    if generator.rule is None or definition.schema is None:
+        return
+    for field in generator.times:
+        check_time_column(generator.rule, field, definition.schema.arrow.field(field).type)
 
 
 def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from workers.index_kind import INDEX_KEY, IndexKind, unsupported_index
+from workers.table.key_generators import generator_refusal
 from workers.table_config import BUCKETS_KEY, TableConfig
 
 WRITTEN_VERSION: Final = 9
@@ -49,7 +50,7 @@ def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str |
         return METADATA_REFUSAL
     if properties.get("hoodie.table.cdc.enabled") == "true":
         return "the table logs changes (CDC), which Sluice does not maintain"
-    if refusal := _key_refusal(config):
+    if refusal := _key_refusal(properties, config):
         return refusal
     if len(config.ordering) > 1:
         return "tables with several ordering fields are read only"
@@ -58,16 +59,9 @@ def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str |
     return unsupported_index(properties.get(INDEX_KEY) or IndexKind.BUCKET)
 
 
-def _key_refusal(config: TableConfig) -> str | None:
+def _key_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     if not config.record_key:
         return "the table has no record key, so rows cannot be placed"
     if not set(config.hash_fields) <= set(config.record_key):
         return "fields outside the record key choose the bucket, so keys cannot be placed"
-    kind = config.key_generator.removesuffix("_AVRO")
-    if kind not in ("", "SIMPLE", "COMPLEX", "NON_PARTITION"):
-        return f"key generator {config.key_generator} is read only"
-    if kind == "SIMPLE" and (len(config.record_key) > 1 or len(config.partition_by) != 1):
-        return "the SIMPLE key generator has one key and one partition field; the table has others"
-    if kind == "NON_PARTITION" and config.partition_by:
-        return "the NON_PARTITION key generator contradicts the table's partition fields"
-    return None
+    return generator_refusal(properties, config)

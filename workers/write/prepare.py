@@ -8,18 +8,18 @@ columns named.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.column_groups import GroupRule
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.files.names import partition_path
+from workers.files.partition_paths import row_partition_paths
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
+from workers.files.time_texts import Unformatted
 from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys, shares_of_keys
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
@@ -157,30 +157,17 @@ def partition_paths_of(config: TableConfig, schema: TableSchema, rows: pa.Table)
 
 
 def _partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
-    if not config.partition_by:
-        return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
-    columns: list[Any] = [
-        _combined(rows.column(field)).dictionary_encode(null_encoding="encode")
-        for field in config.partition_by
-    ]
-    codes = np.zeros(rows.num_rows, np.int64)
-    for column in columns:
-        codes = codes * len(column.dictionary) + column.indices.to_numpy()
-    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    values = [column.take(pa.array(first)).to_pylist() for column in columns]
-    paths = [_path(config, combination) for combination in zip(*values, strict=True)]
-    found: Any = pa.array(which)
-    return pa.array(paths, pa.string()).take(found)
+    try:
+        return row_partition_paths(config, rows)
+    except Unformatted as error:
+        values = rows.column(error.column).filter(pc.fill_null(error.is_bad, False))
+        named = values.slice(0, 1).to_pylist()
+        refuse_rows(error.is_bad, error.message, error.column, first_value=named[0])
+        raise
 
 
 def _anywhere(rows: pa.Table) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(ANYWHERE, pa.string()), rows.num_rows)
-
-
-def _path(config: TableConfig, values: Sequence[object]) -> str:
-    return partition_path(
-        config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
-    )
 
 
 def _combined(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from workers.config import LogBlockFormat, WriteOptions
 from workers.errors import InvalidInput
 from workers.files.names import check_partition_path, partition_path
 from workers.files.partition import is_partition
+from workers.files.time_texts import time_texts
 from workers.table.table import Table
+from workers.table_config import TableConfig
 from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.context import OPERATIONS, REPLACING, Operation
 from workers.write.dead_letters import check_dead_letter_path
@@ -77,10 +81,16 @@ def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
             given=sorted(given),
             columns=config.partition_by,
         )
-    values = [given[field] for field in config.partition_by]
+    values = [_path_value(config, field, given[field]) for field in config.partition_by]
     return partition_path(
         config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
     )
+
+
+def _path_value(config: TableConfig, field: str, value: Any) -> Any:
+    if field not in config.time_fields or config.time_rule is None:
+        return value
+    return time_texts(config.time_rule, field, pa.array([value]))[0].as_py()
 
 
 def check_request(table: Table, options: WriteOptions, request: WriteRequest) -> None:

@@ -262,7 +262,7 @@ def test_nothing_is_no_table(tmp_path: Path) -> None:
         ({"hoodie.table.recordkey.fields": "id,place"}, "SIMPLE"),
         ({"hoodie.table.recordkey.fields": ""}, "no record key"),
         ({"hoodie.table.keygenerator.type": "TIMESTAMP"}, "TIMESTAMP"),
-        ({"hoodie.table.keygenerator.type": "CUSTOM"}, "CUSTOM"),
+        ({"hoodie.table.keygenerator.type": "CUSTOM"}, "types of the partition fields"),
         ({"hoodie.table.keygenerator.type": "NON_PARTITION"}, "contradicts"),
         ({"hoodie.populate.meta.fields": "false"}, "without meta columns"),
         ({"hoodie.table.timeline.timezone": "LOCAL"}, "time zone"),

@@ -24,6 +24,8 @@ from workers.timeline.service_plans import read_clustering_plan
 _OLD: Final = TimelineLayout(1)
 _NEW: Final = TimelineLayout(2)
 _One = TypeVar("_One")
+_PLACEHOLDER: Final = ".nothing-yet"
+"""Keeps the directory of an empty timeline, without which Hudi does not open the table."""
 _AT_ONCE: Final = 200
 """Files, and archived instants, between two looks at whether the table lock is still ours."""
 
@@ -128,6 +130,8 @@ def lay_out(
         done += len(some)
         if on_progress is not None:
             on_progress(done, total)
+    if not total:
+        storage.put(f"{_NEW.directory}/{_PLACEHOLDER}", b"")
     if carried.archived:
         append(storage, _history(table, carried), confirm)
         if on_progress is not None:

@@ -1,0 +1,48 @@
+"""The partition path of each row, a column at a time: only what differs is spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workers.files.names import partition_path
+from workers.files.time_texts import time_texts
+from workers.table_config import TableConfig
+
+
+def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
+    """Raises InvalidInput, Unformatted for values that are no date of the table's patterns."""
+    if not config.partition_by:
+        return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
+    columns: list[Any] = [
+        _values(config, field, rows).dictionary_encode(null_encoding="encode")
+        for field in config.partition_by
+    ]
+    codes = np.zeros(rows.num_rows, np.int64)
+    for column in columns:
+        codes = codes * len(column.dictionary) + column.indices.to_numpy()
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    values = [column.take(pa.array(first)).to_pylist() for column in columns]
+    paths = [_path(config, combination) for combination in zip(*values, strict=True)]
+    found: Any = pa.array(which)
+    return pa.array(paths, pa.string()).take(found)
+
+
+def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:
+    """What `partition_path` spells: a time's text is one already."""
+    column = rows.column(field)
+    combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    assert isinstance(combined, pa.Array), "more text than one Arrow array holds"
+    if field not in config.time_fields:
+        return combined
+    assert config.time_rule is not None, config.name
+    return time_texts(config.time_rule, field, combined)
+
+
+def _path(config: TableConfig, values: Sequence[object]) -> str:
+    return partition_path(
+        config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
+    )

@@ -1,0 +1,258 @@
+"""Columns of times as the text of a partition path, whole columns at a time.
+
+Only what differs in the path is formatted one by one: times are cut to the smallest part that the
+pattern shows first. Null is the first millisecond of 1970, or second, or whatever the unit is, as
+in Hudi.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import InvalidInput
+from workers.files.zone_clocks import DAY_MS, EPOCH, Times, shown_by, times_of
+from workers.java_dates import Token
+from workers.time_partitions import TimeRule, Zone
+
+_NULL_VALUE: Final = 1
+_CUTS: Final = {"S": 1, "s": 1_000, "m": 60_000, "H": 3_600_000}
+"""To what a part cuts, in ms; whatever else shows hours to one, and the rest to a day."""
+_HOURS: Final = "hkK"
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, in any zone a day more or less."""
+_FIRST_MS: Final = -62_135_596_800_000
+
+
+class Unformatted(InvalidInput):
+    """Some values have no text. Correct them."""
+
+    def __init__(self, message: str, is_bad: Any, column: str) -> None:
+        super().__init__(message, column=column)
+        self.column = column
+        self.is_bad = is_bad
+        """Per row, whether it is one of them."""
+
+
+def check_time_column(rule: TimeRule, field: str, found: pa.DataType) -> None:
+    """Raises InvalidInput for a type whose path differs between the write paths of Hudi."""
+    types = pa.types
+    is_text = types.is_string(found) or types.is_large_string(found)
+    if rule.kind.is_text and not is_text:
+        raise InvalidInput(
+            f"timestamp type {rule.kind} partitions by text", column=field, type=found
+        )
+    if not rule.kind.is_text and not (types.is_integer(found) or types.is_floating(found)):
+        raise InvalidInput(
+            f"timestamp type {rule.kind} partitions by a number", column=field, type=found
+        )
+
+
+def time_texts(rule: TimeRule, field: str, column: pa.Array[Any]) -> pa.Array[Any]:
+    """What the path says of each value, neither encoded nor named. Raises InvalidInput,
+    Unformatted.
+    """
+    check_time_column(rule, field, column.type)
+    if rule.kind.is_text:
+        encoded = column.cast(pa.string()).dictionary_encode(null_encoding="encode")
+        local, is_bad = _read(rule, encoded.dictionary)
+        if is_bad.any():
+            per_row: Any = is_bad[encoded.indices.to_numpy()]
+            message = "partition value is no date of the table's patterns"
+            raise Unformatted(message, pa.array(per_row), field)
+        texts = _written(rule.output, local)
+        taken: pa.Array[Any] = texts.take(encoded.indices)
+        return taken
+    times, is_bad = _times(rule, column)
+    if is_bad.any():
+        message = "partition value lies beyond the years 1 to 9999"
+        raise Unformatted(message, pa.array(is_bad), field)
+    assert rule.output_zone is not None, rule
+    return _written(rule.output, shown_by(times, rule.output_zone))
+
+
+def _times(rule: TimeRule, column: pa.Array[Any]) -> tuple[Times, Any]:
+    """Milliseconds since 1970, and where there are none that a path could tell."""
+    null_value: Any = pa.scalar(_NULL_VALUE, column.type)
+    filled: Any = pc.fill_null(column, null_value)
+    values = filled.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "f":
+        # As Java: towards zero, NaN as zero.
+        values = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
+    times, divided = rule.unit.to_ms
+    rough = values.astype(np.float64) * times / divided
+    is_bad = (rough < _FIRST_MS + DAY_MS) | (rough > _LAST_MS - DAY_MS)
+    whole = np.where(is_bad, 0, values).astype(np.int64)
+    found = whole * times
+    return (np.abs(found) // divided) * np.sign(found), is_bad
+
+
+def _written(tokens: Sequence[Token], local: Times) -> pa.Array[Any]:
+    cut = min(_cut(one) for one in tokens if one.letter)
+    shown, which = np.unique(local // cut, return_inverse=True)
+    texts = [_text(tokens, EPOCH + dt.timedelta(milliseconds=int(one) * cut)) for one in shown]
+    indices: Any = pa.array(which)
+    found: pa.Array[Any] = pa.array(texts, pa.string()).take(indices)
+    return found
+
+
+def _cut(token: Token) -> int:
+    if token.letter in _HOURS:
+        return _CUTS["H"]
+    return _CUTS.get(token.letter, DAY_MS)
+
+
+def _text(tokens: Sequence[Token], moment: dt.datetime) -> str:
+    return "".join(one.text or _part(one, moment) for one in tokens)
+
+
+def _part(token: Token, moment: dt.datetime) -> str:
+    letter, count = token.letter, token.count
+    year, week, day = moment.isocalendar()
+    if letter == "S":
+        return f"{moment.microsecond:06d}".ljust(count, "0")[:count]
+    numbers = {
+        "y": moment.year,
+        "Y": moment.year,
+        "M": moment.month,
+        "d": moment.day,
+        "D": moment.timetuple().tm_yday,
+        "H": moment.hour,
+        "k": moment.hour or 24,
+        "K": moment.hour % 12,
+        "h": moment.hour % 12 or 12,
+        "m": moment.minute,
+        "s": moment.second,
+        "x": year,
+        "w": week,
+        "e": day,
+    }
+    is_short_year = letter in "yYx" and count == 2
+    number = numbers[letter] % 100 if is_short_year else numbers[letter]
+    return f"{number:0{count}d}"
+
+
+_READ: Final = {
+    "y": r"(?P<y>[0-9]{4})",
+    "Z": r"(?P<Z>[+-][0-9]{2}:?[0-9]{2})",
+}
+
+
+def _read(rule: TimeRule, texts: pa.Array[Any]) -> tuple[Times, Any]:
+    """As a clock of the output's zone shows them, in ms, and which fit no pattern."""
+    null_text: Any = pa.scalar(_null_text(rule))
+    given: Any = pc.fill_null(texts, null_text)
+    local = np.zeros(len(given), np.int64)
+    is_read = np.zeros(len(given), bool)
+    for tokens in rule.inputs:
+        found, fits = _read_by(rule, tokens, given)
+        now = fits & ~is_read
+        local[now] = found[now]
+        is_read |= fits
+    return local, ~is_read
+
+
+def _read_by(
+    rule: TimeRule, tokens: Sequence[Token], texts: pa.Array[Any]
+) -> tuple[Times, np.ndarray[Any, Any]]:
+    parts: Any = pc.extract_regex(texts, _expression(tokens))
+    fits = parts.is_valid().to_numpy(zero_copy_only=False)
+    letters = [one.letter for one in tokens if one.letter]
+    known = dict(zip(letters, (_column(parts, one) for one in letters), strict=True))
+
+    def number(letter: str, least: int) -> Times:
+        if letter not in known:
+            return np.full(len(texts), least, np.int64)
+        filled: Any = pc.fill_null(known[letter], str(least))
+        found: Times = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
+        return found
+
+    month, day = number("M", 1), number("d", 1)
+    hour, minute, second = number("H", 0), number("m", 0), number("s", 0)
+    if "h" in known:
+        half = number("h", 12)
+        fits &= (half >= 1) & (half <= 12)
+        hour = half % 12
+    fits &= (month >= 1) & (month <= 12) & (day >= 1) & (number("y", 1970) >= 1)
+    fits &= (hour < 24) & (minute < 60) & (second < 60)
+    months = (number("y", 1970) - 1970) * 12 + month - 1
+    days = months.astype("datetime64[M]").astype("datetime64[D]") + (day - 1)
+    fits &= days.astype("datetime64[M]").astype(np.int64) == months
+    shown: Times = days.astype(np.int64) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1_000
+    shown = shown + (_fraction_ms(known["S"]) if "S" in known else 0)
+    return _in_output_zone(rule, shown, _offset_ms(known.get("Z")), fits)
+
+
+def _in_output_zone(
+    rule: TimeRule, shown: Times, offset_ms: Times | None, fits: np.ndarray[Any, Any]
+) -> tuple[Times, np.ndarray[Any, Any]]:
+    shown = np.where(fits, shown, 0)
+    if offset_ms is not None:
+        fits &= np.abs(offset_ms) < DAY_MS
+        times = shown - offset_ms
+    else:
+        assert rule.input_zone is not None, rule
+        times, is_shown = times_of(shown, rule.input_zone)
+        fits &= is_shown
+    if rule.output_zone is None:
+        return shown, fits
+    return shown_by(times, rule.output_zone), fits
+
+
+def _expression(tokens: Sequence[Token]) -> str:
+    """Numbers that follow each other without anything between have as many digits as letters."""
+    found = []
+    for at, one in enumerate(tokens):
+        following = tokens[at + 1] if at + 1 < len(tokens) else None
+        if not one.letter:
+            found.append(re.escape(one.text))
+        elif one.letter in _READ:
+            found.append(_READ[one.letter])
+        elif one.letter == "S":
+            found.append(f"(?P<S>[0-9]{{1,{one.count}}})")
+        else:
+            is_fixed = following is not None and following.is_number
+            digits = "{2}" if is_fixed else "{1,2}"
+            found.append(f"(?P<{one.letter}>[0-9]{digits})")
+    return "^" + "".join(found) + "$"
+
+
+def _column(parts: Any, letter: str) -> Any:
+    return pc.struct_field(parts, [letter])
+
+
+def _fraction_ms(digits: Any) -> Times:
+    padded: Any = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(digits, "0"), 3, "0"), 0, 3)
+    found: Times = pc.cast(padded, pa.int64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _offset_ms(texts: Any) -> Times | None:
+    if texts is None:
+        return None
+    plain: Any = pc.replace_substring(pc.fill_null(texts, "+0000"), ":", "")
+    hours: Any = pc.cast(pc.utf8_slice_codeunits(plain, 1, 3), pa.int64())
+    minutes: Any = pc.cast(pc.utf8_slice_codeunits(plain, 3, 5), pa.int64())
+    total = hours.to_numpy(zero_copy_only=False) * 60 + minutes.to_numpy(zero_copy_only=False)
+    is_west = pc.starts_with(plain, "-").to_numpy(zero_copy_only=False)
+    found: Times = np.where(is_west, -total, total) * 60_000
+    return found
+
+
+def _null_text(rule: TimeRule) -> str:
+    """What Hudi takes for a null: the first millisecond of 1970 by the first pattern."""
+    zone = rule.input_zone or rule.output_zone or Zone()
+    [local] = shown_by(np.array([_NULL_VALUE], np.int64), zone)
+    moment = EPOCH + dt.timedelta(milliseconds=int(local))
+    minutes = (int(local) - _NULL_VALUE) // 60_000
+    sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)
+    offset = f"{sign}{size // 60:02d}{size % 60:02d}"
+    return "".join(
+        one.text or (offset if one.letter == "Z" else _part(one, moment)) for one in rule.inputs[0]
+    )

@@ -1,0 +1,88 @@
+"""Date patterns as Java's libraries write them: the letters that mean the same wherever a table is
+written, as tokens.
+
+A letter whose text depends on a locale, a zone's name or the year in which it is read is refused by
+name: another process would make another text of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from workers.errors import InvalidInput
+
+_TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z']+)")
+_WRITTEN: Final = "yYMdHhkKmsSDexw"
+"""What may stand in a path."""
+_READ: Final = "yMdHhmsSZ"
+_NAMES_FROM: Final = 3
+"""As many letters spell a month or a day of the week as a word."""
+_FRACTION_MAX: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    letter: str
+    """Empty for text that stands for itself."""
+    count: int = 0
+    text: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        return bool(self.letter) and self.letter != "Z"
+
+
+def written_pattern(pattern: str) -> tuple[Token, ...]:
+    """Of what is formatted. Raises InvalidInput."""
+    tokens = _tokens(pattern)
+    for one in tokens:
+        if one.letter:
+            _check(pattern, one, _WRITTEN)
+    if not any(one.letter for one in tokens):
+        raise InvalidInput("the date pattern names no part of a date", pattern=pattern)
+    return tokens
+
+
+def read_pattern(pattern: str) -> tuple[Token, ...]:
+    """Of what is parsed: with a year, each part once. Raises InvalidInput."""
+    tokens = _tokens(pattern)
+    letters = [one.letter for one in tokens if one.letter]
+    for one in tokens:
+        if one.letter:
+            _check(pattern, one, _READ)
+        if one.letter == "y" and one.count != 4:
+            raise InvalidInput("a year is read as yyyy", pattern=pattern)
+    if "y" not in letters or len(set(letters)) < len(letters):
+        raise InvalidInput(
+            "a date pattern to read names the year, and each part once", pattern=pattern
+        )
+    return tokens
+
+
+def _tokens(pattern: str) -> tuple[Token, ...]:
+    found, at = [], 0
+    while at < len(pattern):
+        part = _TOKEN.match(pattern, at)
+        if part is None:
+            raise InvalidInput("the date pattern has an open quote", pattern=pattern)
+        quoted, letter, plain = part.groups()
+        if letter:
+            found.append(Token(letter, len(part[0])))
+        else:
+            found.append(Token("", text=plain or quoted.replace("''", "'") or "'"))
+        at = part.end()
+    return tuple(found)
+
+
+def _check(pattern: str, token: Token, known: str) -> None:
+    is_name = token.letter in "Me" and token.count >= _NAMES_FROM
+    is_long = token.letter == "S" and token.count > _FRACTION_MAX
+    if token.letter not in known or is_name or is_long:
+        raise InvalidInput(
+            "the date pattern has a part that is not supported",
+            pattern=pattern,
+            part=token.letter * token.count,
+            supported=", ".join(known),
+        )

@@ -1,0 +1,118 @@
+"""Which key generator a table has, under Hudi's names: as it is asked for when the table is
+created, and what keeps an existing one from being written.
+
+Without being asked the type is what Hudi infers from the fields: SIMPLE, COMPLEX, NON_PARTITION.
+TIMESTAMP has one key and one partition field, a time; CUSTOM any number of each, partition fields
+as `place:SIMPLE` or `ts:TIMESTAMP`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from workers.errors import InvalidInput
+from workers.table_config import ASKED_GENERATOR_KEY, KEY_GENERATOR_KEY, TableConfig
+from workers.time_partitions import (
+    TIME_KEYS,
+    FieldKind,
+    TimeRule,
+    has_times,
+    time_rule,
+    typed_fields,
+)
+
+PARTITION_FIELDS_KEY: Final = "hoodie.table.partition.fields"
+_TIMESTAMP, _CUSTOM = "TIMESTAMP", "CUSTOM"
+_ASKED: Final = ("", "SIMPLE", "COMPLEX", "NON_PARTITION", _TIMESTAMP, _CUSTOM)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGenerator:
+    kind: str
+    partition_by: tuple[str, ...]
+    """Names alone."""
+    times: tuple[str, ...] = ()
+    rule: TimeRule | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        fields: Sequence[str] = self.partition_by
+        if self.kind == _CUSTOM:
+            fields = [
+                f"{name}:{FieldKind.TIMESTAMP if name in self.times else FieldKind.SIMPLE}"
+                for name in self.partition_by
+            ]
+        return {KEY_GENERATOR_KEY: self.kind, PARTITION_FIELDS_KEY: ",".join(fields)}
+
+
+def asked_generator(
+    record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
+) -> KeyGenerator:
+    """Of a table that is about to be created. Raises InvalidInput."""
+    options = {key: value for key, value in options.items() if value}
+    asked = options.get(ASKED_GENERATOR_KEY, "").upper()
+    if asked not in _ASKED:
+        raise InvalidInput(
+            "unknown key generator", key=ASKED_GENERATOR_KEY, given=asked, known=_ASKED[1:]
+        )
+    fields = typed_fields(",".join(partition_by))
+    names = tuple(name for name, _ in fields)
+    is_typed = any(":" in one for one in partition_by)
+    if is_typed and asked not in ("", _CUSTOM):
+        raise InvalidInput("only the CUSTOM key generator has typed fields", given=partition_by)
+    if (is_typed or asked == _CUSTOM) and any(kind is None for _, kind in fields):
+        raise InvalidInput(
+            "each partition field of the CUSTOM key generator is SIMPLE or TIMESTAMP",
+            given=partition_by,
+        )
+    kind = _CUSTOM if is_typed else asked or _inferred(record_key, names)
+    _check_shape(kind, record_key, names)
+    times = names if kind == _TIMESTAMP else ()
+    if kind == _CUSTOM:
+        times = tuple(name for name, told in fields if told is FieldKind.TIMESTAMP)
+    if has_times(options) and not times:
+        raise InvalidInput(
+            "no partition field is a time; ask for the TIMESTAMP or CUSTOM key generator",
+            given=sorted(key for key in TIME_KEYS if key in options),
+        )
+    return KeyGenerator(kind, names, times, time_rule(options) if times else None)
+
+
+def _inferred(record_key: Sequence[str], partition_by: Sequence[str]) -> str:
+    if not partition_by:
+        return "NON_PARTITION"
+    return "SIMPLE" if len(record_key) == len(partition_by) == 1 else "COMPLEX"
+
+
+def _check_shape(kind: str, record_key: Sequence[str], partition_by: Sequence[str]) -> None:
+    if refusal := _shape_refusal(kind, record_key, partition_by):
+        raise InvalidInput(refusal, record_key=record_key, partition_by=partition_by)
+
+
+def _shape_refusal(kind: str, record_key: Sequence[str], partition_by: Sequence[str]) -> str | None:
+    is_single = len(record_key) == len(partition_by) == 1
+    if kind in ("SIMPLE", _TIMESTAMP) and not is_single:
+        return f"the {kind} key generator has one key and one partition field; the table has others"
+    if kind == "NON_PARTITION" and partition_by:
+        return "the NON_PARTITION key generator contradicts the table's partition fields"
+    return None
+
+
+def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+    """Why rows of this table cannot be given their paths as its engine does; None when they can."""
+    kind = config.key_generator.removesuffix("_AVRO")
+    if kind not in _ASKED:
+        return f"key generator {config.key_generator} is read only"
+    if refusal := _shape_refusal(kind, config.record_key, config.partition_by):
+        return refusal
+    told = typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
+    if kind == _CUSTOM and any(one is None for _, one in told):
+        return "the properties do not tell the types of the partition fields"
+    if config.time_fields:
+        try:
+            time_rule(properties)
+        except InvalidInput as error:
+            return f"partitions by time are not written: {error}"
+    return None

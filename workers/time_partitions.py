@@ -1,0 +1,218 @@
+"""How a column becomes a partition path under Hudi's timestamp-based key generator, as the table's
+properties say it.
+
+`hoodie.keygen.timebased.*`, or the older `hoodie.deltastreamer.keygen.timebased.*`. What depends on
+the process that writes, such as its own time zone, is refused: two engines would pick two paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from workers.errors import InvalidInput
+from workers.java_dates import Token, read_pattern, written_pattern
+from workers.option_values import choice, listed
+
+PREFIX: Final = "hoodie.keygen.timebased."
+_OLDER_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
+_TYPE, _UNIT = "timestamp.type", "timestamp.scalar.time.unit"
+_INPUT, _OUTPUT = "input.dateformat", "output.dateformat"
+_DELIMITER: Final = "input.dateformat.list.delimiter.regex"
+_ZONE, _INPUT_ZONE, _OUTPUT_ZONE = "timezone", "input.timezone", "output.timezone"
+_PARTS: Final = (
+    _TYPE,
+    _UNIT,
+    _INPUT,
+    _DELIMITER,
+    _INPUT_ZONE,
+    _OUTPUT,
+    _OUTPUT_ZONE,
+    _ZONE,
+)
+TIME_KEYS: Final = (
+    *(PREFIX + part for part in _PARTS),
+    *(_OLDER_PREFIX + part for part in _PARTS),
+)
+_PARSER_KEYS: Final = (
+    "hoodie.keygen.datetime.parser.class",
+    "hoodie.deltastreamer.keygen.datetime.parser.class",
+)
+_OFFSET: Final = re.compile(r"GMT([+-])([0-9]{1,2})(?::?([0-5][0-9]))?")
+_PLAIN_TEXT: Final = re.compile(r"\\?([^\w\\.^$*+?{}\[\]()]|\|)")
+"""A delimiter that is no pattern: one character, escaped or not."""
+_UTC: Final = frozenset({"UTC", "GMT", "Z", "UCT", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
+
+
+class TimestampType(StrEnum):
+    UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
+    EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
+    EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
+    SCALAR = "SCALAR"
+    DATE_STRING = "DATE_STRING"
+    MIXED = "MIXED"
+
+    @property
+    def is_text(self) -> bool:
+        return self in (TimestampType.DATE_STRING, TimestampType.MIXED)
+
+
+class TimeUnit(StrEnum):
+    NANOSECONDS = "NANOSECONDS"
+    MICROSECONDS = "MICROSECONDS"
+    MILLISECONDS = "MILLISECONDS"
+    SECONDS = "SECONDS"
+    MINUTES = "MINUTES"
+    HOURS = "HOURS"
+    DAYS = "DAYS"
+
+    @property
+    def to_ms(self) -> tuple[int, int]:
+        """(times, divided by)."""
+        return _TO_MS[self]
+
+
+_TO_MS: Final = {
+    TimeUnit.NANOSECONDS: (1, 1_000_000),
+    TimeUnit.MICROSECONDS: (1, 1_000),
+    TimeUnit.MILLISECONDS: (1, 1),
+    TimeUnit.SECONDS: (1_000, 1),
+    TimeUnit.MINUTES: (60_000, 1),
+    TimeUnit.HOURS: (3_600_000, 1),
+    TimeUnit.DAYS: (86_400_000, 1),
+}
+_UNITS: Final = {
+    TimestampType.UNIX_TIMESTAMP: TimeUnit.SECONDS,
+    TimestampType.EPOCHMILLISECONDS: TimeUnit.MILLISECONDS,
+    TimestampType.EPOCHMICROSECONDS: TimeUnit.MICROSECONDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    offset_ms: int = 0
+    name: str = ""
+    """Of one whose offset changes; empty for a fixed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRule:
+    kind: TimestampType
+    unit: TimeUnit
+    """Of numbers."""
+    inputs: tuple[tuple[Token, ...], ...]
+    """Patterns of texts; the first that fits reads."""
+    output: tuple[Token, ...]
+    input_zone: Zone | None
+    """None where each text tells its own."""
+    output_zone: Zone | None
+    """None for the zone that the text told."""
+
+
+def time_rule(properties: Mapping[str, str]) -> TimeRule:
+    """Raises InvalidInput for what is missing, and for what is not supported, by name."""
+    told = _told(properties)
+    parser = next((properties[key] for key in _PARSER_KEYS if properties.get(key)), "")
+    if parser and parser.rpartition(".")[2].removesuffix("Impl") != "HoodieDateTimeParser":
+        raise InvalidInput("only Hudi's own parser of dates is supported", parser=parser)
+    kind = choice({PREFIX + _TYPE: told.get(_TYPE, "")}, PREFIX + _TYPE, TimestampType)
+    output = written_pattern(_needed(told, _OUTPUT))
+    inputs = _inputs(told) if kind.is_text else ()
+    input_zone = _zone(told.get(_ZONE, told.get(_INPUT_ZONE, "")))
+    output_zone = _zone(told.get(_ZONE, told.get(_OUTPUT_ZONE, "")))
+    tell_zones = all(any(one.letter == "Z" for one in tokens) for tokens in inputs)
+    if kind.is_text and input_zone is None and not tell_zones:
+        raise _zone_missing(_INPUT_ZONE)
+    if not kind.is_text and output_zone is None:
+        raise _zone_missing(_OUTPUT_ZONE)
+    return TimeRule(kind, _unit(kind, told), inputs, output, input_zone, output_zone or input_zone)
+
+
+def _told(properties: Mapping[str, str]) -> dict[str, str]:
+    """By the part behind either prefix; the newer one counts."""
+    return {
+        part: properties[prefix + part]
+        for prefix in (_OLDER_PREFIX, PREFIX)
+        for part in _PARTS
+        if prefix + part in properties
+    }
+
+
+def _needed(told: Mapping[str, str], part: str) -> str:
+    if not told.get(part):
+        raise InvalidInput("the timestamp-based key generator lacks an option", key=PREFIX + part)
+    return told[part]
+
+
+def _inputs(told: Mapping[str, str]) -> tuple[tuple[Token, ...], ...]:
+    delimiter = told.get(_DELIMITER, "").strip() or ","
+    plain = _PLAIN_TEXT.fullmatch(delimiter)
+    if plain is None:
+        raise InvalidInput(
+            "a delimiter of date patterns is one character",
+            key=PREFIX + _DELIMITER,
+            given=delimiter,
+        )
+    patterns = [one.strip() for one in _needed(told, _INPUT).split(plain[1])]
+    return tuple(read_pattern(one) for one in patterns if one)
+
+
+def _unit(kind: TimestampType, told: Mapping[str, str]) -> TimeUnit:
+    if kind is not TimestampType.SCALAR:
+        return _UNITS.get(kind, TimeUnit.MILLISECONDS)
+    named = told.get(_UNIT) or TimeUnit.SECONDS.value
+    return choice({PREFIX + _UNIT: named}, PREFIX + _UNIT, TimeUnit)
+
+
+def _zone(name: str) -> Zone | None:
+    text = name.strip()
+    if not text:
+        return None
+    if text in _UTC:
+        return Zone()
+    if found := _OFFSET.fullmatch(text):
+        minutes = int(found[2]) * 60 + int(found[3] or 0)
+        if minutes > 23 * 60 + 59:
+            raise InvalidInput("unknown time zone", zone=name)
+        return Zone((1 if found[1] == "+" else -1) * minutes * 60_000)
+    if text not in available_timezones():  # Java takes what it does not know for GMT.
+        raise InvalidInput("unknown time zone", zone=name)
+    ZoneInfo(text)
+    return Zone(name=text)
+
+
+def _zone_missing(part: str) -> InvalidInput:
+    return InvalidInput(
+        "without a time zone the partition depends on where it is written; give it",
+        key=f"{PREFIX}{_ZONE}, or {PREFIX}{part}",
+    )
+
+
+def standing_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
+    """Of a table; None when there is none, or one that is not supported: reading needs none."""
+    try:
+        return time_rule(properties) if has_times(properties) else None
+    except InvalidInput:
+        return None
+
+
+def has_times(properties: Mapping[str, str]) -> bool:
+    return any(properties.get(key) for key in TIME_KEYS)
+
+
+class FieldKind(StrEnum):
+    SIMPLE = "SIMPLE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+def typed_fields(text: str) -> tuple[tuple[str, FieldKind | None], ...]:
+    """`a:SIMPLE,b:TIMESTAMP`, as custom key generators are told; None for an unknown kind."""
+    told = (one.partition(":") for one in listed(text))
+    return tuple((name, _KINDS.get(kind.upper())) for name, _, kind in told)
+
+
+_KINDS: Final = {one.value: one for one in FieldKind}
