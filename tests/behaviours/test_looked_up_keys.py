@@ -15,8 +15,8 @@ from tests.behaviours.setups import reading
 from tests.scenarios.services import run
 from tests.support.invariants import assert_keys_are_unique
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
-from workers.concurrency.outcome import Committed
-from workers.errors import InvalidInput
+from workers.concurrency.outcome import Committed, Conflicted
+from workers.errors import EarlyConflict, InvalidInput
 from workers.files.names import bucket_of
 from workers.index_kind import IndexKind
 from workers.lakehouse import open_table
@@ -312,3 +312,26 @@ def test_two_writers_that_update_one_file_group_conflict(made: Any, kind: str, i
     fast.upsert_and_commit(*many(1, 1, ts=2))
 
     assert slow.loses().rival == fast.last_instant
+
+
+@every_way
+def test_a_writer_in_vain_stops_early_at_the_file_group_that_it_looked_up(
+    made: Any, kind: str, index: str
+) -> None:
+    early = {
+        "hoodie.write.concurrency.early.conflict.detection.enable": "true",
+        "hoodie.write.concurrency.early.conflict.check.commit.conflict": "true",
+    }
+    table = made(kind, index)
+    [standing] = {one.file_id for one in write(table, many(0, 4)).stats}
+    slow, fast = table.writer("slow", options=early), table.writer("fast", options=early)
+    slow.begin(READINGS)
+    fast.upsert_and_commit(*many(1, 1, ts=2))
+
+    with pytest.raises(EarlyConflict):
+        slow.write(*many(2, 1, ts=2), *many(9, 1))
+
+    outcome = slow.transaction.lose_early()
+    assert isinstance(outcome, Conflicted)
+    assert outcome.conflict.file_groups == (("oslo", standing),)
+    assert table.orphan_files() == table.leftovers() == []
