@@ -1,5 +1,6 @@
-"""A driver program of its own: Structured Streaming queries, one after the other, that write one
-stream's columns with `foreachBatch` until all that is there was delivered.
+"""A driver program of its own: Structured Streaming queries, one after the other, that write with
+`foreachBatch` until all that is there was delivered: one stream's columns, where the table has
+groups of them, else whole rows.
 
     python -m tests.support.streaming_process <remote> <table> <source> <checkpoint> [...]
 
@@ -28,7 +29,11 @@ NON_BLOCKING = {
 def main(remote: str, location: str, *queries: str) -> None:
     def write(batch: DataFrame, number: int) -> None:
         del number  # Merging is idempotent, so nobody has to remember what was delivered.
-        open_table(location).write(batch, stream="views", options=NON_BLOCKING)
+        table = open_table(location)
+        if table.table.config.groups is not None:
+            table.write(batch, stream="views", options=NON_BLOCKING)
+        else:
+            table.write(batch, options={"hoodie.write.markers.type": "direct"})
 
     spark = _session(remote)
     for source, checkpoint in zip(queries[::2], queries[1::2], strict=True):

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.classic_environment import classic_environment
+from tests.support.referee import assert_referee_agrees
 from tests.support.streaming_process import NON_BLOCKING
 from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.connect_server import ConnectServer
@@ -105,3 +106,32 @@ def test_a_streaming_query_writes_its_columns_and_a_replay_changes_nothing(
         {"id": "c", "seen_at": 5, "views": 5, "clicked_at": None, "clicks": None},
     ]
     assert len(table.timeline()) == 5
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_SIMPLE"])
+def test_a_streaming_query_looks_keys_up(tmp_path: Path, remote: str, index: str) -> None:
+    schema = pa.schema([SCHEMA.field(name) for name in ("id", "seen_at", "views")])
+    table = create_table(
+        tmp_path / "table",
+        name="looked_up",
+        schema=schema,
+        record_key=["id"],
+        ordering=["seen_at"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.index.type": index},
+    )
+    early, late = tmp_path / "early", tmp_path / "late"
+    deliver(early, "one.parquet", ("a", 5, 50), ("c", 5, 5))
+    deliver(late, "two.parquet", ("a", 3, 30), ("b", 9, 90), ("c", 6, 6))
+    lost = tmp_path / "a-checkpoint-that-was-lost"
+
+    run_queries(
+        remote, table.location, early, tmp_path / "first", late, tmp_path / "second", early, lost
+    )
+
+    assert rows_of(table) == [
+        {"id": "a", "seen_at": 5, "views": 50},
+        {"id": "b", "seen_at": 9, "views": 90},
+        {"id": "c", "seen_at": 6, "views": 6},
+    ]
+    assert_referee_agrees(table.location)
