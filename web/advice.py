@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.writers.conflicts import ConflictRow
-from web.conflicts.words import PartitionGroups, by_partition, counted
+from web.conflicts.words import PartitionGroups, by_partition, counted, inserted_keys
 from web.schemas import SchemaStory, tell
 
 
@@ -35,6 +35,8 @@ def explain(row: ConflictRow) -> ConflictStory:
 def _headline(row: ConflictRow, partitions: int) -> str:
     if row.kind == "schema":
         return "Schema conflict"
+    if (keys := inserted_keys(row)) is not None:
+        return f"{counted(keys.count, 'new key')} inserted by both" if keys.count else "New keys"
     if not row.overlap_count:
         return "Write conflict"
     groups = counted(row.overlap_count, "file group")
@@ -46,6 +48,8 @@ def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
         return f"RFC-82 case {schema.case}: {schema.sentence}"
     if row.kind == "schema":
         return "The schemas could not be brought together"
+    if inserted_keys(row) is not None:
+        return "A key stands in one file group: both inserted it into file groups of their own"
     if row.detected == "early":
         return (
             "Found while it still wrote: a writer that began earlier, or has completed since, has "

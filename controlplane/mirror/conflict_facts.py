@@ -14,6 +14,7 @@ from workers.timeline.decisions import RollbackDecision
 TEXT_CHARS_MAX = 500
 MESSAGE_CHARS_MAX = 2_000
 GROUPS_KEPT = 2_000
+KEYS_KEPT = 10
 _DETAILS = ("case", "rule")
 """Taken over as they are when the record has them."""
 
@@ -62,6 +63,7 @@ def told_conflict(loser: InstantTime, decision: RollbackDecision, decided_ms: in
         lasted_ms=_count(conflict.get("lasted_ms"), most=2**62),
         details={
             **details,
+            **_keys(conflict),
             "lost": _lost(conflict.get("lost")),
             "rolled_back_by": text(decision.by),
         },
@@ -92,6 +94,15 @@ def _lost(found: object) -> dict[str, Any] | None:
         "elsewhere": elsewhere,
         "elsewhere_count": max(_count(found.get("elsewhere_count")) or 0, len(elsewhere)),
     }
+
+
+def _keys(conflict: Mapping[str, Any]) -> dict[str, Any]:
+    """Record keys that both inserted, some of them and how many; nothing of other conflicts."""
+    named = conflict.get("keys")
+    if not isinstance(named, list) or not named:
+        return {}
+    kept = [text(one) for one in named[:KEYS_KEPT]]
+    return {"keys": kept, "key_count": max(_count(conflict.get("key_count")) or 0, len(kept))}
 
 
 def _groups(found: object) -> list[list[str]]:

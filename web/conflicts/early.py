@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.writers.conflicts import ConflictDetail
-from web.conflicts.words import clock, name_of
+from web.conflicts.words import clock, inserted_keys, name_of
 from web.templatetags.lake import took
 
 OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
@@ -35,6 +35,10 @@ def early_line(detail: ConflictDetail) -> EarlyLine:
     if row.kind == "schema":
         return EarlyLine(
             "Early detection would not have caught it: it compares file groups, not schemas."
+        )
+    if inserted_keys(row) is not None:
+        return EarlyLine(
+            "Early detection would not have caught it: it compares file groups, not keys."
         )
     if loser.mode and loser.mode != OPTIMISTIC:
         return EarlyLine("Early detection is for optimistic writers; this one ran in another mode.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from controlplane.writers.conflicts import ConflictDetail
 from web.conflicts.early import OPTIMISTIC, EarlyLine
-from web.conflicts.words import counted, name_of, partitions_named
+from web.conflicts.words import counted, inserted_keys, name_of, partitions_named
 from web.schemas import SchemaStory
 
 RETRIES = "hoodie.write.num.retries.on.conflict.failures=3"
@@ -39,7 +39,9 @@ def steps(detail: ConflictDetail, schema: SchemaStory | None, early: EarlyLine) 
 
 def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
     found = [_retried(detail) or _again(detail)]
-    if detail.row.details.get("rule") != "taken_back":
+    if inserted_keys(detail.row) is not None:
+        found.append(_retries(detail))
+    elif detail.row.details.get("rule") != "taken_back":
         found.append(_retries(detail))
         found += _non_blocking(detail)
         found += _service(detail)

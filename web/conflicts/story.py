@@ -8,7 +8,15 @@ from controlplane.writers.conflicts import ConflictDetail, ConflictSide
 from web.conflicts.early import EarlyLine, early_line
 from web.conflicts.lanes import Lanes, lanes
 from web.conflicts.steps import Step, steps
-from web.conflicts.words import PartitionGroups, by_partition, clock, counted, name_of
+from web.conflicts.words import (
+    InsertedKeys,
+    PartitionGroups,
+    by_partition,
+    clock,
+    counted,
+    inserted_keys,
+    name_of,
+)
 from web.schemas import SchemaStory, tell
 from web.templatetags.lake import size, took
 
@@ -32,6 +40,8 @@ class Story:
     is_settled: bool
     overlap: tuple[PartitionGroups, ...]
     overlap_most: int
+    keys: InsertedKeys | None
+    """What met where no file group did; `overlap` are the loser's then."""
     only_winner: tuple[PartitionGroups, ...]
     only_loser: tuple[PartitionGroups, ...]
     rule: Rule
@@ -54,6 +64,7 @@ def story(detail: ConflictDetail) -> Story:
         is_settled=not detail.markers_left,
         overlap=overlap,
         overlap_most=max((one.count for one in overlap), default=0),
+        keys=inserted_keys(row),
         only_winner=by_partition(detail.winner.elsewhere),
         only_loser=by_partition(detail.loser.elsewhere),
         rule=rule(detail, schema),
@@ -80,19 +91,31 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
             f"{name_of(loser)} was built on {winner.instant}, which was rolled back before it "
             "could commit."
         )
+    if (keys := inserted_keys(row)) is not None:
+        what = f"the same {counted(keys.count, 'new key')}"
+        if not keys.count:
+            what = "keys beside it, in files that are gone since"
+        return (
+            f"{name_of(loser)} wanted to commit at {clock(row.verdict_ms)}, but {name_of(winner)} "
+            f"had inserted {what}{_sooner(detail)}."
+        )
     if row.detected == "early" and _is_older_and_open(detail):
         return (
             f"{name_of(loser)} was stopped at {clock(row.verdict_ms)} while it still wrote: "
             f"{name_of(winner)}, which began {_before(winner, row.began_ms)}, was writing {what}."
         )
     stopped = "was stopped while it wrote" if row.detected == "early" else "wanted to commit"
-    sooner = ""
-    if winner.ended_ms is not None and winner.ended_ms < row.verdict_ms:
-        sooner = f" {took(row.verdict_ms - winner.ended_ms)} earlier"
     return (
         f"{name_of(loser)} {stopped} at {clock(row.verdict_ms)}, but {name_of(winner)} had "
-        f"completed a write of {what}{sooner}."
+        f"completed a write of {what}{_sooner(detail)}."
     )
+
+
+def _sooner(detail: ConflictDetail) -> str:
+    ended_ms, verdict_ms = detail.winner.ended_ms, detail.row.verdict_ms
+    if ended_ms is None or ended_ms >= verdict_ms:
+        return ""
+    return f" {took(verdict_ms - ended_ms)} earlier"
 
 
 def _is_older_and_open(detail: ConflictDetail) -> bool:
@@ -144,6 +167,14 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
             "In non-blocking mode log files of two writers merge, unless the file group itself was "
             "replaced or doubled meanwhile.",
             strategy,
+        )
+    if inserted_keys(row) is not None:
+        return Rule(
+            "A key stands in one file group",
+            "Both writers found these keys nowhere and put them into file groups of their own. The "
+            "second to complete would leave each of them in the table twice, so new keys are "
+            "compared besides file groups.",
+            strategy or "optimistic, by inserted keys",
         )
     if row.detected == "early":
         return _early_rule(detail, strategy)

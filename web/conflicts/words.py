@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from controlplane.writers.conflicts import ConflictSide
+from controlplane.writers.conflicts import ConflictRow, ConflictSide
 
 GROUPS_SHOWN_MAX = 12
 NAMED_MAX = 3
@@ -35,6 +35,27 @@ def by_partition(
         PartitionGroups(partition, tuple(ids[:most]), max(0, len(ids) - most))
         for partition, ids in found.items()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class InsertedKeys:
+    """New keys that both writers inserted."""
+
+    named: tuple[str, ...]
+    """Some of them; none where they could not be read any more."""
+    count: int
+
+    @property
+    def hidden(self) -> int:
+        return self.count - len(self.named)
+
+
+def inserted_keys(row: ConflictRow) -> InsertedKeys | None:
+    """None of a conflict by another rule."""
+    if row.details.get("rule") != "inserted_twice":
+        return None
+    named = tuple(str(key) for key in row.details.get("keys") or ())
+    return InsertedKeys(named, max(len(named), int(row.details.get("key_count") or 0)))
 
 
 def counted(number: int, thing: str) -> str:

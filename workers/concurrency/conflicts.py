@@ -134,6 +134,9 @@ class Conflict:
     rule: str | None = None
     """The function that found it, by name; of a schema conflict its `case` says the rule."""
     lost: LostWrite | None = None
+    keys: tuple[str, ...] = ()
+    """Some of those that both inserted, where that was the conflict."""
+    key_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As it comes back from storage: lists instead of tuples."""

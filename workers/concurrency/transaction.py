@@ -16,13 +16,8 @@ from functools import partial
 
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.conflicts import (
-    Conflict,
-    overlapping_file_groups,
-    rivals,
-    unmergeable_file_groups,
-    write_set,
-)
+from workers.concurrency.conflicts import Conflict, write_set
+from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.locks.lease import Lease, TableLock, told_of
 from workers.concurrency.locks.opening import BoundLock
@@ -45,7 +40,7 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.schema.table_schema import TableSchema
-from workers.table.schema_history import SchemaVersion, read_instant, schema_at
+from workers.table.schema_history import SchemaVersion, schema_at
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
@@ -54,7 +49,6 @@ from workers.timeline.metadata import (
     LOCK_KEY,
     SCHEMA_KEY,
     SCHEMA_RESOLUTION_KEY,
-    WRITER_KEY,
     CommitMetadata,
 )
 from workers.timeline.timeline import Timeline
@@ -173,36 +167,28 @@ def commit(
 
     Raises LockTimeout.
     """
-    is_alone = options.mode is ConcurrencyMode.SINGLE_WRITER
-    read = {} if is_alone else _read_rivals(table, started)
-    outcome = _commit_once(table, options, started, proposal, read)
+    rivals = _rival_check(table, options, started, proposal)
+    if options.mode is not ConcurrencyMode.SINGLE_WRITER:
+        rivals.look_ahead()
+    outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
             break
-        outcome = _commit_once(table, options, started, proposal, read)
+        outcome = _commit_once(table, options, started, proposal, rivals)
     return outcome
 
 
-ReadCommits = Mapping[Instant, CommitMetadata]
-
-
-def _read_rivals(table: Table, started: Started) -> ReadCommits:
-    """What completed while the files were written, read before others wait for it.
-
-    A completed file never changes. Which of them count, the timeline says under the lock, and what
-    is not here is read there.
-    """
-    read: dict[Instant, CommitMetadata] = {}
-    try:
-        for rival in _rivals(started, table.timeline()):
-            read[rival] = read_instant(table, rival)
-    except (MalformedTable, StorageFailed) as error:
-        _log.info("rivals are read under the lock instead: error=%s", error)
-    return read
-
-
-def _rivals(started: Started, timeline: Timeline) -> list[Instant]:
-    return rivals(started.timeline.instants, timeline.instants, started.instant.requested_at)
+def _rival_check(
+    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+) -> RivalCheck:
+    ours = write_set(
+        started.instant.requested_at,
+        proposal.metadata,
+        proposal.writer,
+        whole_partitions=proposal.whole_partitions,
+        is_whole_table=proposal.is_whole_table,
+    )
+    return RivalCheck(table, options.mode, started.timeline, ours, proposal.metadata)
 
 
 def _commit_once(
@@ -210,7 +196,7 @@ def _commit_once(
     options: WriteOptions,
     started: Started,
     proposal: Proposal,
-    read: ReadCommits,
+    rivals: RivalCheck,
 ) -> CommitOutcome:
     instant = started.instant
     try:
@@ -219,7 +205,9 @@ def _commit_once(
             timeline = settled_timeline(table)
             if (gone := _taken_away(table, instant, timeline)) is not None:
                 return gone
-            verdict, timeline = _validated_twice(table, options, started, timeline, proposal, read)
+            verdict, timeline = _validated_twice(
+                table, options, started, timeline, proposal, rivals
+            )
             if isinstance(verdict, Conflict):
                 return Conflicted(instant.requested_at, verdict)
             return _decide(table, instant, timeline, lease, verdict)
@@ -266,18 +254,18 @@ def _validated_twice(
     started: Started,
     timeline: Timeline,
     proposal: Proposal,
-    read: ReadCommits,
+    rivals: RivalCheck,
 ) -> tuple[Proposal | Conflict, Timeline]:
     """Once more when a commit could not be read and the timeline is another one now: an archiver of
     another engine moved it away under us (E-16). Raises MalformedTable naming the instant.
     """
     try:
-        return _validated(table, options, started, timeline, proposal, read), timeline
+        return _validated(table, options, started, timeline, proposal, rivals), timeline
     except MalformedTable:
         fresh = settled_timeline(table)
         if fresh.instants == timeline.instants:
             raise
-        return _validated(table, options, started, fresh, proposal, read), fresh
+        return _validated(table, options, started, fresh, proposal, rivals), fresh
 
 
 def _validated(
@@ -286,7 +274,7 @@ def _validated(
     started: Started,
     timeline: Timeline,
     proposal: Proposal,
-    read: ReadCommits,
+    rivals: RivalCheck,
 ) -> Proposal | Conflict:
     told = proposal.condition(timeline) if proposal.condition else {}
     if isinstance(told, Conflict):
@@ -299,10 +287,7 @@ def _validated(
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    conflict = _file_conflict(table, options, started, timeline, proposal, read)
-    if conflict is not None:
-        return conflict
-    return resolved
+    return rivals.conflict(timeline) or resolved
 
 
 def _resolve_schema(
@@ -323,31 +308,6 @@ def _resolve_schema(
     extra = {SCHEMA_KEY: found.schema.avro_json, SCHEMA_RESOLUTION_KEY: found.record}
     metadata = proposal.metadata.with_extra(**extra)
     return replace(proposal, metadata=metadata, schema=found.schema)
-
-
-def _file_conflict(
-    table: Table,
-    options: WriteOptions,
-    started: Started,
-    timeline: Timeline,
-    proposal: Proposal,
-    read: ReadCommits,
-) -> Conflict | None:
-    is_non_blocking = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
-    rule = unmergeable_file_groups if is_non_blocking else overlapping_file_groups
-    ours = write_set(
-        started.instant.requested_at,
-        proposal.metadata,
-        proposal.writer,
-        whole_partitions=proposal.whole_partitions,
-        is_whole_table=proposal.is_whole_table,
-    )
-    for rival in _rivals(started, timeline):
-        metadata = read.get(rival) or read_instant(table, rival)
-        theirs = write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))
-        if conflict := rule(ours, theirs):
-            return conflict
-    return None
 
 
 def _lost_base(

@@ -53,6 +53,11 @@ class KeyRange:
         return found
 
 
+def may_overlap(one: KeyRange | None, other: KeyRange | None) -> bool:
+    """What is not told may be anything."""
+    return one is None or other is None or one.overlaps(other)
+
+
 @dataclass(slots=True)
 class KeyBounds:
     """Takes the keys of one file as they pass."""

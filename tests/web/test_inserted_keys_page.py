@@ -1,0 +1,83 @@
+"""The conflict of two writers who inserted the same new keys, on its page and in the list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from controlplane.mirror.sync import sync_table
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from controlplane.writers.conflicts import conflict_detail
+from controlplane.writers.models import Conflict
+from tests.support.lost_writes import CITIES, SCHEMA, begin, rides
+from web.conflicts.story import Story, story
+from workers import create_table
+
+
+@pytest.fixture
+def lost(root: Path, admin: User) -> str:
+    """The instant of the loser."""
+    location = root / "looked-up"
+    create_table(
+        location,
+        name="rides",
+        schema=SCHEMA,
+        record_key=["ride"],
+        partition_by=["city"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.index.type": "GLOBAL_BLOOM"},
+    )
+    slow = begin(location, rides(0, 40), writer="nightly-backfill")
+    begin(location, rides(20, 60), writer="fares-ingest").wins()
+    instant = slow.loses()
+    sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
+    return instant
+
+
+def told(instant: str) -> Story:
+    found = conflict_detail(Table.objects.get(slug="rides"), instant)
+    assert found is not None
+    return story(found)
+
+
+def test_the_page_says_which_keys_and_offers_what_helps(lost: str) -> None:
+    page = told(lost)
+
+    assert "fares-ingest had inserted the same 20 new keys" in page.sentence
+    assert page.rule.title == "A key stands in one file group"
+    assert page.keys is not None
+    assert page.keys.named == tuple(str(key) for key in range(20, 30))
+    assert (page.keys.count, page.keys.hidden) == (20, 10)
+    assert {group.partition for group in page.overlap} == set(CITIES)
+    assert "not keys" in page.early.words
+    options = [option.partition("=")[0] for step in page.steps for option in step.options]
+    assert options == ["hoodie.write.num.retries.on.conflict.failures"]
+
+
+def test_keys_are_shown_as_text_whatever_they_hold(lost: str, as_viewer: Client) -> None:
+    kept = Conflict.objects.get(loser_instant=lost)
+    kept.details = {**kept.details, "keys": ["<b>bold</b>"], "key_count": 1}
+    kept.save()
+
+    page = as_viewer.get(f"/t/rides/conflicts/{lost}").content.decode()
+    listed = as_viewer.get("/t/rides/conflicts").content.decode()
+
+    assert "Both inserted 1 new key<" in page
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+    assert "<b>bold" not in page + listed
+    assert "1 new key inserted by both" in listed
+
+
+def test_keys_that_could_not_be_read_are_not_counted(lost: str, as_viewer: Client) -> None:
+    kept = Conflict.objects.get(loser_instant=lost)
+    kept.details = {name: kept.details[name] for name in ("rule", "lost")}
+    kept.save()
+
+    page = as_viewer.get(f"/t/rides/conflicts/{lost}").content.decode()
+
+    assert "files that are gone since" in told(lost).sentence
+    assert "A inserted keys that cannot be read any more" in page

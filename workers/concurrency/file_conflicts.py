@@ -1,0 +1,91 @@
+"""A write compared with every commit that completed since it began: by file groups, and where these
+do not show that two writers met, by the keys that both inserted.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from workers.concurrency.conflicts import (
+    Conflict,
+    WriteSet,
+    overlapping_file_groups,
+    rivals,
+    unmergeable_file_groups,
+    write_set,
+)
+from workers.concurrency.inserted_keys import InsertedKeys
+from workers.errors import MalformedTable, StorageFailed
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import WRITER_KEY, CommitMetadata
+from workers.timeline.timeline import Timeline
+from workers.writer_modes import ConcurrencyMode
+
+_log = logging.getLogger(__name__)
+
+
+class RivalCheck:
+    """Of one write. A completed commit never changes, so each is read and compared once; which of
+    them count, the timeline says under the lock.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        mode: ConcurrencyMode,
+        at_start: Timeline,
+        ours: WriteSet,
+        metadata: CommitMetadata,
+    ) -> None:
+        is_non_blocking = mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+        self._rule = unmergeable_file_groups if is_non_blocking else overlapping_file_groups
+        self._table = table
+        self._at_start = at_start
+        self._ours = ours
+        self._inserted = (
+            InsertedKeys(table, ours.instant, metadata) if table.config.looks_up else None
+        )
+        self._read: dict[Instant, CommitMetadata] = {}
+        self._by_keys: dict[Instant, Conflict | None] = {}
+
+    def look_ahead(self) -> None:
+        """At what has completed by now, before others wait for it. What is not seen here is looked
+        at under the lock.
+        """
+        try:
+            self.conflict(self._table.timeline())
+        except (MalformedTable, StorageFailed) as error:
+            _log.info("rivals are looked at under the lock instead: error=%s", error)
+
+    def conflict(self, timeline: Timeline) -> Conflict | None:
+        """With one of the commits that the timeline tells of. Raises MalformedTable,
+        StorageFailed.
+        """
+        found = rivals(self._at_start.instants, timeline.instants, self._ours.instant)
+        for rival in found:
+            if conflict := self._rule(self._ours, self._write_set(rival)):
+                return conflict
+        for rival in found:
+            if conflict := self._met_by_keys(rival):
+                return conflict
+        return None
+
+    def _write_set(self, rival: Instant) -> WriteSet:
+        metadata = self._metadata(rival)
+        return write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))
+
+    def _met_by_keys(self, rival: Instant) -> Conflict | None:
+        if self._inserted is None:
+            return None
+        if rival not in self._by_keys:
+            theirs = self._write_set(rival)
+            met = self._inserted.met_by(self._ours, theirs, self._metadata(rival))
+            self._by_keys[rival] = met
+        return self._by_keys[rival]
+
+    def _metadata(self, rival: Instant) -> CommitMetadata:
+        if rival not in self._read:
+            self._read[rival] = read_instant(self._table, rival)
+        return self._read[rival]

@@ -1,0 +1,155 @@
+"""New keys that two writers insert at the same time, where no file group shows that they met.
+
+Under an index that looks keys up, two writers who both find a new key nowhere put it into file
+groups of their own. So the keys themselves are compared: the ranges in the footers of the files
+that took inserts, then the filters where these have them, then the key columns. Nothing is read as
+long as no rival inserted into a partition (under a global index: anywhere) where we did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.clock import InstantTime
+from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
+from workers.errors import NotFound
+from workers.files.base_file import read_base_file
+from workers.files.base_keys import SortedKeys, held_keys
+from workers.files.key_range import KeyRange, may_overlap
+from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
+from workers.index.bloom_filter import AskedKeys
+from workers.index.file_keys import FileKeys, read_file_keys
+from workers.storage.base import Storage, join
+from workers.table.table import Table
+from workers.timeline.metadata import CommitMetadata, WriteStat
+
+KEYS_NAMED_MAX: Final = 10
+_MOVING: Final = frozenset(("CLUSTER", "COMPACT", "LOG_COMPACT"))
+"""Operations that put rows elsewhere and bring none."""
+
+
+class InsertedKeys:
+    """What a write inserted, to be looked for in what rivals inserted."""
+
+    def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
+        self._storage = table.storage
+        self._is_global = table.config.is_global
+        self._ours = [_Inserted(table.storage, instant, one) for one in inserting(metadata)]
+
+    def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
+        """Of a rival that completed, and the commit that it wrote.
+
+        Raises MalformedTable, StorageFailed.
+        """
+        met: dict[FileGroupKey, list[str]] = {}
+        for stat in inserting(written) if self._ours else ():
+            near = [
+                one
+                for one in self._ours
+                if self._is_global or one.stat.partition_path == stat.partition_path
+            ]
+            for group, keys in self._met(near, stat).items():
+                met.setdefault(group, []).extend(keys)
+        return inserted_twice(ours, theirs, met) if met else None
+
+    def _met(self, near: list[_Inserted], theirs: WriteStat) -> dict[FileGroupKey, list[str]]:
+        """Our file groups that got a key which is in their file too. All, with no key, where the
+        file cannot tell: it is a log, which has no footer, or was written anew since and cleaned.
+        """
+        untold: dict[FileGroupKey, list[str]] = {one.group: [] for one in near}
+        if theirs.is_log or not near:
+            return untold
+        try:
+            told = read_file_keys(self._storage, theirs.path)
+            found = {one.group: one.met_by(told) for one in near}
+        except NotFound:
+            return untold
+        return {group: keys for group, keys in found.items() if keys}
+
+
+def inserting(metadata: CommitMetadata) -> list[WriteStat]:
+    """Of files that took rows which were new."""
+    if metadata.operation_type.upper() in _MOVING:
+        return []
+    return [one for one in metadata.stats if one.num_inserts > 0]
+
+
+def inserted_twice(
+    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+) -> Conflict:
+    """A key stands in one file group: whoever completes second would leave it in two."""
+    named = sorted({key for keys in met.values() for key in keys})
+    what = f"{len(named)} new key(s) were inserted by another writer first"
+    if not named:
+        what = "keys that another writer inserted first cannot be read any more"
+    return Conflict(
+        kind="write",
+        message=what,
+        rival=theirs.instant,
+        rival_writer=theirs.writer,
+        file_groups=tuple(sorted(met)),
+        writer=ours.writer,
+        rule=inserted_twice.__name__,
+        keys=tuple(named[:KEYS_NAMED_MAX]),
+        key_count=len(named),
+    )
+
+
+@dataclass(frozen=True)
+class _Inserted:
+    """A file of ours."""
+
+    storage: Storage
+    instant: InstantTime
+    stat: WriteStat
+
+    @property
+    def group(self) -> FileGroupKey:
+        return self.stat.partition_path, self.stat.file_id
+
+    @cached_property
+    def range(self) -> KeyRange | None:
+        return read_file_keys(self.storage, self.stat.path).range
+
+    @cached_property
+    def keys(self) -> SortedKeys:
+        """Those that it got; of a file that was written anew also those of updated rows."""
+        rows = read_base_file(self.storage, self.stat.path, [RECORD_KEY, COMMIT_TIME])
+        if self.stat.prev_base_file:
+            is_ours: Any = pc.equal(rows.column(COMMIT_TIME), pa.scalar(self.instant))
+            rows = rows.filter(is_ours)
+        return SortedKeys.of(rows.column(RECORD_KEY))
+
+    @cached_property
+    def asked(self) -> AskedKeys:
+        return AskedKeys(self.keys.array)
+
+    def met_by(self, theirs: FileKeys) -> list[str]:
+        """Keys that both brought."""
+        if not may_overlap(self.range, theirs.range):
+            return []
+        left = np.flatnonzero(theirs.might_contain(self.asked))
+        if not len(left):
+            return []
+        asked = SortedKeys(self.keys.array.take(left))
+        met = asked.array.take(held_keys(self.storage, theirs.path, asked))
+        return self._without_updated(met)
+
+    def _without_updated(self, met: Any) -> list[str]:
+        """A key that our file had before is no new one, wherever else it stands."""
+        former = self.stat.prev_base_file
+        if former and len(met):
+            known = SortedKeys(met)
+            path = join(self.stat.partition_path, former)
+            is_new = np.ones(len(met), np.bool_)
+            is_new[held_keys(self.storage, path, known)] = False
+            met = met.filter(pa.array(is_new))
+        found: list[str] = met.to_pylist()
+        return found
