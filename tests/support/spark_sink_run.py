@@ -38,7 +38,8 @@ class SparkSinkRun:
     """Of the topic."""
     launches: int = 0
     _pid: int = 0
-    _dead: set[int] = field(default_factory=set)
+    _dead: set[psutil.Process] = field(default_factory=set)
+    """By their start as well: after many kills the system gives their numbers to others."""
 
     @property
     def config(self) -> SinkConfig:
@@ -87,8 +88,9 @@ class SparkSinkRun:
 
     def kill(self, pid: int) -> None:
         """Raises NoSuchProcess."""
-        self._dead.add(pid)
-        psutil.Process(pid).kill()
+        victim = psutil.Process(pid)
+        self._dead.add(victim)
+        victim.kill()
 
     def kill_jvm(self) -> None:
         """Raises NoSuchProcess."""
@@ -104,7 +106,7 @@ class SparkSinkRun:
         self._await_end()
 
     def kill_all(self) -> None:
-        self._dead |= {one.pid for one in self._tree()}
+        self._dead |= {*self._tree()}
         kill_driver(self.run_dir, self._pid, SystemClock())
 
     def await_offsets(self, offsets: Mapping[int, int], *, within_s: float) -> None:
@@ -155,7 +157,7 @@ class SparkSinkRun:
         state = self.state()
         if state is None or state.state in _OVER or not self.is_up:
             return {}
-        living = {one.pid for one in self._tree()} - self._dead
+        living = {one.pid for one in {*self._tree()} - self._dead}
         found = {
             one.partition: int(one.worker.partition(":")[2])
             for one in state.participants
