@@ -1,7 +1,7 @@
 """Apache Hudi's side, run by the Python of its own environment with the bundle as argument.
 
-At Hudi's defaults, save for what makes the tables comparable (bucket index, buckets, the key,
-partition and ordering columns) and, for the lines "same codec", the codec.
+At Hudi's defaults, save for what makes the tables comparable (index, buckets, the key, partition
+and ordering columns) and, for the lines "same codec", the codec.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from bench.drivers.index_options import BUCKET, index_options
 from bench.drivers.queries import ROW_TYPE, aggregated, content_of, sums_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
@@ -36,16 +37,23 @@ class Hudi:
             }
         )
 
-    def load(self, table: str, rows: str, kind: str, buckets: int, codec: str) -> None:
+    def load(
+        self, table: str, rows: str, kind: str, buckets: int, codec: str, index: str = BUCKET
+    ) -> None:
         """A new table by bulk insert."""
-        self._write(table, rows, "bulk_insert", kind, buckets, codec, "overwrite")
+        options = _options("bulk_insert", kind, codec, index_options(index, buckets))
+        self._save(self._spark.read.parquet(rows), table, options, "overwrite")
 
-    def upsert(self, table: str, rows: str, kind: str, buckets: int, codec: str) -> None:
-        self._write(table, rows, "upsert", kind, buckets, codec, "append")
+    def upsert(
+        self, table: str, rows: str, kind: str, buckets: int, codec: str, index: str = BUCKET
+    ) -> None:
+        options = _options("upsert", kind, codec, index_options(index, buckets))
+        self._save(self._spark.read.parquet(rows), table, options, "append")
 
     def upsert_one(self, table: str, row: list[Any], kind: str, buckets: int, codec: str) -> None:
         frame = self._spark.createDataFrame([tuple(row)], ROW_TYPE)
-        self._save(frame, table, "upsert", kind, buckets, codec, "append")
+        options = _options("upsert", kind, codec, index_options(BUCKET, buckets))
+        self._save(frame, table, options, "append")
 
     def aggregate(self, table: str) -> list[Any]:
         return aggregated(self._spark.read.format("hudi").load(table))
@@ -95,37 +103,25 @@ class Hudi:
     def partial_content(self, folder: str) -> list[float]:
         return sums_of(self._spark.read.format("hudi").load(f"{folder}/hudi"))
 
-    def _write(
-        self, table: str, rows: str, operation: str, kind: str, buckets: int, codec: str, mode: str
-    ) -> None:
-        frame = self._spark.read.parquet(rows)
-        self._save(frame, table, operation, kind, buckets, codec, mode)
-
-    def _save(
-        self,
-        frame: Any,
-        table: str,
-        operation: str,
-        kind: str,
-        buckets: int,
-        codec: str,
-        mode: str,
-    ) -> None:
-        options = {
-            "hoodie.table.name": "s1",
-            "hoodie.datasource.write.table.type": TYPES[kind],
-            "hoodie.datasource.write.operation": operation,
-            "hoodie.datasource.write.recordkey.field": "key",
-            "hoodie.datasource.write.partitionpath.field": "part",
-            "hoodie.datasource.write.precombine.field": "ts",
-            "hoodie.index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": str(buckets),
-            # Otherwise every fifth upsert compacts as well, and no logs are left to be read.
-            "hoodie.compact.inline": "false",
-        }
-        if codec != "defaults":
-            options["hoodie.parquet.compression.codec"] = codec
+    def _save(self, frame: Any, table: str, options: dict[str, str], mode: str) -> None:
         frame.write.format("hudi").options(**options).mode(mode).save(table)
+
+
+def _options(operation: str, kind: str, codec: str, index: dict[str, str]) -> dict[str, str]:
+    options = {
+        "hoodie.table.name": "s1",
+        "hoodie.datasource.write.table.type": TYPES[kind],
+        "hoodie.datasource.write.operation": operation,
+        "hoodie.datasource.write.recordkey.field": "key",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.precombine.field": "ts",
+        # Otherwise every fifth upsert compacts as well, and no logs are left to be read.
+        "hoodie.compact.inline": "false",
+        **index,
+    }
+    if codec != "defaults":
+        options["hoodie.parquet.compression.codec"] = codec
+    return options
 
 
 def jobs() -> dict[str, Job]:

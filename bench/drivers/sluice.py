@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.drivers.early_conflict import early_conflict
+from bench.drivers.index_options import BUCKET, index_options
 from bench.drivers.queries import ROW_TYPE, aggregated, content_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
@@ -27,7 +28,7 @@ class Sluice:
     def __init__(self) -> None:
         self._spark = spark_session({})
 
-    def load(self, table: str, rows: str, kind: str, buckets: int) -> None:
+    def load(self, table: str, rows: str, kind: str, buckets: int, index: str = BUCKET) -> None:
         """A new table by bulk insert from a DataFrame."""
         shutil.rmtree(table, ignore_errors=True)
         frame = self._spark.read.parquet(rows)
@@ -39,7 +40,7 @@ class Sluice:
             partition_by=["part"],
             ordering=["ts"],
             table_type=TYPES[kind],
-            options={"hoodie.bucket.index.num.buckets": str(buckets)},
+            options=index_options(index, buckets),
         )
         _committed(created.write(frame, "bulk_insert", options=OPTIONS))
 
