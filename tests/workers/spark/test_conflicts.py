@@ -61,6 +61,34 @@ def test_frame_that_lost_is_written_again_on_the_table_as_it_is_then(
     assert_referee_agrees(table.location)
 
 
+def test_frame_that_inserts_a_key_that_a_rival_inserted_first_updates_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Under an index that looks keys up they meet in no file group."""
+    table = create_table(
+        tmp_path / "looked-up",
+        name="things",
+        schema=ROWS.schema,
+        record_key=["id"],
+        ordering=["ts"],
+        options={"hoodie.index.type": "BLOOM"},
+    )
+    meets = partial(met_by_a_rival_once, table.location, RIVAL, str(tmp_path / "met"))
+    frame = spark.createDataFrame(ROWS).mapInArrow(meets, "id string, ts bigint")
+    lost: list[str | None] = []
+
+    for retries in ("0", "1"):
+        once = {"hoodie.write.num.retries.on.conflict.failures": retries}
+        outcome = table.write(frame, options={**OPTIONS, **once})
+        lost.append(outcome.conflict.rule if isinstance(outcome, Conflicted) else None)
+
+    assert lost == ["inserted_twice", None]
+    found = dict(zip(*table.read().to_pydict().values(), strict=True))
+    assert found == {f"k{n}": 1 for n in range(40)} | {"k1": 2, "rival": 2}
+    assert orphan_files(table.table) == leftovers(table.table) == []
+    assert_referee_agrees(table.location)
+
+
 def test_frame_that_loses_each_time_names_all_its_rivals(
     table: LakehouseTable, tmp_path: Path, spark: SparkSession
 ) -> None:
