@@ -36,6 +36,7 @@ from workers.write.staging import (
     read_staged,
     stage,
 )
+from workers.write.tagging import with_column
 
 _UNPLACED = np.iinfo(np.int32).max
 """The slot of inserts until they are dealt out."""
@@ -126,9 +127,8 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
     places = [group.rows for group in read_staged(work.places, storage)]
     prepared = pa.concat_tables([prepared_schema(context).empty_table(), *rows])
     found = tag(context, prepared, pa.concat_tables([PLACES.empty_table(), *places]), storage)
-    at = found.inserts.schema.get_field_index(SLOT)
     unplaced = pa.repeat(pa.scalar(_UNPLACED, pa.int32()), found.inserts.num_rows)
-    inserts = found.inserts.set_column(at, pa.field(SLOT, pa.int32()), unplaced)
+    inserts = with_column(found.inserts, SLOT, unplaced)
     placed = pa.concat_tables([found.updates, inserts])
     if placed.num_rows == 0:
         return []

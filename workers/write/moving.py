@@ -34,6 +34,7 @@ from workers.write.tagging import (
     identities,
     inserts_of,
     joined,
+    with_column,
     with_places,
 )
 
@@ -205,9 +206,8 @@ def _deletes(batch: _Batch, moved_from: Mask) -> pa.Table:
     kind = DELETE_NOW
     if IS_DELETED in batch.context.columns:
         # The table keeps deletes as rows that say so; this one is as old as the row that moves.
-        kind, at = DELETE, rows.schema.get_field_index(IS_DELETED)
-        gone = pa.repeat(pa.scalar(True), rows.num_rows)
-        rows = rows.set_column(at, rows.schema.field(at), gone)
+        kind = DELETE
+        rows = with_column(rows, IS_DELETED, pa.repeat(pa.scalar(True), rows.num_rows))
     marks = pa.repeat(pa.scalar(kind, pa.int8()), rows.num_rows)
     return _unmarked(rows).append_column(DELETED_FIELD, marks)
 
@@ -227,9 +227,8 @@ def _at_targets(rows: pa.Table, keys: Keys, winners: npt.NDArray[np.int64]) -> p
     """All rows of a key in the partition of its greatest version."""
     if keys.are_unique:
         return rows
-    at = rows.schema.get_field_index(PARTITION_PATH)
     paths = rows.column(PARTITION_PATH).take(winners[keys.codes])
-    return rows.set_column(at, rows.schema.field(at), paths)
+    return with_column(rows, PARTITION_PATH, paths)
 
 
 def _refuse_doubling(

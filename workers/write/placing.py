@@ -22,7 +22,7 @@ from workers.write.context import REPLACING, WriteContext
 from workers.write.lookup import batch_keys, candidates, places_of
 from workers.write.moving import tagged_globally
 from workers.write.prepare import SLOT
-from workers.write.tagging import Tagged, tagged
+from workers.write.tagging import Tagged, tagged, with_column
 
 Shares = Mapping[str, list[InsertShare]]
 """By partition."""
@@ -100,8 +100,7 @@ def with_slots(inserts: pa.Table, shares: Shares) -> pa.Table:
     dealt = [one for path in named for one in shares[path]]
     slots = np.empty(len(codes), np.int32)
     slots[order] = np.repeat([one.slot for one in dealt], [one.rows for one in dealt])
-    at = inserts.schema.get_field_index(SLOT)
-    return inserts.set_column(at, pa.field(SLOT, pa.int32()), pa.array(slots))
+    return with_column(inserts, SLOT, pa.array(slots))
 
 
 def _small_files(

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.merge.merge import merge
 from workers.merge.versions import DELETED, ROW, Keys, kinds
-from workers.write.context import REPLACING, WriteContext
+from workers.write.context import WriteContext
 from workers.write.duplicates import refuse_doubled
 from workers.write.groups import row_groups
 from workers.write.prepare import SLOT
@@ -72,9 +72,14 @@ def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
 def with_places(rows: pa.Table, places: pa.Table) -> pa.Table:
     """Row by row at the place beside it."""
     for name in (PARTITION_PATH, SLOT):
-        at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, rows.schema.field(name), places.column(name))
+        rows = with_column(rows, name, places.column(name))
     return rows
+
+
+def with_column(rows: pa.Table, name: str, values: Any) -> pa.Table:
+    """Other values in a column that is there."""
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values)
 
 
 def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
@@ -86,10 +91,6 @@ def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
     at = np.repeat(np.arange(len(left)), counts)
     within = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
     return at, order[first[at] + within]
-
-
-def replaces_all(context: WriteContext) -> bool:
-    return context.operation in REPLACING
 
 
 def identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
@@ -109,5 +110,4 @@ def _codes(prepared: pa.Table, places: pa.Table, name: str) -> tuple[Codes, Code
 
 def _in_one_slot(rows: pa.Table) -> pa.Table:
     """Shares of keys matter no more; partitions do."""
-    at = rows.schema.get_field_index(SLOT)
-    return rows.set_column(at, pa.field(SLOT, pa.int32()), pa.array(np.zeros(rows.num_rows, "i4")))
+    return with_column(rows, SLOT, pa.array(np.zeros(rows.num_rows, "i4")))
