@@ -66,8 +66,11 @@ def _stream(*, channels: Sequence[str] = (), patterns: Sequence[str] = ()) -> Ht
 
 
 async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterator[str]:
-    """`ping` at least every few seconds; `change` with the kinds that changed, many at once when
-    they come fast.
+    """`start` once every later change is heard; `ping` at least every few seconds; `change` with
+    the kinds that changed, many at once when they come fast.
+
+    What changed before `start`, since the page was made or since the last stream ended, was told to
+    nobody: at `start` the page asks for everything again.
     """
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + STREAM_S_MAX
@@ -78,7 +81,7 @@ async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterat
                 await pubsub.subscribe(*channels)
             if patterns:
                 await pubsub.psubscribe(*patterns)
-            yield f"retry: {RETRY_MS}\nevent: ping\ndata: {{}}\n\n"
+            yield f"retry: {RETRY_MS}\n{_event('start', {})}"
             while loop.time() < ends_at:
                 kinds = await _changes(pubsub)
                 yield _event("change", {"kinds": sorted(kinds)}) if kinds else _event("ping", {})

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Seen, Site
 
 pytestmark = pytest.mark.browser
+DRAWN = (
+    "instant => document.querySelector('[data-chart]').data"
+    ".some(trace => trace.customdata.some(row => row[0] === instant))"
+)
 
 
 @pytest.fixture
@@ -104,12 +108,22 @@ def test_new_commit_is_drawn_into_a_window_that_follows_the_clock(
     instant = site.tell("commits", count=1)
 
     expect(timeline.locator(f'[data-key="{instant}.deltacommit"]')).to_be_attached(timeout=20_000)
-    timeline.wait_for_function(
-        "instant => document.querySelector('[data-chart]').data"
-        ".some(trace => trace.customdata.some(row => row[0] === instant))",
-        arg=instant,
-        timeout=20_000,
-    )
+    timeline.wait_for_function(DRAWN, arg=instant, timeout=20_000)
+
+
+def test_commit_that_came_before_the_page_listened_is_drawn_too(page: Page, site: Site) -> None:
+    came: list[str] = []
+
+    def late(route: Route) -> None:
+        came.append(site.tell("commits", count=1))
+        route.continue_()
+
+    page.route("**/events/ad-requests", late)
+    page.goto(f"{site.url}/t/ad-requests/timeline")
+    page.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=40_000)
+
+    expect(page.locator(f'[data-key="{came[0]}.deltacommit"]')).to_be_attached()
+    page.wait_for_function(DRAWN, arg=came[0], timeout=20_000)
 
 
 def test_crowded_window_becomes_a_heatmap_without_a_complaint(

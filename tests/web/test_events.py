@@ -93,7 +93,7 @@ async def test_changes_arrive_together_and_other_tables_do_not(
 
     assert answer["Content-Type"] == "text/event-stream"
     assert answer["Cache-Control"] == "no-store"
-    assert hello == ("ping", {})
+    assert hello == ("start", {})
     assert change == ("change", {"kinds": ["marker_server", "writers"]})
 
 
@@ -107,7 +107,7 @@ async def test_silence_is_filled_with_pings(
     names = [(await asyncio.wait_for(anext(heard), LISTEN_S))[0] for _ in range(3)]
     await heard.aclose()  # type: ignore[attr-defined]
 
-    assert names == ["ping", "ping", "ping"]
+    assert names == ["start", "ping", "ping"]
 
 
 async def test_stream_ends_so_that_the_listener_is_asked_again_who_he_is(

@@ -71,7 +71,10 @@ function old(part, isOld) {
   else if (mode === "live" && banner && !parts.some((one) => one.element.hasAttribute("data-old"))) banner.hidden = true;
 }
 
-const refreshAll = async () => (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
+async function refreshAll() {
+  document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
+  return (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
+}
 
 // Patching
 
@@ -202,10 +205,19 @@ function hear(kinds) {
   document.dispatchEvent(new CustomEvent("sluice:change", { detail: kinds }));
 }
 
+// What changed between the making of the page, or the end of the last stream, and now was told to nobody.
+function start() {
+  heardAt = Date.now();
+  if (mode === "paused") return;
+  show("live");
+  refreshAll();
+}
+
 function open() {
   source?.close();
   openedAt = Date.now();
   source = new EventSource(body.dataset.events);
+  source.addEventListener("start", start);
   source.addEventListener("ping", () => hear([]));
   source.addEventListener("change", (event) => hear(JSON.parse(event.data).kinds));
 }
@@ -235,7 +247,6 @@ async function watch() {
     if (Date.now() - polledAt > POLL_MS) {
       polledAt = Date.now();
       const ok = await refreshAll();
-      document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
       if (mode !== "stale") return;
       warn(ok
         ? `No live events for ${Math.round((Date.now() - heardAt) / 1000)} s. This page asks every 5 seconds instead.`
@@ -252,7 +263,6 @@ function pause() {
     missed = 0;
     show("live");
     refreshAll();
-    document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
   } else {
     show("paused");
   }
@@ -260,7 +270,8 @@ function pause() {
 
 if (body.dataset.events && parts.length) {
   show("off");
-  open();
+  // A page's own script listens by then, so it hears the start as well.
+  document.addEventListener("DOMContentLoaded", open);
   setInterval(() => { tick(); watch(); }, 1000);
   toggle?.addEventListener("click", pause);
   document.addEventListener("keydown", (event) => {
