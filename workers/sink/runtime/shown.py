@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from workers.clock import Clock, InstantTime, parse_instant
 from workers.errors import LakehouseError
 from workers.sink.coordinator_events import Abort, CommitResult, Committed
-from workers.sink.coordinator_state import CoordinatorState
+from workers.sink.coordinator_state import CoordinatorState, Seen
 from workers.sink.messages import (
     AckCommit,
     EndCommit,
@@ -54,6 +54,7 @@ class SinkShown:
         self._trace = deque(before.trace if before else (), maxlen=TRACE_MAX)
         self._transactions = deque(before.transactions if before else (), maxlen=TRANSACTIONS_MAX)
         self._ends: Mapping[int, tuple[int, int]] = {}
+        self._read_before_look: Mapping[int, int] = {}
         self._table_offsets: Mapping[int, int] = {}
         self._counters: dict[str, int] = {}
         self._has_changed = True
@@ -80,6 +81,8 @@ class SinkShown:
 
     def topic(self, ends: Mapping[int, tuple[int, int]]) -> None:
         self._ends = ends
+        seen = self._former.participants if self._former else {}
+        self._read_before_look = {partition: one.offset for partition, one in seen.items()}
         self._has_changed = True
 
     def table(self, offsets: Mapping[int, int]) -> None:
@@ -149,7 +152,6 @@ class SinkShown:
         shown = []
         for partition in sorted(partitions):
             seen = state.participants.get(partition)
-            ends = self._ends.get(partition)
             shown.append(
                 ParticipantShown(
                     partition=partition,
@@ -158,13 +160,25 @@ class SinkShown:
                     state=str(seen.state) if seen else "",
                     local_offset=seen.offset if seen else None,
                     table_offset=self._table_offsets.get(partition),
-                    broker_offset=ends[1] if ends else None,
+                    broker_offset=self._end(partition, seen),
                     has_reported=bool(transaction and partition in transaction.reports),
                     is_member=transaction is None or partition in transaction.offsets,
                     seen_ms=seen.at_ms if seen else 0,
                 )
             )
         return shown
+
+    def _end(self, partition: int, seen: Seen | None) -> int | None:
+        """Of the topic. What was read since the last look at it proves more; what was read before
+        proves nothing, the topic may be another one by now.
+        """
+        if (ends := self._ends.get(partition)) is None:
+            return None
+        if seen is None:
+            return ends[1]
+        in_table = self._table_offsets.get(partition, seen.offset)
+        has_read = seen.offset > self._read_before_look.get(partition, in_table)
+        return max(ends[1], seen.offset) if has_read else ends[1]
 
     def _all_counters(self, state: CoordinatorState) -> dict[str, int]:
         ignored = {f"ignored_{cause}": count for cause, count in state.ignored.items()}
