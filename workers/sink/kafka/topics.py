@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from workers.sink.kafka.failures import error_of, failed
 
 TIMEOUT_S = 10.0
 _POLL_S = 0.05
+_COMPLAINTS_MAX = 20
 _MOVING = (
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -51,7 +53,13 @@ class Topics:
         timeout_s: float = TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        self._admin = AdminClient(dict(settings))
+        self._complaints: deque[KafkaError] = deque(maxlen=_COMPLAINTS_MAX)
+        told: dict[str, Any] = {**settings, "error_cb": self._complaints.append}
+        self._admin = AdminClient(told)
+        self._address = {
+            "brokers": settings["bootstrap.servers"],
+            "protocol": settings.get("security.protocol", "PLAINTEXT"),
+        }
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
 
@@ -144,7 +152,7 @@ class Topics:
     def _answer(self, future: Future[Any], message: str, topic: str) -> Any:
         try:
             # The client gives up by itself; this bound is for a client that does not.
-            return future.result(2 * self._timeout_s + 1)
+            answer = future.result(2 * self._timeout_s + 1)
         except KafkaException as raised:
             error = error_of(raised)
             if error.code() in _MISSING:
@@ -153,9 +161,23 @@ class Topics:
                 raise InvalidInput("topic exists already", topic=topic) from raised
             if error.code() in _MOVING:
                 raise _LeaderMissing(topic) from raised
+            if error.code() == KafkaError._TIMED_OUT:
+                raise self._unanswered(message, topic, error) from raised
             raise failed(message, error, topic=topic) from raised
         except TimeoutError as raised:
-            raise KafkaFailed(message + ": no answer", topic=topic) from raised
+            raise KafkaFailed(message + ": no answer", topic=topic, **self._address) from raised
+        self._hear()
+        self._complaints.clear()
+        return answer
+
+    def _unanswered(self, message: str, topic: str, error: KafkaError) -> KafkaFailed:
+        """The request itself knows only that nobody answered; the connections know why."""
+        self._hear()
+        telling = [one for one in self._complaints if one.code() != KafkaError._ALL_BROKERS_DOWN]
+        return failed(message, telling[-1] if telling else error, topic=topic, **self._address)
+
+    def _hear(self) -> None:
+        self._admin.poll(0)
 
 
 class _LeaderMissing(Exception):

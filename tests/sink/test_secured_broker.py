@@ -1,0 +1,143 @@
+"""A sink behind TLS, names and passwords: it runs, keeps the password to itself, and says what is
+wrong with what it was told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sink.conftest import MakeTable
+from tests.support.classic_environment import classic_environment
+from tests.support.kafka import KEPT, client, eventually, fresh_topic, sink_of
+from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
+from tests.support.sink_run import ask_to_stop, assert_each_offset_once, has_committed, send
+from workers.clock import SystemClock
+from workers.errors import KafkaFailed
+from workers.jobs import SinkJob
+from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.topics import Topics
+from workers.spark.process import ENDING_FILE, LOG_FILE, kill_driver, launch
+
+VARIABLE = "SLUICE_KAFKA_ORDERS"
+EACH = 2_000
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    made = SecuredKafka(tmp_path_factory.mktemp("secured"), kafka_class_path(KEPT))
+    made.start()
+    yield made
+    made.broker.stop()
+
+
+@pytest.fixture
+def kafka(secured: SecuredKafka) -> Broker:
+    return secured.broker
+
+
+@pytest.fixture
+def topics(kafka: Broker) -> Topics:
+    return Topics(client(kafka))
+
+
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    return fresh_topic(topics, 4)
+
+
+def options(secured: SecuredKafka, mechanism: str, **others: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": secured.address,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.username": USER,
+        "sasl.password.env": VARIABLE,
+        "ssl.ca.location": str(secured.authority),
+        **others,
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
+    secured: SecuredKafka, topic: str, location: str, make_table: MakeTable, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    job = SinkJob(
+        operation_id=str(uuid.uuid4()),
+        table=location,
+        sink_options=make_table(topic, **options(secured, "SCRAM-SHA-512")),
+        session_id=str(uuid.uuid4()),
+        run_dir=str(run_dir),
+    )
+    roots = {"SLUICE_TABLE_ROOTS": str(Path(location).parent)}
+    pid = launch(job, {**classic_environment(), **roots, VARIABLE: PASSWORD})
+    try:
+        for partition in range(4):
+            send(secured.broker, topic, partition, 0, EACH)
+        ends = dict.fromkeys(range(4), EACH)
+        eventually(lambda: has_committed(location, topic, ends), within_s=240)
+        ask_to_stop(location, topic)
+        eventually((run_dir / ENDING_FILE).exists, within_s=120)
+    finally:
+        kill_driver(run_dir, pid, SystemClock())
+
+    ended = json.loads((run_dir / ENDING_FILE).read_text())
+    assert ended["state"] == "succeeded", (run_dir / LOG_FILE).read_text()[-3000:]
+    assert_each_offset_once(location, ends)
+    written = [one for root in (run_dir, Path(location)) for one in root.rglob("*")]
+    told = [one for one in written if one.is_file() and PASSWORD.encode() in one.read_bytes()]
+    assert told == []
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_each_mechanism_is_let_in(secured: SecuredKafka, topic: str, mechanism: str) -> None:
+    sink = sink_of(secured.broker, topic, **options(secured, mechanism))
+
+    facts = Topics(connection(sink, {VARIABLE: PASSWORD})).facts(topic)
+
+    assert sorted(facts.watermarks) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "password", "why"),
+    [
+        ({"sasl.mechanism": "SCRAM-SHA-512"}, "guessed", "invalid credentials"),
+        ({"sasl.mechanism": "PLAIN"}, "guessed", "Invalid username or password"),
+        ({"sasl.username": "nobody"}, PASSWORD, "Invalid username or password"),
+        ({"ssl.ca.location": "other"}, PASSWORD, "certificate could not be verified"),
+        ({"bootstrap.servers": "open"}, PASSWORD, "connecting to a PLAINTEXT broker listener"),
+        ({"bootstrap.servers": "no-such-host.invalid:9092"}, PASSWORD, "Failed to resolve"),
+        ({"bootstrap.servers": "127.0.0.1:1"}, PASSWORD, "Connection refused"),
+    ],
+)
+def test_what_is_wrong_is_told_and_not_only_that_nobody_answers(
+    secured: SecuredKafka, topic: str, wrong: dict[str, str], password: str, why: str
+) -> None:
+    paths = {"other": str(secured.other_authority), "open": secured.broker.bootstrap}
+    given = {key: paths.get(value, value) for key, value in wrong.items()}
+    sink = sink_of(secured.broker, topic, **options(secured, "PLAIN", **given))
+    asked = Topics(connection(sink, {VARIABLE: password}), timeout_s=2.0)
+
+    with pytest.raises(KafkaFailed, match=re.escape(why)) as raised:
+        asked.facts(topic)
+
+    assert sink.bootstrap in str(raised.value)
+    assert password not in str(raised.value)
+
+
+def test_protocol_that_the_broker_does_not_speak_is_named(
+    secured: SecuredKafka, topic: str
+) -> None:
+    sink = sink_of(secured.broker, topic, **{"bootstrap.servers": secured.address})
+
+    with pytest.raises(KafkaFailed, match="protocol=PLAINTEXT"):
+        Topics(connection(sink, {}), timeout_s=2.0).facts(topic)

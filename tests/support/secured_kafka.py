@@ -1,0 +1,117 @@
+"""A real Apache Kafka that asks who one is: TLS with a certificate of our own authority, names and
+passwords by SCRAM or PLAIN. Its open listener is for the test alone.
+"""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import NameOID
+
+from tests.support.kafka import client
+from workers.sink.kafka.broker import Broker, free_ports
+
+USER = "orders-sink"
+PASSWORD = "a password of the tests, with = and ;"
+_MODULES = "org.apache.kafka.common.security"
+
+
+class SecuredKafka:
+    """`broker` is reached by anyone at its own address, and by `USER` at `address`."""
+
+    def __init__(self, directory: Path, class_path: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        ports = free_ports()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            secured = int(free.getsockname()[1])
+        self.address = f"localhost:{secured}"
+        self.authority = directory / "authority.pem"
+        self.other_authority = directory / "other-authority.pem"
+        identity = directory / "broker.pem"
+        _write_certificates(self.authority, identity)
+        _write_certificates(self.other_authority, directory / "nobody.pem")
+        listeners = f"PLAINTEXT://127.0.0.1:{ports[0]},SASL_SSL://{self.address}"
+        self.broker = Broker(
+            directory / "broker",
+            class_path,
+            ports=ports,
+            settings={
+                "listeners": f"{listeners},CONTROLLER://127.0.0.1:{ports[1]}",
+                "advertised.listeners": listeners,
+                "listener.security.protocol.map": (
+                    "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
+                ),
+                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+                "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+                    f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+                ),
+                **{
+                    f"listener.name.sasl_ssl.scram-sha-{bits}.sasl.jaas.config": (
+                        f"{_MODULES}.scram.ScramLoginModule required;"
+                    )
+                    for bits in (256, 512)
+                },
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(identity),
+            },
+        )
+
+    def start(self) -> None:
+        self.broker.start()
+        admin = AdminClient(dict(client(self.broker)))
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            told = ScramCredentialInfo(mechanism, 4096)
+            wanted = UserScramCredentialUpsertion(USER, told, PASSWORD.encode())
+            admin.alter_user_scram_credentials([wanted])[USER].result(30)
+
+
+def _write_certificates(authority: Path, identity: Path) -> None:
+    """An authority's certificate, and a key with a certificate of it for `localhost`."""
+    ours, theirs = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Authority {authority.stem}")])
+    root = (
+        _certificate(issuer, issuer, ours)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(ours, hashes.SHA256())
+    )
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    leaf = (
+        _certificate(subject, issuer, theirs)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(ours, hashes.SHA256())
+    )
+    key = theirs.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    authority.write_bytes(root.public_bytes(Encoding.PEM))
+    identity.write_bytes(key + leaf.public_bytes(Encoding.PEM))
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=2))
+    )
