@@ -1,12 +1,15 @@
-"""A whole node whose demo cannot have Apache Kafka."""
+"""A whole node with its demo: with Apache Kafka, stopped and started, reset, and without."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane.node.test_up_and_down import Node, node
+from tests.controlplane.node.test_up_and_down import Node, node, wait_until
+from workers.sink.state_file import SinkState, read_state
+from workers.storage.local import LocalStorage
 
 __all__ = ["node"]
 
@@ -26,3 +29,58 @@ def test_without_kafka_the_demo_says_why_and_the_rest_runs(node: Node, tmp_path:
     status = node.manage("status")
     assert status.returncode == 0, status.stdout
     assert "kafka" not in status.stdout
+
+
+def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: Node) -> None:
+    up = node.manage("up")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert "orders go through Kafka" in up.stdout
+    commits(node, epoch=1)
+    stored = offsets(node)
+
+    assert node.manage("down").returncode == 0
+    assert node.processes() == []
+    assert node.manage("up").returncode == 0
+    commits(node, epoch=2)
+    assert all(offsets(node)[one] >= at for one, at in stored.items())
+
+    reset = node.manage("demo", "--reset")
+    assert reset.returncode == 0, reset.stdout + reset.stderr
+    assert list((node.home / "tables").iterdir()) == []
+    words = [" ".join(one.cmdline()) for one in node.processes()]
+    assert [one for one in words if "kafka.Kafka" in one or "workers.spark.runner" in one] == []
+    assert node.manage("demo", "--status").stdout == (
+        "the demo was never started: manage.py demo --start\n"
+    )
+
+    assert node.manage("demo", "--start").returncode == 0
+    commits(node, epoch=1)
+
+
+def sink_state(node: Node) -> SinkState | None:
+    table = node.home / "tables" / "shop_orders"
+    return read_state(LocalStorage(table), "shop-orders") if table.exists() else None
+
+
+def commits(node: Node, *, epoch: int) -> None:
+    """Waits for a transaction that the coordinator of this epoch begins from now on."""
+    from_ms = int(time.time() * 1000)
+
+    def has_committed() -> bool:
+        state = sink_state(node)
+        return (
+            state is not None
+            and state.epoch == epoch
+            and any(
+                one.outcome == "committed" and one.started_ms > from_ms
+                for one in state.transactions
+            )
+        )
+
+    wait_until(has_committed, seconds=240)
+
+
+def offsets(node: Node) -> dict[int, int]:
+    state = sink_state(node)
+    assert state is not None
+    return {one.partition: one.table_offset or 0 for one in state.participants}

@@ -60,7 +60,6 @@ class Command(BaseCommand):
                 self._start_orders(SystemClock())
             elif options["status"]:
                 self._status()
-                orders_status(self.stdout.write)
             else:
                 delete_orders(SystemClock())
                 self._reset(SystemClock())
@@ -129,6 +128,7 @@ class Command(BaseCommand):
             said = f": {newest.message}" if newest and newest.message else ""
             written = position[1] if position[0] == run else 0
             self.stdout.write(f"  {stream:<11} {written} of {rounds} rounds, {state}{said}")
+        orders_status(self.stdout.write)
 
     def _reset(self, clock: Clock) -> None:
         location = table_location()
