@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -16,6 +18,8 @@ def live(page: Page, site: Site) -> Page:
     page.goto(f"{site.url}/t/ad-requests/live")
     page.wait_for_selector('[data-mode="live"]')
     page.mouse.move(2, 2)
+    # It asks for everything again when its stream starts; such an answer knows no later fault.
+    page.wait_for_function("() => !document.querySelector('[data-live][aria-busy]')")
     return page
 
 
@@ -126,6 +130,31 @@ def test_paused_page_stands_still_and_catches_up(live: Page, site: Site) -> None
     expect(live.locator("[data-live-word]")).to_contain_text("1 behind", timeout=20_000)
     assert live.locator(f'tr[data-key="{instant}"]').count() == 0
 
+    live.keyboard.press("p")
+    expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
+
+
+def test_answer_that_comes_after_the_pause_changes_nothing(live: Page, site: Site) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    live.route("**/live/writers", hold)
+    instant = site.tell("writer", name="asked-for-before")
+    deadline = time.monotonic() + 20
+    while not held and time.monotonic() < deadline:
+        live.wait_for_timeout(50)
+
+    live.keyboard.press("p")
+    expect(live.locator("[data-live-switch]")).to_have_attribute("data-mode", "paused")
+    with live.expect_response("**/live/writers") as answered:
+        held[0].continue_()
+    answered.value.finished()
+    live.wait_for_timeout(500)
+
+    assert live.locator(f'tr[data-key="{instant}"]').count() == 0
+    live.unroute("**/live/writers")
     live.keyboard.press("p")
     expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 

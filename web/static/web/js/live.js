@@ -40,6 +40,8 @@ async function refresh(part, { force = false } = {}) {
     return true;
   }
   part.busy = true;
+  part.element.setAttribute("aria-busy", "true");
+  const wasPaused = mode === "paused";
   let ok = false;
   try {
     const query = part.element.hasAttribute("data-with-query") ? location.search : "";
@@ -47,7 +49,8 @@ async function refresh(part, { force = false } = {}) {
     if (answer.redirected) return location.reload();
     if (answer.ok) {
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
-      patch(part, fresh, force);
+      // A page that was paused while it asked stands still all the same; it asks again when it goes on.
+      if (force || wasPaused || mode !== "paused") patch(part, fresh, force);
       answeredAt = now();
       ok = true;
     }
@@ -56,6 +59,7 @@ async function refresh(part, { force = false } = {}) {
     ok = false;
   }
   part.busy = false;
+  part.element.removeAttribute("aria-busy");
   part.at = Date.now();
   if (part.again) {
     part.again = false;
