@@ -7,7 +7,6 @@ Kafka's jars, there is no such demo, and the rest of the node does without.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from django.contrib.auth.models import User
 from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, keep_small
 from controlplane.node.identity import read_identity
 from controlplane.node.living import supervisor_pid
-from controlplane.node.places import Places, places_from
+from controlplane.node.places import Places
 from controlplane.node.processes import KAFKA, ORDERS
 from controlplane.node.supervision import Supervisor, SupervisorFailed, log_file
 from controlplane.operations.run_dirs import run_dir
@@ -61,7 +60,7 @@ def start_orders(by: User, clock: Clock, say: Say) -> None:
 
     Raises NoKafka, ControlPlaneError, LakehouseError.
     """
-    places = places_from(os.environ)
+    places = _places()
     supervisor = _supervisor(places)
     bootstrap = _broker(places, supervisor, clock, say)
     table = opened_table()
@@ -89,7 +88,7 @@ def orders_status(say: Say) -> None:
 
 def delete_orders(clock: Clock) -> None:
     """Sink, broker, topic and table. Raises ControlPlaneError, NoKafka when the sink stays."""
-    places, location = places_from(os.environ), Path(table_location())
+    places, location = _places(), Path(table_location())
     row = TableRow.objects.filter(location=str(location)).first()
     if row is not None:
         _stop_sink(row, clock)
@@ -120,6 +119,11 @@ def opened_table() -> LakehouseTable:
 
 def table_location() -> str:
     return f"{settings.SLUICE_TABLE_ROOTS[0]}/{NAME}"
+
+
+def _places() -> Places:
+    """Of the node whose database this process has, whatever its environment says."""
+    return Places(settings.SLUICE_HOME)
 
 
 def _supervisor(places: Places) -> Supervisor:

@@ -6,8 +6,10 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from pytest_django import Settings
 
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
@@ -122,6 +124,20 @@ def test_reset_deletes_table_and_row(root: Path, admin: User) -> None:
 
     assert not (root / "ad_requests").exists()
     assert not Table.objects.exists()
+
+
+def test_reset_deletes_the_brokers_data_of_its_own_node_only(
+    root: Path, admin: User, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "another-home"
+    monkeypatch.setenv("SLUICE_HOME", str(other))
+    ours, theirs = (home / "kafka" / "data" for home in (Path(settings.SLUICE_HOME), other))
+    for data in (ours, theirs):
+        data.mkdir(parents=True)
+
+    demo("--reset")
+
+    assert (ours.exists(), theirs.exists()) == (False, True)
 
 
 def ops() -> list[Operation]:
