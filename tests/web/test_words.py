@@ -20,6 +20,14 @@ def test_age(seconds: float | None, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(75.0, "1 min 15 s"), (0.4, "0 s"), (-0.4, "0 s"), (-42.9, "42 s ahead")],
+)
+def test_lag_of_events_from_the_future_is_said_in_words(seconds: float, expected: str) -> None:
+    assert lake.lag(seconds) == expected
+
+
+@pytest.mark.parametrize(
     ("size", "expected"),
     [(None, ""), (0, "0 B"), (999, "999 B"), (4_100, "4.1 kB"), (1_300_000_000, "1.3 GB")],
 )

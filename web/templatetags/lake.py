@@ -216,6 +216,12 @@ def percent(number: float | None) -> str:
 
 
 @register.filter
+def lag(seconds: float) -> str:
+    """Of event time behind the clock; sources may stamp their events ahead of it."""
+    return f"{age(-seconds)} ahead" if seconds <= -1 else age(max(0, seconds))
+
+
+@register.filter
 def duration(row: Any) -> str:
     """From requested to completed."""
     if row.completed_ms is None:
