@@ -12,8 +12,8 @@ from typing import Any, Final
 from bench.dataset import Dataset
 from bench.engine import Engine, JobFailed, Measured, engine
 from bench.lines import Goal, Line, compared, spread
+from bench.peer import hudi_engine
 from bench.workloads import CODECS, READS, Side, taking_turns
-from tests.support.hudi_environment import HudiMissing, hudi_environment
 
 KEYS: Final = 1_000_000
 _FILES: Final = 10
@@ -57,15 +57,11 @@ def _line(name: str, keys: int, measured: list[Measured]) -> Line:
 
 def bloom_upserts(folder: Path) -> Iterator[Line]:
     """The upserts of `upsert_cow`, where both engines find the rows by filters."""
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        raise JobFailed(f"without Apache Hudi: {found.reason}")
     data, tables = Dataset(folder.parent / "data", KEYS), folder / "tables"
     shutil.rmtree(tables, ignore_errors=True)
     with ExitStack() as stack:
         ours = stack.enter_context(engine("sluice", tables))
-        python, arguments = str(found.python), (str(found.jar),)
-        hudi = stack.enter_context(engine("hudi", tables, python=python, arguments=arguments))
+        hudi = stack.enter_context(hudi_engine("hudi", tables))
         sides = {"ours": _upserting(ours, data, str(tables / "ours"))}
         for codec in CODECS:
             sides[codec] = _upserting(hudi, data, str(tables / codec), codec=codec)

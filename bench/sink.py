@@ -16,8 +16,8 @@ import numpy as np
 
 from bench.engine import JobFailed, Measured, engine
 from bench.lines import Goal, Line
+from bench.peer import hudi_engine
 from bench.workloads import HUDI
-from tests.support.hudi_environment import HudiMissing, hudi_environment
 from workers.sink.config import sink_config
 from workers.sink.kafka.broker import Broker, kafka_class_path
 from workers.sink.kafka.client_config import connection
@@ -65,11 +65,7 @@ def _lines(folder: Path, broker: Broker) -> Iterator[Line]:
 
 
 def _against_hudi(folder: Path, broker: Broker, small: Measured, rate: float) -> Iterator[Line]:
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        raise JobFailed(f"without Apache Hudi: {found.reason}")
-    arguments = (str(found.jar),)
-    with engine("hudi_stream", folder, python=str(found.python), arguments=arguments) as hudi:
+    with hudi_engine("hudi_stream", folder) as hudi:
         where = {"folder": str(folder), "bootstrap": broker.bootstrap}
         hudi.do("consume", topic="warm", **where)
         theirs = hudi.do("consume", topic="small", **where)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from bench.engine import Engine, JobFailed, Measured, engine
 from bench.lines import Goal, Line, compared, spread
+from bench.peer import hudi_engine
 from bench.wide_rows import COLUMNS, STREAMS
 from bench.workloads import HUDI, READS, Side, taking_turns
-from tests.support.hudi_environment import HudiMissing, hudi_environment
 
 KEYS: Final = 1_000_000
 ROUNDS: Final = 5
@@ -197,15 +197,10 @@ def partial_updates(folder: Path, *, keys: int = KEYS) -> Iterator[Line]:
     Apache Hudi has one ordering column for the row and takes partial rows by `MERGE INTO`; its
     updates are newer than what stands, so that both sides hold the same rows.
     """
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        raise JobFailed(f"without Apache Hudi: {found.reason}")
     where = str(folder / "partial")
     with ExitStack() as stack:
         ours = stack.enter_context(engine("wide", folder))
-        hudi = stack.enter_context(
-            engine("hudi", folder, python=str(found.python), arguments=(str(found.jar),))
-        )
+        hudi = stack.enter_context(hudi_engine("hudi", folder))
         ours.do("partial_draw", folder=where, keys=keys, rounds=_ROUNDS + 1, share=SHARE)
         engines = dict(zip(_TABLES, (ours, hudi), strict=True))
         for one in engines.values():

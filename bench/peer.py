@@ -1,0 +1,17 @@
+"""Apache Hudi's side of a comparison that makes no sense without it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from bench.engine import Engine, JobFailed, engine
+from tests.support.hudi_environment import HudiMissing, hudi_environment
+
+
+def hudi_engine(driver: str, folder: Path) -> AbstractContextManager[Engine]:
+    """A driver in Hudi's own environment; raises JobFailed where there is none."""
+    found = hudi_environment()
+    if isinstance(found, HudiMissing):
+        raise JobFailed(f"without Apache Hudi: {found.reason}")
+    return engine(driver, folder, python=str(found.python), arguments=(str(found.jar),))
