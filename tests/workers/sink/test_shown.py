@@ -44,7 +44,7 @@ def test_the_topics_end_is_never_behind_what_was_committed_of_it(tmp_path: Path)
     shown.table({0: 110, 1: 50})
     shown.state(CoordinatorState("c", 1, "run", name=CoordinatorName.STOPPED), 1_000)
 
-    assert ends(storage) == [110, 50]
+    assert ends(storage) == [(110, 110), (50, 50)]
 
 
 def test_the_topics_end_is_never_behind_what_was_read_since_the_last_look(tmp_path: Path) -> None:
@@ -58,15 +58,16 @@ def test_the_topics_end_is_never_behind_what_was_read_since_the_last_look(tmp_pa
         return CoordinatorState("c", 1, "run", name=CoordinatorName.STOPPED, participants=seen)
 
     shown.state(state(120, 1_000), 1_000)
-    assert ends(storage) == [120, 50]
+    assert ends(storage) == [(90, 120), (50, 50)]
 
     # The topic was deleted and made again: what was read of the other one proves nothing.
     shown.topic({0: (0, 7), 1: (0, 0)})
     shown.state(state(120, 2_000), 2_000)
-    assert ends(storage) == [7, 0]
+    assert ends(storage) == [(90, 7), (50, 0)]
 
 
-def ends(storage: LocalStorage) -> list[int | None]:
+def ends(storage: LocalStorage) -> list[tuple[int | None, int | None]]:
+    """Of each partition in the table and of the topic."""
     state = read_state(storage, "orders")
     assert state is not None
-    return [one.broker_offset for one in state.participants]
+    return [(one.table_offset, one.broker_offset) for one in state.participants]
