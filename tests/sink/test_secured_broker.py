@@ -4,26 +4,21 @@ wrong with what it was told.
 
 from __future__ import annotations
 
-import json
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.sink.conftest import MakeTable
-from tests.support.classic_environment import classic_environment
-from tests.support.kafka import KEPT, client, eventually, fresh_topic, sink_of
+from tests.support.kafka import KEPT, client, fresh_topic, sink_of
 from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
-from tests.support.sink_run import ask_to_stop, assert_each_offset_once, has_committed, send
-from workers.clock import SystemClock
+from tests.support.sink_run import assert_each_offset_once, send
+from tests.support.spark_sink_run import SparkSinkRun
 from workers.errors import KafkaFailed
-from workers.jobs import SinkJob
 from workers.sink.kafka.broker import Broker, kafka_class_path
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
-from workers.spark.process import ENDING_FILE, LOG_FILE, kill_driver, launch
 
 VARIABLE = "SLUICE_KAFKA_ORDERS"
 EACH = 2_000
@@ -70,30 +65,26 @@ def options(secured: SecuredKafka, mechanism: str, **others: str) -> dict[str, s
 def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
     secured: SecuredKafka, topic: str, location: str, make_table: MakeTable, tmp_path: Path
 ) -> None:
-    run_dir = tmp_path / "run"
-    job = SinkJob(
-        operation_id=str(uuid.uuid4()),
-        table=location,
-        sink_options=make_table(topic, **options(secured, "SCRAM-SHA-512")),
-        session_id=str(uuid.uuid4()),
-        run_dir=str(run_dir),
+    run = SparkSinkRun(
+        location,
+        make_table(topic, **options(secured, "SCRAM-SHA-512")),
+        tmp_path,
+        4,
+        {VARIABLE: PASSWORD},
     )
-    roots = {"SLUICE_TABLE_ROOTS": str(Path(location).parent)}
-    pid = launch(job, {**classic_environment(), **roots, VARIABLE: PASSWORD})
+    run.start()
     try:
         for partition in range(4):
             send(secured.broker, topic, partition, 0, EACH)
         ends = dict.fromkeys(range(4), EACH)
-        eventually(lambda: has_committed(location, topic, ends), within_s=240)
-        ask_to_stop(location, topic)
-        eventually((run_dir / ENDING_FILE).exists, within_s=120)
+        run.await_offsets(ends, within_s=240)
+        run.stop()
     finally:
-        kill_driver(run_dir, pid, SystemClock())
+        run.end()
 
-    ended = json.loads((run_dir / ENDING_FILE).read_text())
-    assert ended["state"] == "succeeded", (run_dir / LOG_FILE).read_text()[-3000:]
+    assert run.launches == 1, "it was let in at once"
     assert_each_offset_once(location, ends)
-    written = [one for root in (run_dir, Path(location)) for one in root.rglob("*")]
+    written = [one for root in (run.run_dir, Path(location)) for one in root.rglob("*")]
     told = [one for one in written if one.is_file() and PASSWORD.encode() in one.read_bytes()]
     assert told == []
 

@@ -4,7 +4,6 @@ passwords by SCRAM or PLAIN. Its open listener is for the test alone.
 
 from __future__ import annotations
 
-import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,10 +36,7 @@ class SecuredKafka:
 
     def __init__(self, directory: Path, class_path: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        ports = free_ports()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            secured = int(free.getsockname()[1])
+        ports, (secured, _) = free_ports(), free_ports()
         self.address = f"localhost:{secured}"
         self.authority = directory / "authority.pem"
         self.other_authority = directory / "other-authority.pem"

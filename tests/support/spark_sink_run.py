@@ -36,6 +36,8 @@ class SparkSinkRun:
     folder: Path
     partitions: int
     """Of the topic."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of the driver, beside what every driver has."""
     launches: int = 0
     _pid: int = 0
     _dead: set[psutil.Process] = field(default_factory=set)
@@ -64,7 +66,7 @@ class SparkSinkRun:
             run_dir=str(self.run_dir),
         )
         roots = {"SLUICE_TABLE_ROOTS": str(Path(self.location).parent)}
-        pid = launch(job, {**classic_environment(), **roots})
+        pid = launch(job, {**classic_environment(), **roots, **self.environment})
         assert pid is not None
         self._pid = pid
 

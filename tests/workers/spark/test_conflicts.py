@@ -25,16 +25,21 @@ ROWS = pa.table({"id": [f"k{n}" for n in range(40)], "ts": [1] * 40})
 RIVAL = pa.table({"id": ["k1", "rival"], "ts": [2, 2]})
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> LakehouseTable:
-    created = create_table(
-        tmp_path / "table",
+def things(location: Path, index: dict[str, str]) -> LakehouseTable:
+    """Empty."""
+    return create_table(
+        location,
         name="things",
         schema=ROWS.schema,
         record_key=["id"],
         ordering=["ts"],
-        options={"hoodie.bucket.index.num.buckets": "1"},
+        options=index,
     )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakehouseTable:
+    created = things(tmp_path / "table", {"hoodie.bucket.index.num.buckets": "1"})
     created.write(ROWS, options=OPTIONS)
     return created
 
@@ -65,14 +70,7 @@ def test_frame_that_inserts_a_key_that_a_rival_inserted_first_updates_it(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """Under an index that looks keys up they meet in no file group."""
-    table = create_table(
-        tmp_path / "looked-up",
-        name="things",
-        schema=ROWS.schema,
-        record_key=["id"],
-        ordering=["ts"],
-        options={"hoodie.index.type": "BLOOM"},
-    )
+    table = things(tmp_path / "looked-up", {"hoodie.index.type": "BLOOM"})
     meets = partial(met_by_a_rival_once, table.location, RIVAL, str(tmp_path / "met"))
     frame = spark.createDataFrame(ROWS).mapInArrow(meets, "id string, ts bigint")
     lost: list[str | None] = []

@@ -50,6 +50,7 @@ class Desk:
         self.config: SinkConfig = sink_of(broker, topic)
         self.topic, self._broker = topic, broker
         self.table = append_table(location)
+        self._admin = AdminClient(dict(client(broker)))
 
     def produce(self, *values: bytes, partition: int = 0) -> None:
         producer = Producer({**client(self._broker)})
@@ -111,8 +112,7 @@ class Desk:
     def end(self, level: Level) -> int:
         """Of partition 0."""
         place = TopicPartition(self.topic, 0)
-        admin = AdminClient(dict(client(self._broker)))
-        asked = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)
+        asked = self._admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)
         return int(asked[place].result(20).offset)
 
     @property
