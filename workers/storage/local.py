@@ -1,9 +1,8 @@
 """A table in a directory. Survives SIGKILL at any moment, and power loss for what was acknowledged.
 
 put-if-absent is temporary file, fsync, link, fsync of the directory. Heartbeats and locks are not
-owed that: they speak of the living. replace-if-match holds an
-advisory lock on a sidecar while it compares and renames. Temporary names start with `.sluice-tmp-`
-and are never listed.
+owed that: they speak of the living. replace-if-match is in `swap.py`. Names that start with
+`.sluice-` and `tmp-`, `swap-` or `cas-` are never listed.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from workers.errors import (
 from workers.storage import timeline_files
 from workers.storage.base import FileInfo, Tagged, checked_path, join
 from workers.storage.remembered import Remembered
-from workers.storage.sidecar import sidecar_held
+from workers.storage.swap import LEGACY_PREFIX, PREFIX, Swap
 from workers.storage.timeline_files import TimelineFiles, entry_info
 
-_TEMPORARY = ".sluice-tmp-"
-_SIDECAR = ".sluice-cas"
+TEMPORARY_PREFIX = ".sluice-tmp-"
 _READ_BYTES = 1 << 20
-_OURS = (_TEMPORARY, _SIDECAR)
+_OURS = (TEMPORARY_PREFIX, PREFIX, LEGACY_PREFIX)
 # They say who is alive and who holds the lock; after a power loss nobody is and nobody does, so an
 # older state of them is as good. What a lock file holds is synced all the same: it must be whole.
+_OWN = ".hoodie/"
 _HEARTBEATS = ".hoodie/.heartbeat/"
 _WAITING = ".hoodie/.locks/waiting/"  # For people, and only while somebody waits.
 _LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
@@ -97,6 +96,8 @@ class LocalStorage:
         return content
 
     def read_tagged(self, path: str) -> Tagged:
+        with _reported(path):
+            Swap(self._path(path)).settle()
         content = self.read(path)
         return Tagged(content, _tag(content))
 
@@ -154,7 +155,11 @@ class LocalStorage:
         with _reported(path):
             target = self._prepared(path)
             is_durable = not path.startswith((_HEARTBEATS, _WAITING))
-            os.replace(_write_temporary(target, content, is_durable=is_durable), target)
+            swap = Swap(target)
+            if swap.is_begun():
+                swap.put(lambda proposal: _write_new(proposal, content, is_durable=is_durable))
+            else:
+                os.replace(_write_temporary(target, content, is_durable=is_durable), target)
         with _reported(path, WriteOutcomeUnknown):
             _sync_parent(path, target)
 
@@ -187,10 +192,12 @@ class LocalStorage:
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
         with _reported(path):
             target = self._prepared(path)
-            with sidecar_held(target.parent / f"{_SIDECAR}-{target.name}"):
-                if not target.exists() or _tag(target.read_bytes()) != tag:
-                    return None
-                os.replace(_write_temporary(target, content), target)
+            is_replaced = Swap(target).replace(
+                lambda: target.exists() and _tag(_content(target)) == tag,
+                lambda proposal: _write_new(proposal, content),
+            )
+            if not is_replaced:
+                return None
         with _reported(path, WriteOutcomeUnknown):
             _sync_parent(path, target)
         return _tag(content)
@@ -233,6 +240,8 @@ class LocalStorage:
         target = self._path(path)
         with suppress(NotFound), _reported(path):
             target.unlink()
+            if path.startswith(_OWN):
+                Swap(target).discard()
             if not path.startswith(_SWEPT):
                 _sync_directory(target.parent)
 
@@ -314,16 +323,24 @@ def _linked(target: Path, content: bytes) -> bool:
 
 
 def _write_temporary(target: Path, content: bytes, *, is_durable: bool = True) -> Path:
-    temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    temporary = target.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+    _write_new(temporary, content, is_durable=is_durable)
+    return temporary
+
+
+def _write_new(file: Path, content: bytes, *, is_durable: bool = True) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         _write_all(descriptor, content)
         # An empty file has nothing but its name, which the directory's sync keeps.
         if content and is_durable:
             os.fsync(descriptor)
+    except OSError:  # No space is left, mostly: half a file helps nobody.
+        with suppress(OSError):
+            file.unlink()
+        raise
     finally:
         os.close(descriptor)
-    return temporary
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

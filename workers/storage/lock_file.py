@@ -1,7 +1,8 @@
 """A file whose being there is a lock, as Apache Hudi's filesystem lock: made whole and by one only.
 
-Whoever removes it says which one it means. Among our own processes looking and removing are one
-step, under an advisory lock on a sidecar; no other engine knows of that.
+Whoever removes it says which one it means, and first renames it to a name of its own: that is done
+by one only, and looking at what was taken tells whether it was the one. Another one is put back, so
+that who wakes too late takes nothing away, and who stops here stops nobody.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from workers.errors import StorageFailed
-from workers.storage.sidecar import sidecar_held
 
 _Result = TypeVar("_Result")
 _TEMPORARY = ".sluice-tmp-"
-_SIDECAR = ".sluice-cas-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +63,23 @@ class LockFile:
         return self._reported(lambda: self._removed(found))
 
     def _removed(self, found: FoundFile) -> bool:
-        with sidecar_held(self.path.with_name(f"{_SIDECAR}{self.path.name}")):
-            standing = _found(self.path)
-            if standing is None or (standing.content, standing.inode) != (
-                found.content,
-                found.inode,
-            ):
-                return False
-            with suppress(FileNotFoundError):
-                self.path.unlink()
-            self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
-        return True
+        if not _is_same(_found(self.path), found):
+            return False
+        taken = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        try:
+            self.path.rename(taken)
+        except FileNotFoundError:
+            return False
+        try:
+            is_it = _is_same(_found(taken), found)
+            if is_it:
+                self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
+            else:
+                with suppress(FileExistsError):  # Its owner finds out that it lost it.
+                    os.link(taken, self.path)
+        finally:
+            taken.unlink()
+        return is_it
 
     def _reported(self, call: Callable[[], _Result]) -> _Result:
         try:
@@ -94,6 +99,13 @@ def _found(path: Path) -> FoundFile | None:
             return FoundFile(stream.read(), status.st_mtime_ns // 1_000_000, status.st_ino)
     except FileNotFoundError:
         return None
+
+
+def _is_same(standing: FoundFile | None, found: FoundFile) -> bool:
+    return standing is not None and (standing.content, standing.inode) == (
+        found.content,
+        found.inode,
+    )
 
 
 def _touched(path: Path, content: bytes) -> bool:

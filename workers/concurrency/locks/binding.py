@@ -31,6 +31,8 @@ from workers.lock_config import (
 from workers.storage.base import Storage, Tagged
 
 BINDING_PATH = ".hoodie/.sluice/lock_provider.json"
+NODE_VARIABLE = "SLUICE_NODE"
+"""In the environment of every process of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,21 @@ class Binding:
         )
 
     def address(self, settings: LockSettings, environment: Mapping[str, str]) -> LockUrl:
-        """With the password, when this process was told one."""
+        """With the password, when this process was told one.
+
+        Raises InvalidInput in a process of a node for a server that only the table names: whoever
+        may write a table's files must not choose whom a node calls.
+        """
         configured = environment.get(URL_VARIABLE, "")
         for url in (settings.url, LockUrl(configured) if configured else None):
             if url is not None and url.shown == self.url:
                 return url
+        if environment.get(NODE_VARIABLE):
+            raise InvalidInput(
+                "the table is locked at a server that this node was not told of; if it is yours, "
+                f"give its address to the node as {URL_VARIABLE}",
+                server=self.url,
+            )
         return LockUrl(self.url)
 
 

@@ -19,6 +19,7 @@ from workers.clock import InstantTime
 from workers.concurrency.locks.lease import ANNOUNCED_AFTER_S, LeaseLock, Waiting
 from workers.concurrency.locks.record import DRIFT_MS
 from workers.concurrency.locks.record_lease import RecordLease
+from workers.concurrency.locks.sightings import Sightings
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
 from workers.ports import Ports
 from workers.storage.lock_file import FoundFile, LockFile
@@ -46,6 +47,7 @@ class HudiFileLock:
         renew_s: float = 10,
         wait_ms: int = 60_000,
         waiting: Waiting | None = None,
+        sightings: Sightings | None = None,
     ) -> None:
         self._lease_lock = lease_lock
         self._ports = ports
@@ -57,6 +59,7 @@ class HudiFileLock:
         self._renew_s = renew_s
         self._wait_ms = wait_ms
         self._waiting = waiting
+        self._sightings = sightings or Sightings()
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[FileLease]:
@@ -132,7 +135,8 @@ class HudiFileLock:
 
     def _left_behind(self, found: FoundFile) -> str | None:
         """Why nobody can be holding it any more; None when somebody may. We hold the lease."""
-        age_ms = self._ports.clock.now_ms() - found.modified_ms
+        # Whichever is more: its time may be that of a clock that was ahead.
+        age_ms = max(self._ports.clock.now_ms() - found.modified_ms, self._seen_for_ms(found))
         ours = _ours(found.content)
         if ours is None:
             is_old = 0 < self._expire_minutes * 60_000 < age_ms
@@ -142,6 +146,10 @@ class HudiFileLock:
             return f"left by {owner}, whose lease is over"
         # Another table shares the directory; its holder makes the file young while he lives.
         return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
+
+    def _seen_for_ms(self, found: FoundFile) -> float:
+        now_s = self._ports.clock.monotonic_s()
+        return 1000 * self._sightings.seen_for_s(str(self._file.path), found, now_s)
 
     def _timeout(self, found: FoundFile | None) -> LockTimeout:
         return LockTimeout(

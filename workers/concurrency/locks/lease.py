@@ -4,6 +4,10 @@ A lease alone stops nobody who sleeps past it. What does is the decision object:
 a lease that ran out first decides `rollback` for the instant that the sleeper was completing,
 unless it was decided already.
 
+A lease is over when its end has passed by the wall clock, and in any case when a waiter saw it
+unchanged for its whole length by a clock that cannot be set: the holder's clock may have been
+ahead.
+
 An answer that was lost is settled by reading the record, never by assuming: an owner text is
 written once, so whoever finds its own there holds the lock.
 """
@@ -19,8 +23,15 @@ from typing import Protocol
 
 from workers.clock import InstantTime
 from workers.concurrency.locks.line import LINE, Place
-from workers.concurrency.locks.record import LockState, RecordStore, holding_of, owner_text
+from workers.concurrency.locks.record import (
+    DRIFT_MS,
+    LockState,
+    RecordStore,
+    holding_of,
+    owner_text,
+)
 from workers.concurrency.locks.record_lease import RecordLease
+from workers.concurrency.locks.sightings import Sightings
 from workers.errors import LockTimeout, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
@@ -103,6 +114,7 @@ class LeaseLock:
         renew_s: float = 10,
         wait_ms: int = 60_000,
         waiting: Waiting | None = None,
+        sightings: Sightings | None = None,
     ) -> None:
         self._store = store
         self._ports = ports
@@ -114,6 +126,7 @@ class LeaseLock:
         self._renew_s = renew_s
         self._wait_ms = wait_ms
         self._waiting = waiting
+        self._sightings = sightings or Sightings()
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
@@ -219,11 +232,12 @@ class LeaseLock:
             is_ours = self._changed(wanted, lambda: self._store.create(wanted))
             return (self._lease(wanted, attempt), "") if is_ours else (None, "unknown")
         held = standing.state
-        if attempt.wrote(held) and not held.is_free(now_ms):
+        is_free = held.is_free(now_ms) or self._outlasted(held)
+        if attempt.wrote(held) and not is_free:
             # An answer said that it was refused, or none came, and yet it is there (bug F3).
             return self._lease(held, attempt), ""
         is_over = held.is_expired or holding_of(held.owner) == left_by
-        if not is_over and not held.is_free(now_ms):
+        if not is_over and not is_free:
             return None, held.owner
         if not is_over and held.completing is not None and not attempt.wrote(held):
             # Before we take the lock: were we to die in between, the next one would not know of
@@ -234,6 +248,17 @@ class LeaseLock:
         if is_ours and not left_by:
             LINE.took(self._store.place, after=holding_of(held.owner))
         return (self._lease(wanted, attempt), "") if is_ours else (None, held.owner)
+
+    def _outlasted(self, held: LockState) -> bool:
+        """Whether this process saw it as it is for longer than its holder may go without renewing
+        it. Of a foreign owner we do not know how long that is.
+        """
+        lease_ms = held.lease_ms
+        if lease_ms is None:
+            return False
+        now_s = self._ports.clock.monotonic_s()
+        seen_s = self._sightings.seen_for_s(self._store.place, held, now_s)
+        return seen_s * 1000 > lease_ms + DRIFT_MS
 
     def _changed(self, wanted: LockState, change: Callable[[], bool]) -> bool:
         """Whether the record is `wanted` now; whatever the answer was, the record itself tells.
@@ -264,7 +289,14 @@ class LeaseLock:
         return False
 
     def _state(self, epoch: int, attempt: _Attempt, now_ms: int) -> LockState:
-        owner = owner_text(epoch, now_ms, attempt.token, self._writer, attempt.completing)
+        owner = owner_text(
+            epoch,
+            now_ms,
+            attempt.token,
+            self._writer,
+            attempt.completing,
+            lease_ms=self._lease_ms,
+        )
         return LockState(False, now_ms + self._lease_ms, owner)
 
     def _lease(self, state: LockState, attempt: _Attempt) -> RecordLease:
@@ -289,4 +321,4 @@ class _Attempt:
         self.is_announced = False
 
     def wrote(self, state: LockState) -> bool:
-        return f".{self.token}." in state.owner
+        return f".{self.token}-" in state.owner

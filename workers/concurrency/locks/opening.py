@@ -22,6 +22,7 @@ from workers.concurrency.locks.in_process_record import InProcessRecord
 from workers.concurrency.locks.lease import Lease, LeaseLock, TableLock
 from workers.concurrency.locks.record import RecordStore
 from workers.concurrency.locks.redis_record import RedisRecord
+from workers.concurrency.locks.sightings import Sightings
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.concurrency.locks.waiters import StorageWaiting
 from workers.config import WriteOptions
@@ -51,6 +52,7 @@ class BoundLock:
         self._ports = ports
         self._options = options
         self._on_takeover = on_takeover
+        self._sightings = storage.remembered.of_kind(Sightings)
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[Lease]:
@@ -115,6 +117,7 @@ class BoundLock:
             renew_s=self._options.renew_s,
             wait_ms=self._options.lock_wait_ms,
             waiting=self._waiting(),
+            sightings=self._sightings,
         )
 
     def _lease_lock(self, binding: Binding) -> LeaseLock:
@@ -130,6 +133,7 @@ class BoundLock:
             renew_s=options.renew_s,
             wait_ms=options.lock_wait_ms,
             waiting=self._waiting(),
+            sightings=self._sightings,
         )
 
     def _waiting(self) -> StorageWaiting:

@@ -24,8 +24,8 @@ _PARTS = 4
 class LockState:
     """Exactly the fields of Hudi's storage-based lock.
 
-    The owner text of ours is `sluice/<epoch>/<acquired at, ms>.<token>.<writer>/<instant being
-    completed or ->`; the writer's name is percent-encoded.
+    The owner text of ours is `sluice/<epoch>/<acquired at, ms>.<token>-<lease, ms>.<writer>/` and
+    the instant being completed, or `-`; the writer's name is percent-encoded.
     """
 
     is_expired: bool
@@ -61,6 +61,20 @@ class LockState:
         """The name that the writer was given; None where it has none or is foreign."""
         named = parts[2].split(".", 2)[2:] if (parts := self._parts) else []
         return (unquote(named[0]) or None) if named else None
+
+    @property
+    def lease_ms(self) -> int | None:
+        """For how long a holder may stay without renewing; None of a foreign owner."""
+        if (parts := self._parts) is None:
+            return None
+        token = (*parts[2].split(".", 2), "")[1]
+        told = token.partition("-")[2]
+        if told.isdecimal():
+            return int(told)
+        # Former versions did not say so. Both times are of the holder's clock, and renewing adds.
+        acquired_at_ms = self.acquired_at_ms
+        at_most_ms = self.valid_until_ms - acquired_at_ms if acquired_at_ms is not None else 0
+        return at_most_ms if at_most_ms > 0 else None
 
     def is_free(self, now_ms: int) -> bool:
         return self.is_expired or now_ms > self.valid_until_ms + DRIFT_MS
@@ -122,10 +136,17 @@ class RecordStore(Protocol):
 
 
 def owner_text(
-    epoch: int, acquired_at_ms: int, token: str, writer: str, completing: InstantTime | None
+    epoch: int,
+    acquired_at_ms: int,
+    token: str,
+    writer: str,
+    completing: InstantTime | None,
+    *,
+    lease_ms: int,
 ) -> str:
     named = quote(writer, safe="")
-    return f"{_PREFIX}/{epoch}/{acquired_at_ms}.{token}.{named}/{completing or '-'}"
+    held = f"{acquired_at_ms}.{token}-{lease_ms}.{named}"
+    return f"{_PREFIX}/{epoch}/{held}/{completing or '-'}"
 
 
 def holding_of(owner: str) -> str:

@@ -15,7 +15,7 @@ from workers.concurrency.locks.hudi_file import HUDI, file_holder
 from workers.concurrency.locks.opening import record_store
 from workers.concurrency.locks.record import Standing
 from workers.concurrency.locks.waiters import Waiter, read_waiters
-from workers.errors import LakehouseError
+from workers.errors import InvalidInput, LakehouseError
 from workers.lock_config import LockProvider, LockSettings
 from workers.storage.base import Storage
 
@@ -56,7 +56,11 @@ def read_lock(
         binding = read_binding(storage) or Binding()
     except LakehouseError as error:
         return LockView("unknown", storage.location, None, (), str(error))
-    store = record_store(binding, storage, LockSettings(), environment)
+    try:
+        store = record_store(binding, storage, LockSettings(), environment)
+    except InvalidInput as error:
+        place = binding.url or storage.location
+        return LockView(str(binding.provider), place, None, waiters, str(error))
     problem = None
     holder = None
     try:

@@ -121,6 +121,34 @@ def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(
     assert taken[0] > first.epoch
 
 
+def test_dead_holder_whose_clock_was_hours_ahead_is_waited_for_no_longer_than_his_lease(
+    table: Table, options: dict[str, str]
+) -> None:
+    dead = Client(table, options, clock=SkewedClock(2 * LATER_MS), lease_s=1)
+    holding = dead.held(completing=INSTANT)
+    first = holding.__enter__()
+    dead.scheduler.stop_all()
+
+    # The waiter's own lease says nothing about the other's.
+    with Client(table, options, wait_ms=20_000, lease_s=30).held() as lease:
+        assert lease.epoch > first.epoch
+        assert 1000 < lease.waited_ms < 10_000
+        assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
+        with pytest.raises(LeaseLost):
+            first.confirm()
+
+
+def test_living_holder_whose_clock_is_hours_ahead_keeps_his_lock(
+    table: Table, options: dict[str, str]
+) -> None:
+    ahead = Client(table, options, clock=SkewedClock(2 * LATER_MS), lease_s=2)
+
+    with ahead.held() as lease:
+        with pytest.raises(LockTimeout), Client(table, options, wait_ms=4_000).held():
+            pass
+        lease.confirm()
+
+
 def test_sleeper_who_wakes_does_not_release_his_successors_lock(
     table: Table, options: dict[str, str]
 ) -> None:

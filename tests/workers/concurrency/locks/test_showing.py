@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
@@ -11,6 +12,7 @@ from workers.clock import SystemClock
 from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.showing import read_lock
 from workers.concurrency.locks.waiters import DIRECTORY, read_waiters
+from workers.errors import InvalidInput
 from workers.lock_config import URL_VARIABLE
 from workers.table.table import Table
 
@@ -51,6 +53,32 @@ def test_server_that_does_not_answer_is_a_problem_to_show(table: Table) -> None:
     assert view.holder is None
     assert view.problem is not None
     assert "out of reach" in view.problem
+
+
+def test_node_calls_no_server_that_only_the_table_names(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write its files would else choose whom the node calls."""
+    monkeypatch.setenv("SLUICE_NODE", "n1")
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as canary:
+        canary.settimeout(0.5)
+        server = f"127.0.0.1:{canary.getsockname()[1]}"
+        for provider, url in (
+            ("redis", f"redis://{server}/0"),
+            ("database", f"postgresql://{server}/x"),
+        ):
+            binding = Binding(provider, url=url, key="t")
+            table.storage.put(".hoodie/.sluice/lock_provider.json", binding.encode())
+
+            view = read_lock(table.storage, now_ms())
+            with pytest.raises(InvalidInput, match="was not told of"):
+                Client(table, {}).held().__enter__()
+
+            assert view.problem is not None
+            assert "SLUICE_LOCK_URL" in view.problem
+        with pytest.raises(TimeoutError):
+            canary.accept()
 
 
 def test_lock_inside_another_process_cannot_be_seen(table: Table) -> None:
