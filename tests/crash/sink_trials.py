@@ -25,9 +25,10 @@ from workers.sink.coordinator_events import CommitResult
 from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import Outcome, Report
+from workers.sink.source import Source
 from workers.sink.standing import StandingOffsets
 from workers.sink.tables import OFFSET, PARTITION, create_append_table
-from workers.sink.writer import SinkWriter, Source
+from workers.sink.writer import SinkWriter
 from workers.storage.base import FileInfo
 from workers.table.schema_history import read_instant
 
@@ -41,6 +42,7 @@ Placed = list[tuple[int, int]]
 class Topic:
     watermarks: dict[int, tuple[int, int]]
     topic_id: str = "topic-1"
+    cluster_id: str = "cluster-1"
 
     @property
     def records(self) -> Placed:
@@ -67,7 +69,9 @@ def written(ledger: SinkLedger, begun: SinkTransaction, topic: Topic, prefix: st
     context = contexts.of(begun.instant, begun.schema, begun.read_at)
     reports = []
     for partition, start in begun.offsets.items():
-        source = Source(CONFIG.topic, partition, f"{prefix}{partition}")
+        source = Source(
+            CONFIG.topic, partition, f"{prefix}{partition}", begun.topic_id, begun.cluster_id
+        )
         writer = SinkWriter(context, CONFIG, source, ledger.table.storage)
         end = topic.watermarks[partition][1]
         offsets = np.arange(start, end, dtype=np.int64)

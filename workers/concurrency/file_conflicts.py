@@ -1,5 +1,5 @@
 """A write compared with every commit that completed since it began: by file groups, and where these
-do not show that two writers met, by the keys that both inserted.
+do not show that two writers met, by the keys that both inserted, or that one looked for in vain.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from workers.concurrency.conflicts import (
     write_set,
 )
 from workers.concurrency.inserted_keys import InsertedKeys
+from workers.concurrency.sought_keys import Sought, SoughtCheck
 from workers.errors import MalformedTable, StorageFailed
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
@@ -38,6 +39,7 @@ class RivalCheck:
         at_start: Timeline,
         ours: WriteSet,
         metadata: CommitMetadata,
+        sought: Sought | None = None,
     ) -> None:
         is_non_blocking = mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
         self._rule = unmergeable_file_groups if is_non_blocking else overlapping_file_groups
@@ -47,6 +49,7 @@ class RivalCheck:
         self._inserted = (
             InsertedKeys(table, ours.instant, metadata) if table.config.looks_up else None
         )
+        self._sought = None if sought is None else SoughtCheck(table.storage, sought)
         self._read: dict[Instant, CommitMetadata] = {}
         self._by_keys: dict[Instant, Conflict | None] = {}
 
@@ -77,12 +80,11 @@ class RivalCheck:
         return write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))
 
     def _met_by_keys(self, rival: Instant) -> Conflict | None:
-        if self._inserted is None:
-            return None
+        checks = [one for one in (self._inserted, self._sought) if one is not None]
         if rival not in self._by_keys:
-            theirs = self._write_set(rival)
-            met = self._inserted.met_by(self._ours, theirs, self._metadata(rival))
-            self._by_keys[rival] = met
+            theirs, written = self._write_set(rival), self._metadata(rival)
+            met = (check.met_by(self._ours, theirs, written) for check in checks)
+            self._by_keys[rival] = next((one for one in met if one is not None), None)
         return self._by_keys[rival]
 
     def _metadata(self, rival: Instant) -> CommitMetadata:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.config import WriteOptions
 from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports, Repetition
+from workers.processes import ProcessName
 from workers.storage.base import FileInfo, Storage
 from workers.timeline import decisions
 
@@ -39,6 +38,8 @@ class Heartbeat:
     operation: str | None = None
     host: str | None = None
     pid: int | None = None
+    process: ProcessName | None = None
+    """None of another engine's."""
     sink: str | None = None
     """The sink of whose transaction this is, and the epoch of its coordinator."""
     sink_epoch: int | None = None
@@ -62,7 +63,7 @@ class HeartbeatContent:
     sink: str | None = None
     sink_epoch: int | None = None
 
-    def encode(self) -> bytes:
+    def encode(self, process: ProcessName) -> bytes:
         body: dict[str, object] = {
             "writer": self.writer,
             "operation_id": self.options.operation_id or None,
@@ -71,8 +72,7 @@ class HeartbeatContent:
             "operation": self.operation,
             "interval_ms": self.options.heartbeat_interval_ms,
             "tolerable_misses": self.options.heartbeat_misses,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
+            **process.to_json(),
         }
         if self.sink is not None:
             body |= {"sink": self.sink, "sink_epoch": self.sink_epoch}
@@ -88,30 +88,47 @@ class HeartbeatKeeper:
         self, storage: Storage, ports: Ports, instant: InstantTime, content: HeartbeatContent
     ) -> None:
         self._storage = storage
-        self._instant = instant
+        self.instant = instant
         self._path = path_of(instant)
-        self._content = content.encode()
+        self._content = content.encode(ports.processes.here())
         self._ports = ports
         self._interval_s = content.options.heartbeat_interval_ms / 1000
+        self._bound_s = self._interval_s * content.options.heartbeat_misses
+        self._last_beat_s = 0.0
+        self._was_silent = False
         self._repetition: Repetition | None = None
         self.is_fenced = False
         """Somebody decided about the instant: the writer must stop (invariant HB4)."""
 
     def start(self) -> None:
         """The first beat is durable when this returns."""
-        self._storage.put(self._path, self._content)
+        self._put()
         self._repetition = self._ports.scheduler.every(
             self._interval_s, self._beat, name="sluice-heartbeat"
         )
 
     def _beat(self) -> None:
         try:
-            if self.is_fenced or self._storage.info(decisions.path_of(self._instant)) is not None:
+            if self.is_fenced or decisions.is_settled(self._storage, self.instant):
                 self.is_fenced = True
                 return
-            self._storage.put(self._path, self._content)
+            self._put()
         except (StorageFailed, WriteOutcomeUnknown, OSError) as error:
             _log.warning("heartbeat failed, trying again: path=%s error=%s", self._path, error)
+
+    def _put(self) -> None:
+        began_s = self._ports.clock.monotonic_s()
+        self._storage.put(self._path, self._content)
+        self._was_silent = self._repetition is not None and self.has_lapsed
+        self._last_beat_s = began_s
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Others could take this writer for dead, now or some time before: whoever had slept beats
+        again as soon as it wakes.
+        """
+        silent_s = self._ports.clock.monotonic_s() - self._last_beat_s
+        return self._was_silent or silent_s > self._bound_s
 
     def stop(self) -> None:
         if self._repetition is not None:
@@ -160,6 +177,7 @@ def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
         operation=body.get("operation"),
         host=body.get("host"),
         pid=body.get("pid"),
+        process=ProcessName.from_json(body),
         sink=body.get("sink"),
         sink_epoch=body.get("sink_epoch"),
     )

@@ -31,7 +31,7 @@ from workers.table.table import Table
 from workers.timeline.metadata import CommitMetadata, WriteStat
 
 KEYS_NAMED_MAX: Final = 10
-_MOVING: Final = frozenset(("CLUSTER", "COMPACT", "LOG_COMPACT"))
+MOVING: Final = frozenset(("CLUSTER", "COMPACT", "LOG_COMPACT"))
 """Operations that put rows elsewhere and bring none."""
 
 
@@ -76,7 +76,7 @@ class InsertedKeys:
 
 def inserting(metadata: CommitMetadata) -> list[WriteStat]:
     """Of files that took rows which were new."""
-    if metadata.operation_type.upper() in _MOVING:
+    if metadata.operation_type.upper() in MOVING:
         return []
     return [one for one in metadata.stats if one.num_inserts > 0]
 
@@ -85,18 +85,36 @@ def inserted_twice(
     ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """A key stands in one file group: whoever completes second would leave it in two."""
-    named = sorted({key for keys in met.values() for key in keys})
+    named = keys_named(met)
     what = f"{len(named)} new key(s) were inserted by another writer first"
     if not named:
         what = "keys that another writer inserted first cannot be read any more"
+    return conflict_of_keys(ours, theirs, met, what, rule=inserted_twice.__name__)
+
+
+def keys_named(met: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
+    """Of all file groups, each once."""
+    return sorted({key for keys in met.values() for key in keys})
+
+
+def conflict_of_keys(
+    ours: WriteSet,
+    theirs: WriteSet,
+    met: Mapping[FileGroupKey, Iterable[str]],
+    message: str,
+    *,
+    rule: str,
+) -> Conflict:
+    """Over the keys that both writers have, by the file groups in which they met."""
+    named = keys_named(met)
     return Conflict(
         kind="write",
-        message=what,
+        message=message,
         rival=theirs.instant,
         rival_writer=theirs.writer,
         file_groups=tuple(sorted(met)),
         writer=ours.writer,
-        rule=inserted_twice.__name__,
+        rule=rule,
         keys=tuple(named[:KEYS_NAMED_MAX]),
         key_count=len(named),
     )

@@ -17,6 +17,12 @@ class Committed:
     rows: int = 0
     attempts: int = 1
     """Writes that it took; the former ones lost conflicts, or were rolled back by others."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know of the table although this stands."""
+    restated_by: InstantTime | None = None
+    """The instant that states this one again for readers that go by the time of request."""
+    restated_keys: int = 0
+    """Keys that were written again with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from typing import Any
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, SchemaDifference, SchemaTriple, rivals
 from workers.config import WriteOptions
+from workers.errors import TableChanged
+from workers.group_types import check_ages_of
 from workers.schema.conflict import resolve
 from workers.schema.equality import canonical_text, equal
 from workers.schema.story import Party, advice, told
@@ -53,7 +55,9 @@ class ResolvedSchema:
 def resolved_schema(
     table: Table, options: WriteOptions, start: SchemaAtStart, timeline: Timeline
 ) -> ResolvedSchema | Conflict:
-    """`timeline` as it is now, settled. Raises MalformedTable for a commit that cannot be read."""
+    """`timeline` as it is now, settled. Raises MalformedTable for a commit that cannot be read, and
+    TableChanged or InvalidInput for columns that groups declared meanwhile leave no room for.
+    """
     now = schema_at(table, timeline)
     before = start.version
     found = resolve(
@@ -74,7 +78,29 @@ def resolved_schema(
     if found.warning:
         _log.warning("%s: writer=%s instant=%s", found.warning, start.writer, start.instant)
     schema = found.schema or start.schema
+    if not start.deletes_only:
+        _check_groups_allow(table, start, schema)
     return ResolvedSchema(schema, json.dumps(_record(start, now, found, schema)))
+
+
+def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSchema) -> None:
+    """Whether groups that were declared since the table was opened leave room for the columns that
+    this brings. Under the table lock, as groups are declared.
+
+    Raises TableChanged, InvalidInput.
+    """
+    now, known = table.groups_now(), table.config.groups
+    if now is None or known is None or now == known:
+        return
+    brought = set(start.schema.field_names)
+    if joined := sorted((now.grouped - known.grouped) & brought):
+        raise TableChanged(
+            "columns joined a group since the table was opened; open it again, and write them with "
+            "what orders their group",
+            columns=joined,
+            table=table.storage.location,
+        )
+    check_ages_of(now, committed.field_names)
 
 
 def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | None:

@@ -1,9 +1,10 @@
 """Begin and commit, each under the table lock; the order of steps is the protocol (design 2).
 
 begin:  finish decided instants -> instant time -> heartbeat -> requested -> inflight.
-commit: finish decided instants -> reload -> schema conflict -> file conflict -> confirm lease ->
-completion time
-        -> content -> decision -> completed file.
+commit: finish decided instants -> reload -> schema conflict -> file conflict -> properties as they
+        were -> confirm lease -> completion time -> content -> decision -> completed file; then,
+        without the lock, the properties once more. What other engines would miss of it is stated
+        again by an instant that is begun before the decision and decided with it (`restating`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import partial
 
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
+from workers.concurrency.beginning import begin_under, note_sleeper
 from workers.concurrency.conflicts import Conflict, write_set
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
@@ -28,8 +30,17 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
 )
+from workers.concurrency.restating import (
+    Overtaken,
+    Restatement,
+    begun,
+    look_ahead,
+    restatement,
+)
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
-from workers.concurrency.taken_back import taken_back
+from workers.concurrency.silence import BY, rolled_back_in_silence
+from workers.concurrency.sought_keys import Sought
+from workers.concurrency.taken_back import lost_base
 from workers.config import WriteOptions
 from workers.errors import (
     InstantRolledBack,
@@ -40,6 +51,7 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.schema.table_schema import TableSchema
+from workers.table.overtaken import look_again
 from workers.table.schema_history import SchemaVersion, schema_at
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
@@ -51,6 +63,7 @@ from workers.timeline.metadata import (
     SCHEMA_RESOLUTION_KEY,
     CommitMetadata,
 )
+from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 from workers.writer_modes import ConcurrencyMode
 
@@ -84,6 +97,7 @@ def fence_sleeper(table: Table, completing: str) -> None:
     if by:
         decisions.fence_undo(table.storage, target, by=by)
         return
+    note_sleeper(table.storage, target)
     decision = RollbackDecision(
         by=TAKEOVER,
         nonce=table.ports.ids.token(),
@@ -106,10 +120,21 @@ def begin(
     content: HeartbeatContent,
     action: Action | None = None,
 ) -> Started:
-    """Start an instant of `action`, by default the table's own for writes.
-
-    Raises LockTimeout, LeaseLost, StorageFailed.
+    """Start an instant of `action`, by default the table's own for writes; another one when the
+    lease ran out: whoever slept may have begun beside somebody else. The first is gone then.
+    Raises LockTimeout, StorageFailed, LeaseLost when that happens again and again.
     """
+    for _ in range(_LEASES_MAX - 1):
+        try:
+            return _begin_once(table, options, content, action)
+        except LeaseLost as lost:
+            _log.warning("begun anew: writer=%s reason=%s", content.writer, lost)
+    return _begin_once(table, options, content, action)
+
+
+def _begin_once(
+    table: Table, options: WriteOptions, content: HeartbeatContent, action: Action | None
+) -> Started:
     with ExitStack() as undo:
         with table_lock(table, options).held() as lease:
             timeline = settled_timeline(table)
@@ -119,8 +144,7 @@ def begin(
             # A heart that beats on after a failure would keep anybody from rolling this back.
             undo.callback(heartbeat.stop)
             heartbeat.start()
-            inflight = transitions.begin(table.storage, requested_at, action or table.data_action)
-            lease.confirm()
+            inflight = begin_under(table, lease, heartbeat, action or table.data_action)
             started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
         undo.pop_all()
     stop_points.reach("after_start", writer=content.writer)
@@ -131,10 +155,8 @@ def refuse_during_restore(timeline: Timeline) -> None:
     """What would be built on is being taken back. Raises ServiceBusy."""
     for instant in timeline.pending():
         if instant.action is Action.RESTORE:
-            raise ServiceBusy(
-                "the table is being restored; when nobody does it any more, run the restore again",
-                instant=instant.requested_at,
-            )
+            what = "the table is being restored; if nobody does it any more, run the restore again"
+            raise ServiceBusy(what, instant=instant.requested_at)
 
 
 Condition = Callable[[Timeline], Conflict | Mapping[str, str]]
@@ -157,6 +179,12 @@ class Proposal:
     deletes_only: bool = False
     """Brings no schema of its own: the table's stays as it is."""
     condition: Condition | None = None
+    overtaken: Overtaken | None = None
+    """Its rows, where other engines may see them behind those of commits that passed it."""
+    again: Restatement | None = None
+    """What is to be stated again, found when this was validated."""
+    sought: Sought | None = None
+    """Keys to delete; what was not found of them left no file."""
 
 
 def commit(
@@ -165,16 +193,19 @@ def commit(
     """Validate and decide under the lock; begun anew when the lease ran out before anything was
     decided.
 
-    Raises LockTimeout.
+    Raises LockTimeout; UnsupportedTable and TableChanged with nothing decided.
     """
     rivals = _rival_check(table, options, started, proposal)
     if options.mode is not ConcurrencyMode.SINGLE_WRITER:
         rivals.look_ahead()
+        look_ahead(table, started.instant.requested_at, proposal.overtaken)
     outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
             break
         outcome = _commit_once(table, options, started, proposal, rivals)
+    if isinstance(outcome, Committed):
+        return replace(outcome, warnings=look_again(table, outcome.instant))
     return outcome
 
 
@@ -188,7 +219,9 @@ def _rival_check(
         whole_partitions=proposal.whole_partitions,
         is_whole_table=proposal.is_whole_table,
     )
-    return RivalCheck(table, options.mode, started.timeline, ours, proposal.metadata)
+    return RivalCheck(
+        table, options.mode, started.timeline, ours, proposal.metadata, proposal.sought
+    )
 
 
 def _commit_once(
@@ -203,14 +236,16 @@ def _commit_once(
         with table_lock(table, options).held(completing=instant.requested_at) as lease:
             stop_points.reach("before_validate", writer=proposal.writer)
             timeline = settled_timeline(table)
-            if (gone := _taken_away(table, instant, timeline)) is not None:
+            if (gone := _taken_away(table, started, timeline, proposal)) is not None:
                 return gone
             verdict, timeline = _validated_twice(
                 table, options, started, timeline, proposal, rivals
             )
             if isinstance(verdict, Conflict):
                 return Conflicted(instant.requested_at, verdict)
-            return _decide(table, instant, timeline, lease, verdict)
+            # Last of all: an engine that changes the table may not take our lock.
+            table.check_writable()
+            return _decide(table, options, instant, timeline, lease, verdict)
     except InstantRolledBack:
         return standing_outcome(table, instant.requested_at)
     except LeaseLost:
@@ -220,8 +255,8 @@ def _commit_once(
 
 
 def standing_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
-    """What the decision object says now; Unknown while there is none."""
-    match decisions.read(table.storage, instant):
+    """What the decision object, or the history, says now; Unknown while neither does."""
+    match settled_decision(table.storage, instant):
         case CommitDecision(completed_at=completed_at):
             return Committed(instant, completed_at)
         case RollbackDecision(by=by, reason=reason):
@@ -238,13 +273,18 @@ def _after_failure(table: Table, instant: InstantTime, reason: str) -> CommitOut
     return replace(outcome, reason=reason) if isinstance(outcome, Unknown) else outcome
 
 
-def _taken_away(table: Table, instant: Instant, timeline: Timeline) -> CommitOutcome | None:
+def _taken_away(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> CommitOutcome | None:
     """Not None when the instant was decided, or a foreign writer removed it, while we worked."""
-    if decisions.read(table.storage, instant.requested_at) is not None:
-        return standing_outcome(table, instant.requested_at)
-    mine = timeline.find(instant.requested_at)
+    instant = started.instant.requested_at
+    if decisions.is_settled(table.storage, instant):
+        return standing_outcome(table, instant)
+    mine = timeline.find(instant)
     if mine is None or mine.state is not State.INFLIGHT:
-        return RolledBack(instant.requested_at, "another engine", "its timeline files are gone")
+        return RolledBack(instant, BY, "its timeline files are gone")
+    if started.heartbeat.has_lapsed:
+        return rolled_back_in_silence(table, instant, timeline, proposal.metadata)
     return None
 
 
@@ -280,14 +320,31 @@ def _validated(
     if isinstance(told, Conflict):
         return told
     proposal = replace(proposal, metadata=proposal.metadata.with_extra(**told))
-    if (lost := _lost_base(table, started, timeline, proposal)) is not None:
+    if (
+        lost := lost_base(table, started.timeline, timeline, proposal.metadata, proposal.writer)
+    ) is not None:
         return lost
     # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
     # is not.
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    return rivals.conflict(timeline) or resolved
+    return rivals.conflict(timeline) or _with_restatement(table, started, timeline, resolved)
+
+
+def _with_restatement(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> Proposal:
+    """Knowing what readers that go by the time of request would not see of it."""
+    again = restatement(
+        table,
+        timeline,
+        started.instant.requested_at,
+        proposal.schema,
+        proposal.writer,
+        proposal.overtaken,
+    )
+    return replace(proposal, again=again)
 
 
 def _resolve_schema(
@@ -310,46 +367,34 @@ def _resolve_schema(
     return replace(proposal, metadata=metadata, schema=found.schema)
 
 
-def _lost_base(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
-) -> Conflict | None:
-    """A base file that was merged into ours came from a commit that has been taken back since."""
-    for lost in taken_back(table, started.timeline, timeline):
-        # Of a replacement everything may be built on it: the file groups that it took away are
-        # back, and the ids of new ones were chosen after it.
-        is_replacement = lost.action is Action.REPLACECOMMIT
-        built_on_it = tuple(
-            sorted(
-                (stat.partition_path, stat.file_id)
-                for stat in proposal.metadata.stats
-                if is_replacement or stat.prev_commit == lost.requested_at
-            )
-        )
-        if built_on_it or is_replacement:
-            return Conflict(
-                kind="write",
-                message="a commit that this write was built on was rolled back",
-                rival=lost.requested_at,
-                file_groups=built_on_it,
-                writer=proposal.writer,
-                rule=taken_back.__name__,
-            )
-    return None
-
-
 def _decide(
-    table: Table, instant: Instant, timeline: Timeline, lease: Lease, proposal: Proposal
+    table: Table,
+    options: WriteOptions,
+    instant: Instant,
+    timeline: Timeline,
+    lease: Lease,
+    proposal: Proposal,
 ) -> Committed:
-    lease.confirm()  # It may have run out while we compared.
-    stop_points.reach("before_publish", writer=proposal.writer)
-    completed_at = next_instant(table.ports.clock, timeline.last_time)
-    metadata = proposal.metadata.with_extra(**{LOCK_KEY: told_of(lease)})
-    completion = transitions.Completion(
-        instant=instant.completed(completed_at),
-        content=metadata.encode(instant.action),
-        nonce=table.ports.ids.token(),
-        writer=proposal.writer,
-    )
-    transitions.complete(table.storage, completion)
+    clock = table.ports.clock
+    with begun(table, options, timeline, proposal.again) as follower:
+        lease.confirm()  # It may have run out while we compared.
+        stop_points.reach("before_publish", writer=proposal.writer)
+        last = follower.inflight.requested_at if follower else timeline.last_time
+        completed_at = next_instant(clock, last)
+        metadata = proposal.metadata.with_extra(**{LOCK_KEY: told_of(lease)})
+        completion = transitions.Completion(
+            instant=instant.completed(completed_at),
+            content=metadata.encode(instant.action),
+            nonce=table.ports.ids.token(),
+            writer=proposal.writer,
+            following=follower.completed(next_instant(clock, completed_at)) if follower else None,
+        )
+        transitions.complete(table.storage, completion)
     stop_points.reach("after_publish", writer=proposal.writer)
-    return Committed(instant.requested_at, completed_at, proposal.rows)
+    return Committed(
+        instant.requested_at,
+        completed_at,
+        proposal.rows,
+        restated_by=follower.inflight.requested_at if follower else None,
+        restated_keys=follower.keys if follower else 0,
+    )

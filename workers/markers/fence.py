@@ -1,8 +1,9 @@
 """What a marker request asks storage about its instant: is it decided, and may its markers go?
 
 The decision object is written by `concurrency`; here it is only looked for, whichever way it was
-decided. A marker counts only when the fence is looked at *after* the marker is durable: a
-rollback that decides later reads it.
+decided. It goes when the timeline is archived, and the fence stays: whatever is older than
+`archived_before` is settled for ever. A marker counts only when the fence is looked at *after* the
+marker is durable: a rollback that decides later reads it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, NotFound
 from workers.markers.marker import checked_instant
 from workers.storage.base import Storage
+from workers.timeline import decisions
 
-_DECISIONS = ".hoodie/.sluice/decision"
 _HEARTBEATS = ".hoodie/.heartbeat"
 _TIMELINES = (".hoodie/timeline", ".hoodie")
 _PENDING_ENDINGS = (".requested", ".inflight")
@@ -22,7 +23,7 @@ _PENDING_ENDINGS = (".requested", ".inflight")
 
 def is_fenced(storage: Storage, instant: InstantTime) -> bool:
     """True once the instant is decided, either way: nothing may be added to it any more."""
-    return storage.info(f"{_DECISIONS}/{checked_instant(instant)}") is not None
+    return decisions.is_settled(storage, checked_instant(instant))
 
 
 def refuse_fenced(storage: Storage, instant: InstantTime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 
 from workers.clock import InstantTime
 from workers.config import MarkerKind
@@ -23,7 +24,7 @@ def open_markers(
     retry_window_s: float = RETRY_WINDOW_S,
     ports: Ports | None = None,
 ) -> MarkerWriter:
-    """The writer that `settings` ask for; without a server's address direct, with a warning.
+    """The writer that `settings` ask for; without a server's address direct, with a hint.
 
     A server that is named but away is an error, after the retry window: markers of one instant in
     two places are readable, but a writer that silently went another way than it was told is not
@@ -32,7 +33,7 @@ def open_markers(
     if settings.kind == MarkerKind.DIRECT:
         return DirectMarkers(storage, instant)
     if settings.url is None:
-        _log.warning("no marker server is set, markers of %s are written directly", instant)
+        _hint_once()
         return DirectMarkers(storage, instant)
     return ServerMarkers(
         settings.url,
@@ -42,4 +43,13 @@ def open_markers(
         early=settings.early,
         retry_window_s=retry_window_s,
         ports=ports,
+    )
+
+
+@cache
+def _hint_once() -> None:
+    """Once in a process: that a program has no marker server is as it chose."""
+    _log.warning(
+        "no marker server is set, so markers are written directly; SLUICE_MARKER_URL names one, "
+        "and hoodie.write.markers.type=direct says that none is wanted"
     )

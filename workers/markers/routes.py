@@ -39,6 +39,7 @@ from workers.markers.wire import NotServed, Reply, Request, Response, parameters
 
 BODY_BYTES_MAX = 8 << 20
 _CREATE = f"{BASE_PATH}/create"
+_OPERATORS = ("/metrics", "/drain")
 _DRAIN_MAX_S = 60.0
 _RETRY_AFTER_S = 1
 _FORM = "application/x-www-form-urlencoded"
@@ -148,7 +149,24 @@ class MarkerServer:
             reply(self._refusal(error))
             return True
 
-    def refusal(self, error: NotServed) -> Response:
+    def admit(self, request: Request) -> None:
+        """Before memory is kept for a large body: what the head alone says of who sends it.
+
+        Raises LakehouseError.
+        """
+        method, handler = self._routes.get(request.path, ("", None))
+        if handler is None or request.method != method:
+            raise NotServed(404, "nothing takes a body here")
+        if request.path in _OPERATORS:
+            return self._access.check_admin(request)
+        asked = request.query()
+        location, instant = parse_markers_directory(asked.get("markerdirpath", ""))
+        return self._access.check(request, location, instant)
+
+    def refusal(self, error: LakehouseError) -> Response:
+        """What ends a connection."""
+        if not isinstance(error, NotServed):
+            return self._refusal(error)
         self._statistics.requests["invalid"] += 1
         return _json({"error": error.message, "code": error.code}, status=error.status)
 

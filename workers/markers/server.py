@@ -61,7 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 async def serve(server: MarkerServer, host: str, port: int) -> None:
     """Until SIGTERM or SIGINT, then answer what waits. Raises OSError when it cannot listen."""
     http = HttpServer(
-        server.answer, server.refusal, clock=SystemClock(), body_bytes_max=BODY_BYTES_MAX
+        server.answer,
+        server.refusal,
+        admit=server.admit,
+        clock=SystemClock(),
+        body_bytes_max=BODY_BYTES_MAX,
     )
     stopped = asyncio.Event()
     for order in (signal.SIGTERM, signal.SIGINT):

@@ -42,6 +42,12 @@ class StoredNames:
     """Names of direct marker files."""
     has_type: bool
 
+    @property
+    def are_some_lost(self) -> bool:
+        """Files of names are numbered from 0 on, and the type comes before the first of them."""
+        numbers = sorted(self.by_file)
+        return numbers != list(range(len(numbers))) or (bool(numbers) and not self.has_type)
+
     def all(self) -> tuple[str, ...]:
         return tuple(sorted({*self.direct, *(n for names in self.by_file.values() for n in names)}))
 

@@ -3,12 +3,16 @@
 One request at a time per connection, bodies by Content-Length alone. What is not plainly a request
 of this kind is refused and the connection closed, so no two readers of one byte stream can differ
 about where a request ends.
+
+A large body has to be admitted by its request's head before any memory is kept for it, and a sender
+has until a deadline, however often a byte of his comes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,14 +24,13 @@ from typing import cast
 from urllib.parse import unquote_plus
 
 from workers.clock import Clock
-from workers.errors import InvalidInput
+from workers.errors import InvalidInput, LakehouseError
 
 _HEAD_BYTES_MAX = 16 << 10
-_IDLE_MAX_S = 75.0
-_SWEEP_S = 15.0
+_SMALL_BODY_BYTES = 8 << 10  # Bounded by the number of connections, as heads are.
 _LINGER_S = 2.0
 _CONNECTIONS_MAX = 12_000
-_BODIES_BYTES_MAX = 256 << 20  # Of all connections together.
+_BODIES_BYTES_MAX = 256 << 20  # Of all large ones together.
 _BACKLOG = 4_096
 _KEPT = 256
 _HEAD = re.compile(
@@ -99,21 +102,39 @@ class NotServed(InvalidInput):
         self.status = status
 
 
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long a connection may take, whatever of it has come by then."""
+
+    head_s: float = 10.0
+    body_s: float = 30.0
+    idle_s: float = 75.0
+    """Between two requests."""
+    unread_s: float = 30.0
+    """With answers that the peer does not take."""
+    sweep_s: float = 1.0
+
+
 class HttpServer:
-    """Accepts connections and ends those that say nothing for a while."""
+    """Accepts connections and ends those that are late."""
 
     def __init__(
         self,
         handler: Handler,
-        refusal: Callable[[NotServed], Response],
+        refusal: Callable[[LakehouseError], Response],
         *,
+        admit: Callable[[Request], None],
         clock: Clock,
         body_bytes_max: int,
+        deadlines: Deadlines = Deadlines(),
     ) -> None:
+        """`admit` raises LakehouseError for a head whose large body is not to be waited for."""
         self.handler = handler
         self.refusal = refusal
+        self.admit = admit
         self.clock = clock
         self.body_bytes_max = body_bytes_max
+        self.deadlines = deadlines
         self.bodies_bytes = 0
         self.connections: set[_Connection] = set()
         self.answering = 0
@@ -149,11 +170,12 @@ class HttpServer:
         return len(self.connections) >= _CONNECTIONS_MAX
 
     def _sweep(self) -> None:
-        oldest_s = self.clock.monotonic_s() - _IDLE_MAX_S
+        now_s = self.clock.monotonic_s()
         for connection in tuple(self.connections):
-            if not connection.is_answering and connection.heard_s < oldest_s:
-                connection.transport.abort()
-        self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+            if connection.due_s < now_s:
+                connection.end_late()
+        loop = asyncio.get_running_loop()
+        self._sweeper = loop.call_later(self.deadlines.sweep_s, self._sweep)
 
 
 class _Connection(asyncio.Protocol):
@@ -161,8 +183,11 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, server: HttpServer) -> None:
         self.is_answering = False
+        self.due_s = math.inf
+        """When it is ended; never while we are the one who is waited for."""
         self._is_advancing = False
-        self.heard_s = 0.0
+        self._is_idle = False
+        self._is_unread = False
         self._server = server
         self._buffer = bytearray()
         self._request: Request | None = None  # Its head came, its body is still coming.
@@ -177,7 +202,7 @@ class _Connection(asyncio.Protocol):
         if self._server.is_full:
             self.transport.abort()
             return
-        self.heard_s = self._server.clock.monotonic_s()
+        self._set_due(self._server.deadlines.head_s)
         peer = transport.get_extra_info("peername")
         self._remote = str(peer[0]) if peer else ""
         self._server.connections.add(self)
@@ -188,14 +213,39 @@ class _Connection(asyncio.Protocol):
         self._release()
 
     def data_received(self, data: bytes) -> None:
-        self.heard_s = self._server.clock.monotonic_s()
         if self._is_refused:
             return
+        if self._is_idle:
+            self._is_idle = False
+            self._set_due(self._server.deadlines.head_s)
         self._buffer += data
         if not self.is_answering:
             self._advance()
         elif len(self._buffer) > _HEAD_BYTES_MAX:
             self.transport.pause_reading()  # Until the request that is being answered is.
+
+    def pause_writing(self) -> None:
+        """The peer sends and does not read: nothing more is answered until it does."""
+        self._is_unread = True
+        self._set_due(self._server.deadlines.unread_s)
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._is_unread = False
+        self.due_s = math.inf
+        if self.is_answering or self._is_refused:
+            return
+        self._set_due(self._server.deadlines.head_s)
+        if not self._is_advancing:
+            self._advance()
+        if not self.is_answering:
+            self.transport.resume_reading()
+
+    def end_late(self) -> None:
+        if self._is_idle or self._is_unread or self._is_refused:
+            self.transport.abort()
+        else:
+            self._refuse(NotServed(408, "the request did not come in time"))
 
     def close_when_idle(self) -> None:
         self._is_last = True
@@ -206,29 +256,32 @@ class _Connection(asyncio.Protocol):
         """Hand over what came, one request after the other's reply."""
         self._is_advancing = True
         try:
-            while not self.is_answering and not self.transport.is_closing():
+            while not (self.is_answering or self._is_unread or self.transport.is_closing()):
                 request = self._next()
                 if request is None:
                     break
                 self.is_answering = True
+                self.due_s = math.inf
                 self._server.answering += 1
                 self._server.is_quiet.clear()
                 self._server.handler(request, self._reply)
-        except NotServed as refused:
+        except LakehouseError as refused:
             self._refuse(refused)
         finally:
             self._is_advancing = False
 
-    def _refuse(self, refused: NotServed) -> None:
+    def _refuse(self, refused: LakehouseError) -> None:
         """Say so, and read on for a moment: closed at once, our answer could be lost on its way."""
         self._is_refused = True
+        self.due_s = math.inf
+        self._release()
         self._buffer.clear()
         self.transport.write(self._server.refusal(refused).encoded(closes=True))
         self.transport.write_eof()
         asyncio.get_running_loop().call_later(_LINGER_S, self.transport.abort)
 
     def _next(self) -> Request | None:
-        """The next whole request, None while some of it is missing. Raises NotServed."""
+        """The next whole request, None while some of it is missing. Raises LakehouseError."""
         if self._request is None:
             at = self._buffer.find(_END, 0, _HEAD_BYTES_MAX)
             if at < 0:
@@ -237,6 +290,7 @@ class _Connection(asyncio.Protocol):
                 return None
             self._request = self._head(bytes(self._buffer[: at + 2]))
             del self._buffer[: at + len(_END)]
+            self._set_due(self._server.deadlines.body_s)
         if len(self._buffer) < self._length:
             return None
         request, self._request = self._request, None
@@ -250,13 +304,18 @@ class _Connection(asyncio.Protocol):
         if match is None:
             raise NotServed(400, "not a request of HTTP/1.1")
         headers = _headers(match["fields"])
-        self._length = self._body_length(headers)
+        length = self._body_length(headers)
+        path, _, query = match["target"].decode("ascii").partition("?")
+        request = Request(match["method"].decode("ascii"), path, query, headers, self._remote)
+        if length > _SMALL_BODY_BYTES:
+            self._server.admit(request)
+            self._reserve(length)
+        self._length = length
         connection = headers.get("connection", "").lower()
         self._is_last = self._is_last or "close" in connection or match["minor"] == b"0"
         if headers.get("expect", "").lower() == "100-continue" and self._length:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        path, _, query = match["target"].decode("ascii").partition("?")
-        return Request(match["method"].decode("ascii"), path, query, headers, self._remote)
+        return request
 
     def _body_length(self, headers: Mapping[str, str]) -> int:
         if "transfer-encoding" in headers:
@@ -267,11 +326,16 @@ class _Connection(asyncio.Protocol):
         length = int(text)
         if length > self._server.body_bytes_max:
             raise NotServed(413, "body is too large")
+        return length
+
+    def _reserve(self, length: int) -> None:
         if self._server.bodies_bytes + length > _BODIES_BYTES_MAX:
             raise NotServed(503, "too many large requests at once")
         self._server.bodies_bytes += length
         self._reserved = length
-        return length
+
+    def _set_due(self, after_s: float) -> None:
+        self.due_s = self._server.clock.monotonic_s() + after_s
 
     def _release(self) -> None:
         self._server.bodies_bytes -= self._reserved
@@ -286,13 +350,16 @@ class _Connection(asyncio.Protocol):
         self._release()
         if self.transport.is_closing():
             return
+        self._is_idle = not self._buffer
+        deadlines = self._server.deadlines
+        self._set_due(deadlines.idle_s if self._is_idle else deadlines.head_s)
         self.transport.write(response.encoded(closes=self._is_last))
         if self._is_last:
             self.transport.close()
             return
         if self._buffer and not self._is_advancing:
             self._advance()
-        if not self.is_answering and not self.transport.is_reading():
+        if not (self.is_answering or self._is_unread or self.transport.is_reading()):
             self.transport.resume_reading()
 
 

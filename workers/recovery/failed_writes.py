@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.concurrency.late_writers import note_beginner
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import LakehouseError, RollbackRefused
@@ -23,11 +24,13 @@ from workers.markers.store import delete_markers, pending_marker_instants
 from workers.recovery.archived import finish_archiving
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
+from workers.storage.leftovers import leftovers
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
+from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
 from workers.writer_modes import FailedWritesPolicy
 
@@ -85,6 +88,8 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
         _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
         outcomes.append(outcome)
     _drop_half_made_savepoints(table, options)
+    for file in leftovers(table.storage, table.ports.clock.now_ms(), below=".hoodie"):
+        table.storage.delete(file.path)
     _sweep(table, _Found.now(table))
     return outcomes
 
@@ -193,6 +198,8 @@ def _sweep(table: Table, found: _Found) -> None:
     finish_archiving(table, timeline)
     for instant, beat in beats.items():
         if instant not in pending and beat.is_expired(now_ms):
+            if timeline.find(instant) is None and not decisions.is_settled(storage, instant):
+                note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
             storage.delete(heartbeats.path_of(instant))
     for instant in found.marked:
         beat_of = beats.get(instant)
@@ -219,7 +226,8 @@ def _unpublish_undone(table: Table, timeline: Timeline) -> None:
 def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
     """Delete what tasks of rolled-back writers wrote after the rollback had looked (bug D11).
 
-    Only files whose instant was decided to go: anything else may be a live writer's.
+    Only files whose instant was decided to go, however long ago: anything else may be a live
+    writer's.
     """
     pending = {instant.requested_at for instant in view.timeline.pending()}
     gone: dict[InstantTime, bool] = {}
@@ -228,9 +236,9 @@ def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
         if instant in pending:
             continue
         if instant not in gone:
-            decision = decisions.read(table.storage, instant)
-            is_decided = isinstance(decision, RollbackDecision)
-            gone[instant] = is_decided or decisions.is_undone(table.storage, instant)
+            gone[instant] = is_gone(table.storage, instant) or decisions.is_undone(
+                table.storage, instant
+            )
         if gone[instant]:
             table.storage.delete(path)
             deleted.append(path)

@@ -1,9 +1,9 @@
 """What a rollback would do, computed without doing it: files, bytes, what stands in the way.
 
-Files are found by the instant in their names: by markers, by listing all partitions, or both, the
-default (`hoodie.rollback.using.markers`). A marker comes before its file, so both ways name the
-same files in every state that a crash of ours leaves (invariant RB4); listing also finds what a
-foreign writer wrote without markers.
+Files are found by the instant in their names, in the partitions that its markers name; in all of
+them where there are no markers, or some are lost, and where `hoodie.rollback.using.markers` is
+false. A marker comes before its file, so both ways name the same files in every state that a crash
+of ours leaves (invariant RB4).
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat, read_heartbeats
+from workers.concurrency.restating import restates
 from workers.errors import MalformedTable
 from workers.files.names import instant_of, parse_log_file
 from workers.files.partition import files_by_partition, list_partitions
-from workers.markers.store import read_markers
+from workers.markers.marker import parse_marker
+from workers.markers.store import read_names
 from workers.storage.base import FileInfo
 from workers.table.cleaned import lost_files
 from workers.table.savepoints import read_savepoints
@@ -26,6 +28,7 @@ from workers.table.table import CREATION_OPERATION, Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import WRITER_KEY
 from workers.timeline.pending_plans import pending_plan_files
 from workers.timeline.timeline import Timeline
 
@@ -73,7 +76,7 @@ def plan_rollback(
     requested_at: InstantTime,
     *,
     in_restore: bool = False,
-    by_markers: bool | None = None,
+    by_markers: bool = True,
 ) -> RollbackPlan:
     """Changes nothing. Raises NotFound never: an instant that is gone is a blocker.
 
@@ -84,7 +87,7 @@ def plan_rollback(
     if target is None:
         gone = (f"instant {requested_at} is not on the active timeline",)
         return RollbackPlan(requested_at, "", "", (), (), gone, ())
-    files = files_of(table, requested_at, by_markers=None if target.is_completed else by_markers)
+    files = files_of(table, requested_at, by_markers=by_markers and not target.is_completed)
     heartbeat = read_heartbeat(table.storage, requested_at)
     now_ms = table.ports.clock.now_ms()
     is_live = not target.is_completed and heartbeat is not None and not heartbeat.is_expired(now_ms)
@@ -100,55 +103,30 @@ def plan_rollback(
     )
 
 
-def files_of(
-    table: Table, requested_at: InstantTime, *, by_markers: bool | None = None
-) -> list[FileInfo]:
+def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True) -> list[FileInfo]:
     """Every data file that carries the instant in its name.
 
-    `by_markers`: those that its markers name, or those that a listing finds; None for both. A
-    completed instant has no markers any more.
+    `by_markers`: in the partitions that its markers name, as far as they are whole; without them,
+    as of a completed instant, or with False, in all.
     """
-    found: dict[str, FileInfo] = {}
-    if by_markers is not False:
-        marked = [marker.data_path for marker in read_markers(table.storage, requested_at)]
-        for info in table.storage.at_once(table.storage.info, marked):
-            if info is not None and instant_of(info.name) == requested_at:
-                found[info.path] = info
-    if by_markers is not True:
-        touched = _touched_partitions(table, requested_at)
-        for listed in files_by_partition(table.storage, touched).values():
-            for file in listed:
-                if instant_of(file.name) == requested_at:
-                    found[file.path] = file
-    return [found[path] for path in sorted(found)]
+    touched = _touched_partitions(table, requested_at, by_markers=by_markers)
+    found = [
+        file
+        for listed in files_by_partition(table.storage, touched).values()
+        for file in listed
+        if instant_of(file.name) == requested_at
+    ]
+    return sorted(found, key=lambda file: file.path)
 
 
-def late_files(
-    table: Table, requested_at: InstantTime, *, by_markers: bool | None = None
-) -> list[FileInfo]:
-    """What stands after the plan was carried out: late tasks wrote it meanwhile.
-
-    As `files_of`; the partitions that its markers name are listed in any case, because a killed
-    task's last effects may come in any order, and markers may be damaged.
+def _touched_partitions(table: Table, requested_at: InstantTime, *, by_markers: bool) -> list[str]:
+    """Those that its markers name may have no metadata file yet. Their listing tells the rest: a
+    killed task's last effects may come in any order.
     """
-    found = {file.path: file for file in files_of(table, requested_at, by_markers=by_markers)}
-    if by_markers:
-        marked = {marker.partition for marker in read_markers(table.storage, requested_at)}
-        for listed in files_by_partition(table.storage, sorted(marked)).values():
-            for file in listed:
-                if instant_of(file.name) == requested_at:
-                    found[file.path] = file
-    return [found[path] for path in sorted(found)]
-
-
-def _touched_partitions(table: Table, requested_at: InstantTime) -> list[str]:
-    """All partitions, those of markers included, which may have no metadata file yet.
-
-    Markers only name what this writer announced; a late task of a killed job may have written
-    elsewhere, and a damaged marker directory names too little. Listing is the safe superset while
-    tables are small.
-    """
-    marked = {marker.partition for marker in read_markers(table.storage, requested_at)}
+    names = read_names(table.storage, requested_at)
+    marked = {parse_marker(name).partition for name in names.all()}
+    if by_markers and marked and not names.are_some_lost:
+        return sorted(marked)
     return sorted(marked | set(list_partitions(table.storage)))
 
 
@@ -212,7 +190,7 @@ def _order_blockers(table: Table, timeline: Timeline, target: Instant) -> list[s
     writes = timeline.completed_writes()
     later = [one for one in writes if (one.completed_at or "") > (target.completed_at or "")]
     if later:
-        order = ", ".join(_described(one) for one in reversed(later))
+        order = ", ".join(_described(table, one, target) for one in reversed(later))
         return [f"only the newest completed write is rolled back; first: {order}"]
     if _is_compaction(table, target):
         return ["a completed compaction changes no row; only a restore takes it back"]
@@ -222,7 +200,9 @@ def _order_blockers(table: Table, timeline: Timeline, target: Instant) -> list[s
     return []
 
 
-def _described(instant: Instant) -> str:
+def _described(table: Table, instant: Instant, target: Instant) -> str:
+    if restates(table, instant, target.requested_at):
+        return f"{instant.requested_at} (states it again for other engines)"
     is_plain = instant.action is not Action.REPLACECOMMIT
     return instant.requested_at if is_plain else f"{instant.requested_at} (a replacement)"
 
@@ -249,8 +229,11 @@ def _is_compaction(table: Table, target: Instant) -> bool:
 
 
 def _is_creation(table: Table, target: Instant) -> bool:
+    """Not an alteration, which writes a schema and no file as well, and names its writer."""
     try:
-        return read_instant(table, target).operation_type == CREATION_OPERATION
+        known = read_instant(table, target)
+        is_ours = WRITER_KEY not in known.extra_metadata
+        return known.operation_type == CREATION_OPERATION and is_ours
     except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
         return False
 

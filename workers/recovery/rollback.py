@@ -16,11 +16,12 @@ from typing import Any
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency import heartbeat as heartbeats
+from workers.concurrency import late_writers
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
-from workers.recovery.plan import RollbackPlan, late_files, plan_rollback
+from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
@@ -30,6 +31,7 @@ from workers.timeline.metadata import (
     encode_rollback_metadata,
     read_rollback_plan,
 )
+from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 
 Progress = Callable[[int, int], None]
@@ -50,6 +52,8 @@ class RollbackRequest:
     """Leave a target alone that turns out to be complete (RB6)."""
     conflict: dict[str, Any] | None = None
     writer: str | None = None
+    writer_has_ended: bool = False
+    """The writer itself asks, and is at no file any more; or it was ended before."""
     in_restore: bool = False
     """One of many that a restore takes back, newest first."""
 
@@ -61,6 +65,8 @@ class RollbackOutcome:
     """None when the target turned out to be committed, or was gone already."""
     files_deleted: int = 0
     is_committed: bool = False
+    was_gone: bool = False
+    """A rollback had run to its end already; files that came later are still there."""
 
 
 def rollback(
@@ -73,7 +79,7 @@ def rollback(
     """Raises RollbackRefused, PlanChanged, LockTimeout. Running it again ends in the same state
     (RB1).
     """
-    table.check_writable()
+    table.check_opened_writable()
     prepared = _prepare(table, request, options)
     if isinstance(prepared, RollbackOutcome):
         return prepared
@@ -92,8 +98,9 @@ def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -
             return
         is_void = decisions.read(table.storage, rollback_instant) is not None
         by = _decided_by(table, plan.target) if plan else None
-        is_named = by is not None and (by == rollback_instant or timeline.find(by) is None)
-        if plan is None or is_void or not is_named:
+        one = _standing_rollback(table, timeline, plan.target, by) if plan and by else None
+        is_mine = one is not None and one.rollback_instant == rollback_instant
+        if plan is None or is_void or not is_mine:
             transitions.discard(table.storage, rollback_instant, Action.ROLLBACK)
             return
         asked = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
@@ -117,8 +124,11 @@ def _prepare(
             return _already_gone(table, request)
         if target.is_completed and request.is_only_pending:
             return RollbackOutcome(request.target, None, is_committed=True)
+        if target.is_completed:
+            # What is still pending no other engine has taken into its own metadata.
+            table.check_writable()
         by = _decided_by(table, request.target)
-        if by is not None and (standing := _standing_rollback(table, timeline, request.target)):
+        if by and (standing := _standing_rollback(table, timeline, request.target, by)):
             return standing
         plan = plan_rollback(
             table,
@@ -129,6 +139,7 @@ def _prepare(
         if by is None:
             _check(plan, request)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
+        _note_writer(table, target, request)
         plan_file = _plan_file(plan)
         content = plan_file.encode(table.storage.location)
         asked = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
@@ -145,14 +156,32 @@ def _prepare(
     return _Prepared(requested_at, plan_file)
 
 
-def _standing_rollback(table: Table, timeline: Timeline, target: InstantTime) -> _Prepared | None:
-    """The rollback of `target` on the timeline, pending or complete: never a second one (RB2)."""
+def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> None:
+    """Before the fence stands: whoever is behind his last look at it may still write a file."""
+    if target.is_completed or request.writer_has_ended:
+        return
+    heartbeat = heartbeats.read_heartbeat(table.storage, target.requested_at)
+    was_begun = heartbeat is not None or target.action.writes_data
+    if was_begun:  # Nobody carries out a plan that has no heartbeat.
+        process = heartbeat.process if heartbeat else None
+        late_writers.note_beginner(table.storage, target.requested_at, process)
+
+
+def _standing_rollback(
+    table: Table, timeline: Timeline, target: InstantTime, by: InstantTime
+) -> _Prepared | None:
+    """The rollback of `target` on the timeline, pending or complete: never a second one (RB2). Of
+    several, whose makers died before they decided, the one that was decided for, else one that is
+    complete.
+    """
+    found: list[tuple[bool, bool, _Prepared]] = []
     for instant in timeline.instants:
         if instant.action is Action.ROLLBACK and instant.requested_at > target:
             plan = _stored_plan(table, instant.requested_at)
             if plan is not None and plan.target == target:
-                return _Prepared(instant.requested_at, plan)
-    return None
+                prepared = _Prepared(instant.requested_at, plan)
+                found.append((instant.requested_at == by, instant.is_completed, prepared))
+    return max(found, key=lambda one: one[:2], default=(False, False, None))[2]
 
 
 def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
@@ -166,8 +195,12 @@ def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
 def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
     """A rollback that ran to its end removes the target's files; running it again is a success."""
     by = _decided_by(table, request.target)
+    if by is None and isinstance(
+        settled := settled_decision(table.storage, request.target), RollbackDecision
+    ):
+        by = settled.by
     if by is not None:
-        return RollbackOutcome(request.target, by)
+        return RollbackOutcome(request.target, by, was_gone=True)
     raise RollbackRefused("instant is not on the active timeline", instant=request.target)
 
 
@@ -264,7 +297,7 @@ def _delete_data(
         table.storage.delete_many(some)
         if on_progress is not None:
             on_progress(start + len(some), len(paths))
-    late = late_files(table, plan.target, by_markers=options.rolls_back_by_markers)
+    late = files_of(table, plan.target, by_markers=options.rolls_back_by_markers)
     table.storage.delete_many([file.path for file in late])
     return _by_partition([*paths, *(file.path for file in late)])
 

@@ -25,6 +25,7 @@ from workers.index_kind import (
     moves_rows,
 )
 from workers.option_values import integer, listed
+from workers.readability import ADOPTED_KEY, HISTORY_KEY
 from workers.services.placement import (
     NotPlaced,
     Placement,
@@ -41,11 +42,7 @@ from workers.services.service import (
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table.writability import (
-    ADOPTED_KEY,
-    TIME_ZONE_KEY,
-    lasting_refusal,
-)
+from workers.table.writability import TIME_ZONE_KEY, lasting_refusal
 from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY, config_from_properties
 from workers.time_partitions import TIME_KEYS, time_rule
 from workers.timeline.timeline import Timeline
@@ -107,7 +104,8 @@ class Adopt:
             plan.check(request)
             if not plan.is_done:
                 changed = {item.what: item.detail for item in plan.items}
-                changed[ADOPTED_KEY] = format_instant(table.ports.clock.now_ms())
+                now = format_instant(table.ports.clock.now_ms())
+                changed |= {ADOPTED_KEY: now, HISTORY_KEY: now}
                 lease.confirm()
                 store_properties(table.storage, {**load_properties(table.storage), **changed})
             drop_backup(table.storage)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
+from workers.concurrency import late_writers
 from workers.concurrency.locks.lease import Lease
 from workers.concurrency.transaction import settled_timeline, table_lock
 from workers.config import WriteOptions
@@ -30,7 +31,7 @@ from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import decisions, lost_writes
-from workers.timeline.archive import ArchivedInstant
+from workers.timeline.archive import ArchivedInstant, read_manifest
 from workers.timeline.archive_writer import append
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.layout import pending_action
@@ -56,6 +57,7 @@ class Archive:
         table.check_writable()
         roll_back_dead_writers(table, options)
         with table_lock(table, options).held() as lease:
+            table.check_writable()
             proposal = _proposal(table, settled_timeline(table), settings)
             _shown(table, proposal).check(request)
             if not proposal.instants:
@@ -110,7 +112,8 @@ def _carry_out(
     finish_archiving(table, table.timeline())
     pending = {one.requested_at for one in table.timeline().pending()}
     lost_writes.keep_archived(storage, pending)
-    decisions.remove_archived(storage, pending)
+    late_writers.forget_before(storage, proposal.start.at, pending)
+    decisions.remove_archived(storage, pending, read_manifest(storage).last)
     if on_progress is not None:
         on_progress(len(proposal.instants), len(proposal.instants))
 

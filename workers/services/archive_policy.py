@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime, format_instant
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.concurrency.late_writers import LateWriter, late_writers
 from workers.errors import InvalidInput, NotFound
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
@@ -15,6 +17,7 @@ from workers.option_values import boolean, integer
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.timeline import decisions
 from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import read_commit_metadata
@@ -25,6 +28,8 @@ MAX_KEY = "hoodie.keep.max.commits"
 BEYOND_KEY = "hoodie.archive.beyond.savepoint"
 RETENTION_KEY = "sluice.reader.retention.minutes"
 LOGS_KEY = "sluice.archive.uncompacted.logs"
+WAIT_KEY = "sluice.archive.late.writer.hours"
+LATE_WRITER_HOURS = 7 * 24
 DEFAULTS = {
     MIN_KEY: "20",
     MAX_KEY: "30",
@@ -32,9 +37,12 @@ DEFAULTS = {
     RETENTION_KEY: "0",
     # hudi-rs 0.5.0 does not see the rows of a log whose commit is archived.
     LOGS_KEY: "false",
+    # How long a rolled-back writer is waited for that nobody has proved to have ended.
+    WAIT_KEY: str(LATE_WRITER_HOURS),
 }
 _COMMITS_MAX = 1_000_000
 _MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ class ArchiveSettings:
     goes_beyond_savepoints: bool
     retention_minutes: int
     takes_uncompacted_logs: bool
+    late_writer_hours: int
 
 
 def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
@@ -58,6 +67,7 @@ def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
         goes_beyond_savepoints=boolean(values, BEYOND_KEY),
         retention_minutes=integer(values, RETENTION_KEY, least=0, most=10_000_000),
         takes_uncompacted_logs=boolean(values, LOGS_KEY),
+        late_writer_hours=integer(values, WAIT_KEY, least=0, most=1_000_000),
     )
     if settings.max_commits < settings.min_commits:
         raise InvalidInput(
@@ -98,6 +108,10 @@ def _limits(
         yield max(newest, key=lambda one: one.completed_at or "").requested_at, "the newest commit"
     if limit := _pending_limit(timeline, commits):
         yield limit, "a pending instant"
+    if held := late_writer_hold(table, timeline, wait_ms=settings.late_writer_hours * _HOUR_MS):
+        before = [one.requested_at for one in commits if one.requested_at < held.instant]
+        why = f"{held.instant}, taken from a writer who may still live ({held}),"
+        yield min([held.instant, *before[-1:]]), why
     if not settings.goes_beyond_savepoints:
         for savepoint in read_savepoints(table, timeline):
             yield savepoint, "a savepoint"
@@ -123,6 +137,36 @@ def _pending_limit(timeline: Timeline, commits: list[Instant]) -> InstantTime | 
     before = [one.requested_at for one in commits if one.requested_at < oldest]
     beside = [one.requested_at for one in commits if (one.completed_at or "") > oldest]
     return min([oldest, *before[-1:], *beside])
+
+
+def late_writer_hold(
+    table: Table, timeline: Timeline, *, wait_ms: int = LATE_WRITER_HOURS * _HOUR_MS
+) -> LateWriter | None:
+    """The oldest instant that was taken from a writer who may still live. Should it write a file
+    yet, other readers would count that if the timeline began behind the instant. So it is with one
+    who has a heartbeat and is asleep before the first file of its instant, and with one asleep
+    before the completed file, which would bring the instant back.
+    """
+    first = timeline.first_time or ""
+    late = late_writers(table.storage)
+    late += [
+        LateWriter(beat.instant, beat.beat_ms, beat.process)
+        for beat in read_heartbeats(table.storage)
+        if not decisions.is_settled(table.storage, beat.instant)
+    ]
+    found = [
+        one
+        for one in late
+        if one.instant >= first
+        and ((standing := timeline.find(one.instant)) is None or _is_unpublished(standing, one))
+        and one.may_live(table.ports, wait_ms=wait_ms)
+    ]
+    return min(found, key=lambda one: one.instant, default=None)
+
+
+def _is_unpublished(standing: Instant, writer: LateWriter) -> bool:
+    """Others published it, as far as its writer knows."""
+    return standing.is_completed and writer.is_beginner
 
 
 def _oldest_since(commits: list[Instant], since: InstantTime) -> InstantTime:

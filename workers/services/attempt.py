@@ -39,7 +39,7 @@ class AttemptHeartbeat:
         self._ports = ports
         self._instant = instant
         said = HeartbeatContent(options, options.writer or service, service, None)
-        body = json.loads(said.encode()) | {"attempt": self.attempt}
+        body = json.loads(said.encode(ports.processes.here())) | {"attempt": self.attempt}
         self._content = json.dumps(body).encode()
         self._interval_s = options.heartbeat_interval_ms / 1000
         self._bound_s = self._interval_s * options.heartbeat_misses

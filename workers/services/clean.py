@@ -133,7 +133,8 @@ def _carry_out(
 
         claim.finish(content)
     files = len(plan.paths)
-    return ServiceOutcome(Clean.name, requested_at, f"deleted {files} files", {"files": files})
+    summary = f"deleted {files} files"
+    return ServiceOutcome(Clean.name, requested_at, summary, {"files": files}, claim.warnings)
 
 
 @dataclass(frozen=True, slots=True)

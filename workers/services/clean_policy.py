@@ -19,8 +19,10 @@ from workers.option_values import integer
 from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
+from workers.timeline import decisions
 from workers.timeline.archive import archived_instants
 from workers.timeline.instant import Instant
+from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
 
 RETENTION_KEY = "sluice.reader.retention.minutes"
@@ -164,9 +166,9 @@ class Unneeded:
 def unneeded_files(
     table: Table, timeline: Timeline, settings: CleanSettings, bound: Retained
 ) -> Iterator[Unneeded]:
-    """Files that no snapshot from the bound on reads, savepoints and plans not yet considered."""
-    if bound.since is None:
-        return
+    """Files that no snapshot from the bound on reads, savepoints and plans not yet considered; and
+    whatever the bound, what writers left who woke up after they had been rolled back.
+    """
     visible = VisibleFiles(table, timeline, None)
     groups: dict[GroupKey, GroupFiles] = {}
     files: dict[str, FileInfo] = {}
@@ -174,6 +176,9 @@ def unneeded_files(
         for file in listed:
             files[file.path] = file
             visible.collect(groups, partition, file.path, file.name)
+    yield from _late_files(table, timeline, visible, files)
+    if bound.since is None:
+        return
     replaced = visible.replaced_groups()
     for key, group in sorted(groups.items()):
         if key in replaced:
@@ -186,6 +191,22 @@ def unneeded_files(
         if first is not None:
             for path in _older_than(group, first):
                 yield Unneeded(files[path], key[0], f"superseded by the slice of {first}")
+
+
+def _late_files(
+    table: Table, timeline: Timeline, visible: VisibleFiles, files: Mapping[str, FileInfo]
+) -> Iterator[Unneeded]:
+    pending = {one.requested_at for one in timeline.pending()}
+    strangers = {instant for instant, _ in visible.uncommitted} - pending
+    gone = {
+        instant
+        for instant in strangers
+        if is_gone(table.storage, instant) or decisions.is_undone(table.storage, instant)
+    }
+    for instant, path in sorted(visible.uncommitted):
+        if instant in gone:
+            partition = path.rpartition("/")[0]
+            yield Unneeded(files[path], partition, "written after it was rolled back")
 
 
 def _first_needed(

@@ -1,10 +1,11 @@
 """Carrying out a pending plan, one process at a time; crash anywhere and the next claim goes on.
 
-claim:  lock: settle -> nobody alive on it -> own heartbeat -> inflight; then delete what a dead
-        attempt left.
+claim:  lock: properties as they were -> settle -> nobody alive on it -> own heartbeat -> inflight;
+        then delete what a dead attempt left.
 work:   `confirm` before each effect; markers first.
-finish: drop strays -> lock: settle -> own attempt still stands -> content (validates) -> confirm
-        lease -> decision -> completed file -> strays again, markers, heartbeat.
+finish: drop strays -> lock: settle -> own attempt still stands -> content (validates) ->
+        properties as they were -> confirm lease -> decision -> completed file -> the properties
+        once more; strays again, markers, heartbeat.
 
 A plan is never rolled back for its executor's death. It goes only when it cannot come true any
 more: what it was made from is gone, or a takeover of the table lock fenced its instant.
@@ -42,6 +43,7 @@ from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.services.attempt import AttemptHeartbeat, stands
 from workers.storage.base import Storage
+from workers.table.overtaken import look_again
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
@@ -71,10 +73,12 @@ def schedule(
 ) -> Instant | None:
     """A durable plan and nothing else. Its instant is later than all that the plan was made from.
 
-    Raises LockTimeout, LeaseLost, for a new plan ServiceBusy during a restore, and what `make_plan`
-    raises.
+    Raises LockTimeout, LeaseLost, for a new plan ServiceBusy during a restore, UnsupportedTable and
+    TableChanged, and what `make_plan` raises.
     """
     with table_lock(table, options).held() as lease:
+        if is_new:
+            table.check_writable()
         timeline = settled_timeline(table)
         if is_new:
             refuse_during_restore(timeline)
@@ -131,6 +135,8 @@ class Claim:
         self._options = options
         self._heartbeat = heartbeat
         self._may_be_decided = False
+        self.warnings: tuple[str, ...] = ()
+        """Known once it is finished."""
         self.lock_told = ""
         """What its commit says of the lock that it is decided under; known to a ContentMaker."""
 
@@ -145,12 +151,13 @@ class Claim:
     def finish(self, content: ContentMaker, files: Collection[str] = ()) -> Instant:
         """Complete the instant, of whose data files only `files` stay.
 
-        Raises ServiceBusy, InstantRolledBack, LockTimeout, LeaseLost, WriteOutcomeUnknown, and
-        what `content` raises.
+        Raises ServiceBusy, InstantRolledBack, LockTimeout, LeaseLost, WriteOutcomeUnknown,
+        UnsupportedTable, TableChanged, and what `content` raises.
         """
         self.confirm()
         _drop_strays(self.table, self.instant.requested_at, files)
         done = self._decided(content)
+        self.warnings = look_again(self.table, done.requested_at)
         self._heartbeat.stop()
         self._tidy(files)
         return done
@@ -174,6 +181,7 @@ class Claim:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
             self.lock_told = told_of(lease)
             body = content(timeline)
+            self.table.check_writable()
             lease.confirm()  # It may have run out while the content was made.
             stop_points.reach("before_publish", writer=writer)
             done = standing.completed(next_instant(self.table.ports.clock, timeline.last_time))
@@ -218,10 +226,9 @@ def claimed(
     """Carry out the pending plan of `action` in this block; it stays pending when the block fails.
 
     Raises ServiceBusy when another process is on it, ServiceRefused when it is not pending,
-    InstantRolledBack when it was fenced, LockTimeout, LeaseLost. A fenced plan is gone then; one
-    that deletes is pending anew under another instant.
+    InstantRolledBack when it was fenced, LockTimeout, LeaseLost, UnsupportedTable, TableChanged. A
+    fenced plan is gone then; one that deletes is pending anew under another instant.
     """
-    table.check_groups_unchanged()
     try:
         claim = _claim(table, options, requested_at, action, service)
     except InstantRolledBack as fenced:
@@ -248,13 +255,14 @@ def _claim(
 ) -> Claim:
     with ExitStack() as undo:
         with table_lock(table, options).held() as lease:
+            table.check_writable(begins_to_write=True)
             timeline = settled_timeline(table)
             standing = timeline.find(requested_at)
             if standing is None or standing.is_completed or standing.action is not action:
                 raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
             if decisions.read(table.storage, requested_at) is not None:
                 raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
-            _refuse_busy(table, requested_at)
+            _refuse_busy(table, requested_at, options)
             heartbeat = AttemptHeartbeat(
                 table.storage, table.ports, requested_at, service=service, options=options
             )
@@ -272,9 +280,14 @@ def _claim(
     return claim
 
 
-def _refuse_busy(table: Table, requested_at: InstantTime) -> None:
+def _refuse_busy(table: Table, requested_at: InstantTime, options: WriteOptions) -> None:
+    """An operation whose worker died goes on at once: its next worker is the only one at it, and
+    should the former live after all, it finds another attempt in its place and publishes nothing.
+    """
     beat = read_heartbeat(table.storage, requested_at)
-    if beat is not None and not beat.is_expired(table.ports.clock.now_ms()):
+    if beat is None or (beat.operation_id and beat.operation_id == options.operation_id):
+        return
+    if not beat.is_expired(table.ports.clock.now_ms()):
         raise ServiceBusy(
             "another process carries this plan out", instant=requested_at, by=beat.writer
         )
@@ -282,7 +295,7 @@ def _refuse_busy(table: Table, requested_at: InstantTime) -> None:
 
 def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -> None:
     """For executors, which have no claim. Raises ServiceBusy, InstantRolledBack."""
-    if decisions.read(storage, requested_at) is not None:
+    if decisions.is_settled(storage, requested_at):
         raise InstantRolledBack("instant is decided already", instant=requested_at)
     if not stands(storage, requested_at, attempt):
         raise ServiceBusy("another attempt took the plan over", instant=requested_at)

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from workers.files.arrow_streams import arrow_stream
+
 _RANGES_MAX = 256
 _Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -78,6 +80,6 @@ class _Range:
         assert self._file is not None, "it was opened with its writer"
         self._writer.close()
         self._file.seek(0)
-        rows = pa.ipc.open_stream(self._file).read_all()
+        rows = arrow_stream(self._file).read_all()
         self._file.close()
         return rows.take(np.argsort(np.concatenate(self._places), kind="stable"))

@@ -104,7 +104,7 @@ def run_due(table: Table, options: Mapping[str, str]) -> None:
     """Run, or plan, what these options ask for after a commit. What goes wrong with a service is
     logged. Raises InvalidInput for a service's setting.
     """
-    own = write_options(own_options(options))
+    own = write_options(own_options(options), table.config.mode_of("service"))
     asked = [(one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))]
     for one, parameters in asked:
         _run(table, one.name, parameters, own)
@@ -151,4 +151,5 @@ def _run(table: Table, name: str, parameters: dict[str, str], options: WriteOpti
         _log.warning("inline service did not run: service=%s error=%s", name, error)
         return
     if outcome.instant is not None:
-        _log.info("inline service ran: service=%s outcome=%s", name, outcome.summary)
+        done = "; ".join([outcome.summary, *outcome.warnings])
+        _log.info("inline service ran: service=%s outcome=%s", name, done)

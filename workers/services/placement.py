@@ -172,11 +172,19 @@ def _check_keys(rows: pa.Table, keys: pa.Array[Any]) -> None:
 
 
 def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
-    """Raises NotPlaced, InvalidInput."""
+    """Raises NotPlaced."""
     config = table.config
     if not config.partition_by or not rows.num_rows:
         return
-    paths: Any = row_partition_paths(config, rows)
+    try:
+        paths: Any = row_partition_paths(config, rows)
+    except InvalidInput as error:
+        raise NotPlaced(
+            f"partition '{slice_.partition}' has a path that Sluice does not write "
+            f"({error.message}): it could mean something else to a shell, a glob or a reader that "
+            "decodes it; let Hudi move its rows, to values without such characters or to a table "
+            "with hoodie.datasource.write.partitionpath.urlencode=true"
+        ) from error
     elsewhere = pc.indices_nonzero(pc.not_equal(paths, pa.scalar(slice_.partition)))
     if len(elsewhere):
         at = elsewhere[0].as_py()

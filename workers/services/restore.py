@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
+from workers.concurrency.restating import restates
 from workers.config import WriteOptions
 from workers.errors import InvalidInput, LakehouseError, ServiceBusy, ServiceRefused
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -85,7 +86,9 @@ class Restore:
         def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
             plan = _shown(table, timeline, asked)
             plan.check(request)
-            undone = tuple((one.requested_at, one.action.value) for one in _undone(timeline, asked))
+            undone = tuple(
+                (one.requested_at, one.action.value) for one in _undone(table, timeline, asked)
+            )
             return RestorePlanFile(asked, undone).encode() if undone else None
 
         planned = schedule(table, options, Action.RESTORE, make_plan)
@@ -110,8 +113,10 @@ def _pending(table: Table, timeline: Timeline) -> Iterator[tuple[Instant, Restor
                 yield instant, stored
 
 
-def _undone(timeline: Timeline, target: InstantTime) -> list[Instant]:
-    """Pending writers and plans first, then what became visible later, newest first."""
+def _undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Instant]:
+    """Pending writers and plans first, then what became visible later, newest first. What states
+    the target again stays: other engines see the target only with it.
+    """
     goal = timeline.find(target)
     if goal is None or goal.completed_at is None:
         return []
@@ -119,6 +124,8 @@ def _undone(timeline: Timeline, target: InstantTime) -> list[Instant]:
     later = [
         one for one in timeline.completed_writes() if (one.completed_at or "") > goal.completed_at
     ]
+    if later and restates(table, later[0], target):
+        later = later[1:]
     return [*reversed(pending), *reversed(later)]
 
 
@@ -136,7 +143,7 @@ def _carry_out(
             raise ServiceBusy("another process took the plan back", instant=requested_at)
 
         def content(timeline: Timeline) -> bytes:
-            if _undone(timeline, plan.target):
+            if _undone(table, timeline, plan.target):
                 raise _MoreToUndo("more was written meanwhile", instant=requested_at)
             took_ms = max(0, table.ports.clock.now_ms() - started_ms)
             done = list(_rollbacks(table, timeline, since=requested_at))
@@ -153,7 +160,8 @@ def _carry_out(
                 continue
             count = undo.count
             summary = f"restored to {plan.target}: {count} instants taken back"
-            return ServiceOutcome(Restore.name, requested_at, summary, {"instants": count})
+            figures = {"instants": count}
+            return ServiceOutcome(Restore.name, requested_at, summary, figures, claim.warnings)
     raise ServiceRefused("others go on writing; stop them first", instant=requested_at)
 
 
@@ -173,7 +181,7 @@ class _Undo:
             if instant.action is Action.ROLLBACK:
                 self.claim.confirm()
                 resume(self.table, instant.requested_at, self.options)
-        while todo := _undone(self.table.timeline(), self.target):
+        while todo := _undone(self.table, self.table.timeline(), self.target):
             self.claim.confirm()
             self._undo(todo[0])
             self.count += 1
@@ -205,7 +213,7 @@ def _rollbacks(
 def _shown(
     table: Table, timeline: Timeline, target: InstantTime, *, pending: InstantTime | None = None
 ) -> ServicePlan:
-    undone = _undone(timeline, target)
+    undone = _undone(table, timeline, target)
     files: list[FileInfo] = [file for one in undone for file in files_of(table, one.requested_at)]
     items = tuple(PlanItem(one.requested_at, "undo", detail=_what(one)) for one in undone)
     items += tuple(PlanItem(file.path, "delete", file.size) for file in files)
@@ -252,7 +260,7 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
     if goal is None or goal.completed_at is None or not goal.action.writes_data:
         yield f"{target} is not a completed commit of the active timeline"
         return
-    for one in _undone(timeline, target):
+    for one in _undone(table, timeline, target):
         if reason := old_log_blocker(table, one):
             yield reason
     completed_at = {one.requested_at: one.completed_at for one in timeline.completed_writes()}

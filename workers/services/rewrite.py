@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
+from workers.concurrency.late_writers import writing
 from workers.errors import InstantRolledBack, ServiceBusy
 from workers.files.base_file import write_base_parts
 from workers.files.compression import Compression
@@ -28,6 +29,7 @@ from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
+from workers.processes import ProcessName, SystemProcesses
 from workers.read.file_slice import (
     merge_slice_batches,
     merged_state_parts,
@@ -65,6 +67,8 @@ class RewriteContext:
     compression: Compression
     order: RowOrder | None = None
     """None keeps the order in which the slice stands."""
+    begun_in: ProcessName | None = None
+    """Whose heartbeat names the attempt. Others who write are noted while they do."""
     rule: MergeRule = field(init=False)
     """Made here and shipped: executors need not have registered the table's merger."""
 
@@ -95,6 +99,17 @@ def rewrite_group(
     Raises ServiceBusy and InstantRolledBack with nothing left behind, NotFound when a file of the
     slice is gone, MalformedTable, StorageFailed.
     """
+    here = SystemProcesses()
+    if context.begun_in == here.here():
+        return _rewritten(context, work, storage, task_attempt)
+    name = attempt_token(context.attempt, partition=work.number, stage=task_attempt)
+    with writing(storage, context.instant, here, str(name)):
+        return _rewritten(context, work, storage, task_attempt)
+
+
+def _rewritten(
+    context: RewriteContext, work: GroupRewrite, storage: Storage, task_attempt: int
+) -> WriteStat:
     token = attempt_token(context.attempt, partition=work.number, stage=task_attempt)
     name = BaseFileName(work.file_id, token, context.instant).text
     old = work.slice

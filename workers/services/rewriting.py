@@ -13,6 +13,7 @@ from typing import Protocol
 from workers.config import WriteOptions
 from workers.errors import InvalidInput, MalformedTable, NotFound, PlanEmpty, PlanOvertaken
 from workers.files.compression import compression_of
+from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
 from workers.services.execution import Claim, claimed, take_back
 from workers.services.local_runner import LocalRunner, Runner
@@ -77,6 +78,7 @@ class Rewritten:
     rows: int
     bytes_before: int
     bytes_after: int
+    warnings: tuple[str, ...] = ()
 
     @property
     def figures(self) -> dict[str, int]:
@@ -150,6 +152,7 @@ class _Execution:
             rows=sum(stat.num_writes for stat in stats),
             bytes_before=sum(sizes),
             bytes_after=sum(stat.bytes for stat in stats),
+            warnings=self._claim.warnings,
         )
 
     def _standing(self, timeline: Timeline) -> list[PlannedSlice]:
@@ -183,6 +186,7 @@ class _Execution:
             schema=schema,
             compression=compression_of(self._options.codec),
             order=order,
+            begun_in=this_process(),
         )
 
     def _content(

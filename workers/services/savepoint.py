@@ -62,8 +62,8 @@ class Savepoint:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         parameters = _checked(request.parameters)
-        table.check_writable()
         with table_lock(table, options).held() as lease:
+            table.check_writable()
             timeline = settled_timeline(table)
             refuse_during_restore(timeline)
             proposal = _proposal(table, timeline, parameters)
@@ -106,8 +106,8 @@ class DeleteSavepoint:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         parameters = _checked(request.parameters)
-        table.check_writable()
         with table_lock(table, options).held() as lease:
+            table.check_writable()
             timeline = settled_timeline(table)
             plan = _deletion(table, timeline, parameters)
             plan.check(request)

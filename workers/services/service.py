@@ -98,6 +98,8 @@ class ServiceOutcome:
     """None when there was nothing to do."""
     summary: str
     figures: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """What a person should know of the table although it was done."""
 
 
 class Service(Protocol):

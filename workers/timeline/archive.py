@@ -106,6 +106,17 @@ class ArchivedTimeline:
                 self._history = None
         raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
 
+    def span(self) -> tuple[InstantTime, InstantTime] | None:
+        """Between which request times it holds instants; None when there is no history.
+
+        It is made from the oldest on: nothing that lies between was archived and is missing.
+        """
+        history = self._history = self._history or _listed(self.storage)
+        files = history.manifest.files
+        if not files:
+            return None
+        return min(file.first for file in files), max(file.last for file in files)
+
     def _look(self, history: _History, requested_at: InstantTime) -> InstantTime | None:
         for file in history.manifest.files:
             if not file.first <= requested_at <= file.last:

@@ -6,14 +6,15 @@ rollback takes a committed instant back: `undo` by its owner, or `void` by whoev
 lock over from a sleeping owner.
 
 Objects of archived instants are removed. So that nobody who slept through all that decides anew,
-`archived_before` says up to when everything is settled; it only ever grows.
+`archived_before` says up to when everything is settled; it only ever grows, and it fences as the
+objects did: `is_settled` asks both. What became of such an instant `timeline/settled.py` tells.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from workers.clock import InstantTime
@@ -36,6 +37,8 @@ class CommitDecision:
     action: str
     metadata_sha256: str
     writer: str | None = None
+    following: Mapping[InstantTime, CommitDecision] = field(default_factory=dict)
+    """Instants whose commit is decided with this one: whoever publishes this publishes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,21 @@ def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
     return True
 
 
+def is_settled(storage: Storage, instant: InstantTime) -> bool:
+    """Whether it was decided, either way, now or so long ago that its object is gone: nothing may
+    be added to it any more.
+
+    The object is looked for first: it goes only once `archived_before` has passed its instant.
+    """
+    return storage.info(path_of(instant)) is not None or instant < archived_before(storage)
+
+
+def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
+    """Whether an object says so that still stands."""
+    standing = read(storage, instant)
+    return isinstance(standing, RollbackDecision) or is_undone(storage, instant)
+
+
 def archived_before(storage: Storage) -> InstantTime:
     """Every earlier instant is archived or gone for good; empty when none is."""
     try:
@@ -104,14 +122,20 @@ def raise_archived_before(storage: Storage, start: InstantTime) -> None:
         storage.replace_if_match(ARCHIVED_BEFORE_PATH, start.encode(), standing.tag)
 
 
-def remove_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
-    """Delete what was decided of instants that are settled for good, `pending` ones excepted."""
+def remove_archived(
+    storage: Storage, pending: Collection[InstantTime], last: InstantTime | None
+) -> None:
+    """Delete what was decided of instants that are settled for good, `pending` ones excepted.
+
+    `last` is the latest in the history. Of what was requested between it and the active timeline
+    the history cannot tell that it was rolled back: its objects stay until the next time.
+    """
     start = archived_before(storage)
     for instant in decided_instants(storage):
-        if instant < start and instant not in pending:
+        if instant < start and instant <= (last or "") and instant not in pending:
             storage.delete(path_of(instant))
     for instant in undone_instants(storage):
-        if instant < start and instant not in pending:
+        if instant < start and instant <= (last or "") and instant not in pending:
             storage.delete_tree(_undo_directory(instant))
 
 
@@ -182,13 +206,21 @@ def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:
 
 def _encode(decision: Decision) -> bytes:
     outcome = "commit" if isinstance(decision, CommitDecision) else "rollback"
-    return json.dumps({"outcome": outcome, **asdict(decision)}, sort_keys=True).encode()
+    body = asdict(decision)
+    if not body.get("following"):
+        body.pop("following", None)
+    return json.dumps({"outcome": outcome, **body}, sort_keys=True).encode()
 
 
 def _decode(content: bytes, instant: InstantTime) -> Decision:
     try:
         body = json.loads(content)
         outcome = body.pop("outcome")
-        return CommitDecision(**body) if outcome == "commit" else RollbackDecision(**body)
+        return _commit(body) if outcome == "commit" else RollbackDecision(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedTable("decision object is damaged", instant=instant) from error
+
+
+def _commit(body: dict[str, Any]) -> CommitDecision:
+    following = {at: _commit(told) for at, told in body.pop("following", {}).items()}
+    return CommitDecision(**body, following=following)

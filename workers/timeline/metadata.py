@@ -43,6 +43,10 @@ DEAD_LETTER_FILES_KEY = "sluice.dead_letter.files"
 LOCK_KEY = "sluice.lock"
 """JSON of provider, epoch and waited_ms: under which holding of the table lock this was decided."""
 SCHEMA_RESOLUTION_KEY = "hoodie.schema.resolution"
+RESTATES_KEY = "sluice.restates"
+"""The commit that this one states again, for readers that go by the time of request."""
+RESTATED_KEYS_KEY = "sluice.restated.keys"
+"""How many keys of that commit are written again by this one."""
 
 
 @dataclass(frozen=True, slots=True)

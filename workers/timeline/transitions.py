@@ -60,6 +60,8 @@ class Completion:
     content: bytes
     nonce: str
     writer: str | None = None
+    following: Completion | None = None
+    """Of a pending instant that is decided with this one, and published behind it."""
 
 
 def complete(storage: Storage, completion: Completion) -> Instant:
@@ -69,24 +71,48 @@ def complete(storage: Storage, completion: Completion) -> Instant:
     does not tell.
     """
     done = completion.instant
+    decision = _laid_down(storage, completion)
+    if not decisions.decide(storage, done.requested_at, decision):
+        storage.delete(decisions.metadata_path(done.requested_at, completion.nonce))
+        raise InstantRolledBack(
+            "the instant was decided by somebody else", instant=done.requested_at
+        )
+    stop_points.reach("after_decision", writer=completion.writer)
+    _decide_following(storage, decision)
+    published = _publish(storage, done.requested_at, decision, completion.content)
+    _finish_following(storage, decision)
+    return published
+
+
+def _laid_down(storage: Storage, completion: Completion) -> CommitDecision:
+    """What is to be decided, its content and that of what follows durable."""
+    done, following = completion.instant, completion.following
     assert done.completed_at is not None, done
     assert done.completed_at > done.requested_at, done
-    waiting = decisions.metadata_path(done.requested_at, completion.nonce)
-    storage.put(waiting, completion.content)
-    decision = CommitDecision(
+    others = {}
+    if following is not None:
+        others = {following.instant.requested_at: _laid_down(storage, following)}
+    storage.put(decisions.metadata_path(done.requested_at, completion.nonce), completion.content)
+    return CommitDecision(
         completed_at=done.completed_at,
         nonce=completion.nonce,
         action=done.action,
         metadata_sha256=hashlib.sha256(completion.content).hexdigest(),
         writer=completion.writer,
+        following=others,
     )
-    if not decisions.decide(storage, done.requested_at, decision):
-        storage.delete(waiting)
-        raise InstantRolledBack(
-            "the instant was decided by somebody else", instant=done.requested_at
-        )
-    stop_points.reach("after_decision", writer=completion.writer)
-    return _publish(storage, done.requested_at, decision, completion.content)
+
+
+def _decide_following(storage: Storage, decision: CommitDecision) -> None:
+    """Before the decision's own instant is published: until then it is found as a pending one."""
+    for requested_at, other in decision.following.items():
+        decisions.decide(storage, requested_at, other)
+
+
+def _finish_following(storage: Storage, decision: CommitDecision) -> None:
+    for requested_at, other in decision.following.items():
+        if decisions.read(storage, requested_at) == other:
+            finish(storage, requested_at, other)
 
 
 def finish_decided(storage: Storage, timeline: Timeline) -> bool:
@@ -95,7 +121,9 @@ def finish_decided(storage: Storage, timeline: Timeline) -> bool:
     pending = [instant.requested_at for instant in timeline.pending()]
     for requested_at, decision in decisions.read_all(storage, pending).items():
         if isinstance(decision, CommitDecision) and not decisions.is_undone(storage, requested_at):
+            _decide_following(storage, decision)
             finish(storage, requested_at, decision)
+            _finish_following(storage, decision)
             changed = True
     return changed
 

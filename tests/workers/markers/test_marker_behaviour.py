@@ -17,6 +17,7 @@ from workers.markers import (
     MarkerWriter,
     delete_markers,
     open_markers,
+    opening,
     read_markers,
 )
 from workers.storage.local import LocalStorage
@@ -142,14 +143,16 @@ def test_names_with_spaces_and_other_alphabets_arrive_unchanged(
     assert read_markers(storage, INSTANT) == (odd,)
 
 
-def test_without_a_server_markers_are_direct_and_say_so(
+def test_without_a_server_markers_are_direct_and_say_so_once_in_a_process(
     storage: LocalStorage, caplog: pytest.LogCaptureFixture
 ) -> None:
+    opening._hint_once.cache_clear()
     markers = open_markers(MarkerSettings(), storage, INSTANT)
 
     markers.create(A)
+    open_markers(MarkerSettings(), storage, LATER)
 
-    assert "no marker server is set" in caplog.text
+    assert caplog.text.count("no marker server is set") == 1
     assert storage.info(f".hoodie/.temp/{INSTANT}/{A.name}") is not None
 
 

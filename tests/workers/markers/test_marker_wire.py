@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import ExitStack
 from urllib.parse import urlencode
 
 import pytest
@@ -123,25 +122,6 @@ def test_who_waits_with_its_body_is_asked_for_it(
         assert connection.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"a.marker.CREATE")
         assert connection.recv(1_000).startswith(b"HTTP/1.1 200 OK\r\n")
-
-
-def test_bodies_that_are_promised_and_not_sent_are_bounded(server: ServerProcess) -> None:
-    head = b"POST /drain HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (8 << 20)
-    with ExitStack() as stack:
-        for _ in range(32):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
-            stack.enter_context(connection).sendall(head)
-        said(server, HEALTH, until=1)
-
-        refused = said(server, head)
-
-    assert refused.startswith(b"HTTP/1.1 503 ")
-    assert b"Retry-After: 1\r\n" in refused
-    clock = SystemClock()
-    deadline_s = clock.monotonic_s() + 20
-    small = b"POST /drain HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"
-    while said(server, small, until=1).startswith(b"HTTP/1.1 503"):
-        assert clock.monotonic_s() < deadline_s
 
 
 def test_a_parameter_that_is_no_text_is_refused(

@@ -277,3 +277,28 @@ def test_unknown_parameter_and_field_are_refused(tmp_path: Path) -> None:
         planned(table, buckets="4")
     with pytest.raises(InvalidInput, match="record key"):
         planned(table, **{HASHED: "ts"})
+
+
+@pytest.mark.parametrize("value", ["it's", "50%", "a=b%20c"])
+def test_path_that_sluice_does_not_write_is_named_with_what_to_do(
+    tmp_path: Path, value: str
+) -> None:
+    """Hudi spells such values raw, unless it encodes them."""
+    encode = "hoodie.datasource.write.partitionpath.urlencode"
+    create_table(
+        tmp_path / "t",
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        options={BUCKETS: "1", encode: "true"},
+    ).write(pa.table({"id": ["k"], "part": [value], "ts": [1]}), options=DIRECT)
+    forget(tmp_path / "t")
+    table = change(tmp_path / "t", {encode: "false"})
+
+    [blocker] = planned(table, **{BUCKETS: "1"}).blockers
+
+    assert "has a path that Sluice does not write" in blocker
+    assert f"{encode}=true" in blocker
+    assert table.read().column("part").unique().to_pylist() == [value]

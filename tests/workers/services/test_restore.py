@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from tests.support.services import plan, run
 from workers.errors import InvalidInput, PlanChanged, RollbackRefused, ServiceBusy, ServiceRefused
+from workers.lakehouse import LakehouseTable
+from workers.schema.alter import AddColumn
 from workers.timeline import transitions
 from workers.timeline.instant import Action, State
 from workers.timeline.savepoint_metadata import (
@@ -62,6 +65,21 @@ def test_commit_has_one_savepoint_at_most(one_bucket: ScenarioTable) -> None:
         run(one_bucket.table, "savepoint")
     with pytest.raises(ServiceRefused, match="completed commit"):
         run(one_bucket.table, "savepoint", instant="20200101000000000")
+
+
+def test_restore_takes_an_alteration_back(one_bucket: ScenarioTable) -> None:
+    """It commits a schema and no file, as the creation of a table does."""
+    saved = upsert(one_bucket, "Oslo")
+    table = LakehouseTable(one_bucket.table)
+    table.alter(AddColumn("note", pa.string()))
+    upsert(one_bucket, "Rome")
+
+    table.restore(saved)
+
+    assert cities(one_bucket) == ["Oslo"]
+    assert "note" not in table.read().column_names
+    upsert(one_bucket, "Lima")
+    assert cities(one_bucket) == ["Lima"]
 
 
 def test_deleting_a_savepoint_twice_is_refused(one_bucket: ScenarioTable) -> None:

@@ -316,14 +316,19 @@ def test_what_is_in_the_way_is_named_and_nothing_changes(
 ) -> None:
     location = old(V6_MOR, tmp_path)
     spoil(location)
-    before = sorted(path.name for path in location.rglob("*") if "lock" not in path.name)
+    before = names_but_locks(location)
 
     [blocker] = planned(location).blockers
     with pytest.raises(ServiceRefused):
         open_table(location).upgrade()
 
     assert named in blocker
-    assert sorted(path.name for path in location.rglob("*") if "lock" not in path.name) == before
+    assert names_but_locks(location) == before
+
+
+def names_but_locks(location: Path) -> list[str]:
+    names = (str(path.relative_to(location)) for path in location.rglob("*"))
+    return sorted(name for name in names if "lock" not in name)
 
 
 def test_fields_of_a_custom_key_generator_are_told(tmp_path: Path) -> None:

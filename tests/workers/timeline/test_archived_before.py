@@ -82,6 +82,6 @@ def test_decisions_of_settled_instants_go_and_pending_ones_stay(storage: MemoryS
     for number in (3, 5, 12):
         decisions.decide(storage, at(number), RollbackDecision(at(20), "nonce", "test"))
 
-    decisions.remove_archived(storage, {at(5)})
+    decisions.remove_archived(storage, {at(5)}, at(9))
 
     assert decisions.decided_instants(storage) == [at(5), at(12)]

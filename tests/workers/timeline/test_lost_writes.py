@@ -29,7 +29,7 @@ def decided(storage: MemoryStorage, instant: str, *, has_conflict: bool = True) 
 def archive(storage: MemoryStorage, start: str, *, pending: frozenset[str] = frozenset()) -> None:
     decisions.raise_archived_before(storage, start)
     lost_writes.keep_archived(storage, pending)
-    decisions.remove_archived(storage, pending)
+    decisions.remove_archived(storage, pending, start)
 
 
 def at(number: int) -> str:

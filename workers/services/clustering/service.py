@@ -100,7 +100,9 @@ class ClusteringService:
             on_progress=on_progress,
         )
         summary = f"sorted {done.rows} rows in {done.file_groups} file groups"
-        return ServiceOutcome(SERVICE, done.instant.requested_at, summary, done.figures)
+        return ServiceOutcome(
+            SERVICE, done.instant.requested_at, summary, done.figures, done.warnings
+        )
 
 
 def _pending(timeline: Timeline, settings: ClusteringSettings) -> Instant | None:

@@ -93,7 +93,9 @@ class CompactionService:
             on_progress=on_progress,
         )
         summary = f"merged {done.log_files} logs into {done.file_groups} file groups"
-        return ServiceOutcome(SERVICE, done.instant.requested_at, summary, done.figures)
+        return ServiceOutcome(
+            SERVICE, done.instant.requested_at, summary, done.figures, done.warnings
+        )
 
 
 def _pending(timeline: Timeline, settings: CompactionSettings) -> Instant | None:

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from workers.clock import format_instant
 from workers.concurrency.transaction import table_lock
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.option_values import listed
+from workers.readability import HISTORY_KEY
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -83,8 +85,11 @@ class Upgrade:
                 lay_out(table, proposal.carried, lease.confirm, on_progress)
             if proposal.changes.write:
                 lease.confirm()
-                properties = load_properties(table.storage)
-                store_properties(table.storage, proposal.changes.applied(properties))
+                properties = proposal.changes.applied(load_properties(table.storage))
+                # Whatever begins from now on is younger than all that stands there.
+                now = format_instant(table.ports.clock.now_ms())
+                since = table.timeline().last_time or now
+                store_properties(table.storage, {**properties, HISTORY_KEY: since})
             if open_(table.storage, table.ports).config.has_old_logs:
                 remove_old(table.storage, lease.confirm)
             drop_backup(table.storage)

@@ -1,0 +1,181 @@
+"""Callers who promise and do not send, or send and do not read: none of them stops a writer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+
+import pytest
+
+from tests.workers.markers.harness import INSTANT, ServerProcess, directory_of, free_port
+from tests.workers.markers.test_marker_wire import create_request, said
+from workers.clock import SystemClock
+from workers.errors import LakehouseError
+from workers.markers.access import TokenMissing
+from workers.markers.client import BASE_PATH
+from workers.markers.wire import Deadlines, HttpServer, Reply, Request, Response
+from workers.storage.local import LocalStorage
+
+LARGE = 8 << 20
+CONNECTIONS = 48
+"""More than the bodies of all connections together may have, if each is a large one."""
+HURRIED = Deadlines(head_s=0.3, body_s=0.3, idle_s=0.3, unread_s=0.3, sweep_s=0.05)
+
+
+def large_request(
+    storage: LocalStorage, *, path: str = "/create-all?", token: bool = True
+) -> bytes:
+    head = create_request(storage, "x").replace(b"/create?", path.encode())
+    if not token:
+        head = head.replace(b"Authorization", b"X-Other")
+    return head.replace(b"Content-Length: 0", b"Content-Length: %d" % LARGE)
+
+
+@pytest.mark.parametrize(
+    "promised",
+    [
+        lambda storage: large_request(storage, token=False),
+        lambda storage: b"POST /drain HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % LARGE,
+        lambda storage: b"POST /nowhere HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % LARGE,
+        lambda storage: large_request(storage, path="/create-all?x=y&old"),
+        lambda storage: large_request(storage).replace(b"Bearer ", b"Bearer 0"),
+    ],
+    ids=["no token", "no token of an operator", "no path", "no directory", "a wrong token"],
+)
+def test_who_has_no_token_keeps_no_writer_from_its_large_body(
+    server: ServerProcess,
+    storage: LocalStorage,
+    promised: Callable[[LocalStorage], bytes],
+) -> None:
+    names = [f"f{number:05d}-{'0' * 60}.parquet.marker.CREATE" for number in range(500)]
+    query = {"markerdirpath": directory_of(storage)}
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            stack.enter_context(connection).sendall(promised(storage))
+        refused = said(server, promised(storage))
+        answer = server.ask(
+            "POST",
+            f"{BASE_PATH}/create-all",
+            query=query,
+            token=server.settings(storage, INSTANT).token,
+            body=json.dumps(names),
+        )
+
+    assert refused[9:12] in (b"400", b"401", b"403", b"404"), refused
+    assert answer.status == 200
+    assert server.all(storage) == names
+
+
+def test_bodies_that_a_writer_promises_and_does_not_send_are_bounded(
+    server: ServerProcess, storage: LocalStorage
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(32):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            stack.enter_context(connection).sendall(large_request(storage))
+        said(server, b"GET /health HTTP/1.1\r\n\r\n", until=1)
+
+        refused = said(server, large_request(storage))
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: 1\r\n" in refused
+    until = time.monotonic() + 20
+    while not said(server, large_request(storage) + b"x" * LARGE, until=1).startswith(
+        b"HTTP/1.1 400"
+    ):
+        assert time.monotonic() < until, "what they had promised is not given back"
+
+
+def test_a_head_or_body_that_comes_a_byte_at_a_time_is_ended_at_its_deadline() -> None:
+    async def slow(port: int, begin: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begin)
+        answer = asyncio.create_task(reader.read(1_000))
+        for _ in range(200):
+            writer.write(b"x")
+            await asyncio.sleep(0.02)
+            if answer.done():
+                break
+        writer.close()
+        return await answer
+
+    async def story(port: int, server: HttpServer) -> None:
+        began_s = time.monotonic()
+        body = b"POST /x HTTP/1.1\r\nAuthorization: yes\r\nContent-Length: 1000000\r\n\r\n"
+        answers = await asyncio.gather(slow(port, b"GET /"), slow(port, body), slow(port, b""))
+
+        assert {answer[:12] for answer in answers} == {b"HTTP/1.1 408"}
+        assert time.monotonic() - began_s < 3
+        assert server.bodies_bytes == 0
+
+    asyncio.run(_with_server(story))
+
+
+def test_who_asks_and_never_reads_is_ended_and_fills_no_memory() -> None:
+    async def story(port: int, server: HttpServer) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as greedy:
+            greedy.setblocking(False)
+            asks = b"GET /large HTTP/1.1\r\n\r\n" * 500
+            until = time.monotonic() + 10
+            seen = 0
+            loop = asyncio.get_running_loop()
+            while time.monotonic() < until:
+                try:
+                    await asyncio.wait_for(loop.sock_sendall(greedy, asks), 0.05)
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    break
+                unsent = [one.transport.get_write_buffer_size() for one in server.connections]
+                seen = max(seen, *unsent, 0)
+
+        assert time.monotonic() < until, "it was never ended"
+        assert 0 < seen < 4 << 20
+
+    asyncio.run(_with_server(story))
+
+
+def test_a_connection_is_kept_between_its_requests_and_ended_when_idle() -> None:
+    async def story(port: int, server: HttpServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(6):  # Longer than any deadline in all.
+            writer.write(b"GET /x HTTP/1.1\r\n\r\n")
+            assert (await reader.readuntil(b"ok"))[:12] == b"HTTP/1.1 200"
+            await asyncio.sleep(0.1)
+
+        assert await reader.read() == b""
+        writer.close()
+
+    asyncio.run(_with_server(story))
+
+
+async def _with_server(story: Callable[[int, HttpServer], Awaitable[None]]) -> None:
+    def answer(request: Request, reply: Reply) -> None:
+        reply(Response(b"x" * 500_000 if request.path == "/large" else b"ok"))
+
+    def refusal(error: LakehouseError) -> Response:
+        return Response(str(error).encode(), getattr(error, "status", 401))
+
+    def admit(request: Request) -> None:
+        if "authorization" not in request.headers:
+            raise TokenMissing("a token is needed")
+
+    server = HttpServer(
+        answer,
+        refusal,
+        admit=admit,
+        clock=SystemClock(),
+        body_bytes_max=LARGE,
+        deadlines=HURRIED,
+    )
+    port = free_port()
+    await server.listen("127.0.0.1", port)
+    try:
+        await story(port, server)
+    finally:
+        await server.close(1.0)

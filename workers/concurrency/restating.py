@@ -1,0 +1,189 @@
+"""What other engines miss of a commit is stated again, by an instant that is decided with it.
+
+Sluice shows commits in the order in which they completed. Apache Hudi and hudi-rs go by the time of
+request: they take the schema of the commit that was requested last, and merge logs in this order. A
+commit that was requested before others and completes behind them is *passed* by them: its schema is
+not seen there, and of a key that both wrote the other's row counts where the later one does. So a
+second instant, requested now, carries the schema and these rows once more; it changes nothing for
+ours.
+
+It is begun before the commit is decided and decided with it: whoever finishes the one after a
+crash finishes the other, and nothing completes between them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from workers.clock import InstantTime, next_instant
+from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
+from workers.config import WriteOptions
+from workers.errors import MalformedTable, StorageFailed
+from workers.schema.equality import equal
+from workers.schema.table_schema import TableSchema
+from workers.table.schema_history import is_service_commit, read_instant
+from workers.table.table import Table
+from workers.timeline import transitions
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import (
+    RESTATED_KEYS_KEY,
+    RESTATES_KEY,
+    ROWS_KEY,
+    SCHEMA_KEY,
+    WRITER_KEY,
+    CommitMetadata,
+    WriteStat,
+    commit_metadata,
+)
+from workers.timeline.timeline import Timeline
+from workers.timeline.transitions import Completion
+
+_OPERATION = "upsert"
+_log = logging.getLogger(__name__)
+
+
+class RowsAgain(Protocol):
+    @property
+    def keys(self) -> int:
+        """How many are written again."""
+
+    def write(self, instant: InstantTime, /) -> list[WriteStat]:
+        """Their log files. Raises StorageFailed."""
+
+
+class Overtaken(Protocol):
+    """The rows of one write, beside those of commits that passed it."""
+
+    def among(self, passed: Sequence[tuple[InstantTime, CommitMetadata]], /) -> RowsAgain | None:
+        """None when nothing is to be written again. Raises MalformedTable, StorageFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """Of one commit."""
+
+    of: InstantTime
+    schema: TableSchema
+    writer: str
+    rows: RowsAgain | None = None
+
+
+def restatement(
+    table: Table,
+    timeline: Timeline,
+    ours: InstantTime,
+    schema: TableSchema,
+    writer: str,
+    overtaken: Overtaken | None,
+) -> Restatement | None:
+    """None when every reader sees the commit as it is. Raises MalformedTable."""
+    passed = passed_by(timeline, ours)
+    if not passed:
+        return None
+    rows = None
+    if overtaken is not None:
+        rows = overtaken.among([(one.requested_at, read_instant(table, one)) for one in passed])
+    if rows is None and not misses_schema(table, passed, schema):
+        return None
+    return Restatement(ours, schema, writer, rows)
+
+
+def look_ahead(table: Table, ours: InstantTime, overtaken: Overtaken | None) -> None:
+    """At the rows of whoever has passed us by now, before others wait for the lock."""
+    if overtaken is None:
+        return
+    try:
+        passed = passed_by(table.timeline(), ours)
+        overtaken.among([(one.requested_at, read_instant(table, one)) for one in passed])
+    except (MalformedTable, StorageFailed) as error:
+        _log.info("rows are compared under the lock instead: error=%s", error)
+
+
+def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
+    """Completed writes that were requested after ours, the last requested first."""
+    later = [one for one in timeline.completed_writes() if one.requested_at > ours]
+    return sorted(later, key=lambda one: one.requested_at, reverse=True)
+
+
+def misses_schema(table: Table, passed: list[Instant], schema: TableSchema) -> bool:
+    """Whether who takes the schema of the newest request sees another one than `schema`.
+
+    Apache Hudi leaves services out, hudi-rs does not. Raises MalformedTable.
+    """
+    newest_seen = False
+    for instant in passed:
+        metadata = read_instant(table, instant)
+        is_service = is_service_commit(metadata)
+        if not metadata.schema_json or (is_service and newest_seen):
+            continue
+        if not equal(TableSchema.from_avro_json(metadata.schema_json), schema):
+            return True
+        if not is_service:
+            return False
+        newest_seen = True
+    return False
+
+
+def restates(table: Table, instant: Instant, of: InstantTime) -> bool:
+    """Whether a completed write does nothing but state `of` again.
+
+    Damaged metadata does not say so.
+    """
+    try:
+        return read_instant(table, instant).extra_metadata.get(RESTATES_KEY) == of
+    except MalformedTable:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """An instant that is begun and waits to be decided with the commit that it states again."""
+
+    inflight: Instant
+    content: bytes
+    nonce: str
+    writer: str
+    keys: int
+
+    def completed(self, at: InstantTime) -> Completion:
+        return Completion(self.inflight.completed(at), self.content, self.nonce, self.writer)
+
+
+@contextmanager
+def begun(
+    table: Table, options: WriteOptions, timeline: Timeline, restatement: Restatement | None
+) -> Iterator[Follower | None]:
+    """Under the table lock. What is not decided in this block is rolled back as a dead writer's.
+
+    Raises LeaseLost, StorageFailed.
+    """
+    if restatement is None:
+        yield None
+        return
+    requested_at = next_instant(table.ports.clock, timeline.last_time)
+    content = HeartbeatContent(options, restatement.writer, _OPERATION, None)
+    heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
+    heartbeat.start()  # Another engine takes an instant without one for a dead writer's.
+    try:
+        inflight = transitions.begin(table.storage, requested_at, table.data_action)
+        rows = restatement.rows
+        keys = rows.keys if rows else 0
+        metadata = commit_metadata(
+            rows.write(requested_at) if rows else [],
+            extra={
+                SCHEMA_KEY: restatement.schema.avro_json,
+                WRITER_KEY: restatement.writer,
+                ROWS_KEY: "0",
+                RESTATES_KEY: restatement.of,
+                RESTATED_KEYS_KEY: str(keys),
+            },
+            operation_type=_OPERATION.upper(),
+        )
+        nonce = table.ports.ids.token()
+        yield Follower(inflight, metadata.encode(inflight.action), nonce, restatement.writer, keys)
+    finally:
+        heartbeat.remove()

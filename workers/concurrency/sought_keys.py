@@ -1,0 +1,117 @@
+"""Keys that a write looked for to delete them, where no file shows that it did.
+
+A key that was found is deleted where it stands, and whoever changes that file group meets the
+write there. One that was not found leaves no file. So the keys themselves are looked for in what
+rivals brought meanwhile: by the ranges and filters in footers, then by the key columns. Nothing is
+read as long as no rival brought rows to a bucket or partition (under a global index: anywhere)
+where keys were sought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
+from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, keys_named
+from workers.errors import NotFound
+from workers.files.base_keys import SortedKeys, held_keys
+from workers.files.log_block import AvroData, ParquetData
+from workers.files.log_file import read_log_file
+from workers.files.meta_columns import RECORD_KEY
+from workers.files.names import bucket_of
+from workers.index.bloom_filter import AskedKeys
+from workers.index.file_keys import read_file_keys
+from workers.storage.base import Storage
+from workers.timeline.metadata import CommitMetadata, WriteStat
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtKeys:
+    partition: str | None
+    """None under a global index: wherever they stand."""
+    bucket: int | None
+    """None under an index that looks keys up."""
+    keys: SortedKeys
+
+    def may_stand_in(self, stat: WriteStat) -> bool:
+        """In what a rival brought to this file."""
+        if self.partition not in (None, stat.partition_path):
+            return False
+        if self.bucket is None:
+            # Logs take no key that is new to their file group.
+            return stat.num_inserts > 0
+        is_brought = stat.num_inserts > 0 or (stat.is_log and stat.num_writes > 0)
+        return is_brought and bucket_of(stat.file_id) in (None, self.bucket)
+
+
+Sought: TypeAlias = Callable[[], Iterable[SoughtKeys]]
+"""All that a write looked for, read anew each time: it may be more than fits into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtCheck:
+    storage: Storage
+    sought: Sought
+
+    def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
+        """Of a rival that completed, and the commit that it wrote.
+
+        Raises MalformedTable, StorageFailed.
+        """
+        if written.operation_type.upper() in MOVING:
+            return None
+        met: dict[FileGroupKey, set[str]] = {}
+        for one in self.sought() if written.stats else ():
+            for stat in filter(one.may_stand_in, written.stats):
+                keys = self._held(one.keys, stat)
+                if keys is None or keys:
+                    group = stat.partition_path, stat.file_id
+                    met.setdefault(group, set()).update(keys or ())
+        return deleted_unseen(ours, theirs, met) if met else None
+
+    def _held(self, keys: SortedKeys, stat: WriteStat) -> list[str] | None:
+        """Those of `keys` that the file holds; None where it is gone and cannot tell."""
+        try:
+            if stat.is_log:
+                return sorted(
+                    {key for some in _log_keys(self.storage, stat.path, keys) for key in some}
+                )
+            return _base_keys(self.storage, stat.path, keys)
+        except NotFound:
+            return None
+
+
+def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
+    told = read_file_keys(storage, path)
+    left = np.flatnonzero(told.might_contain(AskedKeys(keys.array)))
+    if not len(left):
+        return []
+    asked = SortedKeys(keys.array.take(left))
+    held: list[str] = asked.array.take(held_keys(storage, path, asked)).to_pylist()
+    return held
+
+
+def _log_keys(storage: Storage, path: str, keys: SortedKeys) -> Iterator[list[str]]:
+    for block in read_log_file(storage, path):
+        if isinstance(block, ParquetData | AvroData):
+            stored = block.table([RECORD_KEY]).column(RECORD_KEY)
+            met: Any = keys.array.take(pa.array(keys.positions_of(stored, keys.everything)))
+            yield met.to_pylist()
+
+
+def deleted_unseen(
+    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+) -> Conflict:
+    """A row that was committed before its delete would stand: whoever deletes has to look again."""
+    named = keys_named(met)
+    what = f"{len(named)} key(s) to delete were inserted by another writer first"
+    if not named:
+        what = (
+            "whether keys to delete were inserted by another writer first cannot be read any more"
+        )
+    return conflict_of_keys(ours, theirs, met, what, rule=deleted_unseen.__name__)
