@@ -5,6 +5,10 @@ beside them, topics that are made anew.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,7 +16,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.sink.conftest import StartSink
 from tests.support.kafka import client, eventually, fresh_topic
-from tests.support.sink_run import assert_each_offset_once, say, send
+from tests.support.sink_run import PROJECT, assert_each_offset_once, say, send
+from workers.concurrency.transaction import table_lock
+from workers.config import write_options
 from workers.lakehouse import create_table, open_table
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import group_id
@@ -135,7 +141,15 @@ def test_a_relaunch_goes_on_behind_other_writers_and_archived_commits(
     run.await_offsets({0: EACH})
     run.stop()
     table = open_table(location)
-    own = pa.table({"_kafka_topic": ["by hand"], "_kafka_partition": [0], "_kafka_offset": [0]})
+    own = pa.table(
+        {
+            "_kafka_cluster": ["none"],
+            "_kafka_topic": ["by hand"],
+            "_kafka_topic_id": ["none"],
+            "_kafka_partition": [0],
+            "_kafka_offset": [0],
+        }
+    )
     schema = table.schema()
     assert schema is not None
     typed = own.cast(pa.schema([schema.field(name) for name in own.column_names]))
@@ -175,6 +189,70 @@ def test_a_topic_that_was_made_anew_stops_the_sink_and_says_so(
     assert state is not None
     assert "deleted and made again" in state.reason
     assert_each_offset_once(location, {0: EACH})
+
+
+def test_a_topic_that_was_made_anew_is_read_after_a_reset_and_no_row_is_lost(
+    kafka: Broker, topics: Topics, topic: str, location: str, tmp_path: Path, start_sink: StartSink
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    run = start_sink(topic)
+    run.await_offsets({0: EACH})
+    run.stop()
+    topics.delete(topic)
+    eventually(lambda: topics.create_if_missing(topic, 4))
+    send(kafka, topic, 0, 10_000, 2 * EACH)
+    shell = {
+        **os.environ,
+        "SLUICE_HOME": str(tmp_path / "home"),
+        "SLUICE_SECRET_KEY": "a key for tests only",
+        "SLUICE_TABLE_ROOTS": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+    }
+    words = ["reset", location, "--topic", topic, "--bootstrap", kafka.bootstrap]
+    reset = [sys.executable, "manage.py", "sink", *words, "--to", "earliest"]
+
+    plan = subprocess.run(reset, cwd=PROJECT, env=shell, capture_output=True, text=True, check=True)
+    assert "is another topic" in plan.stdout
+    assert "nothing was changed" in plan.stdout
+    subprocess.run([*reset, "--yes"], cwd=PROJECT, env=shell, capture_output=True, check=True)
+    again = start_sink(topic)
+    again.await_offsets({0: 2 * EACH})
+    again.stop()
+
+    rows = open_table(location).read()
+    ids = sorted(rows.column("id").to_pylist())
+    assert ids == [*range(EACH), *range(10_000, 10_000 + 2 * EACH)]
+    assert len(set(rows.column("_kafka_topic_id").to_pylist())) == 2
+    assert "" not in rows.column("_kafka_cluster").to_pylist()
+
+
+def test_a_commit_that_hangs_blames_no_partition_and_garbage_is_shown(
+    kafka: Broker, topic: str, location: str, start_sink: StartSink
+) -> None:
+    for partition in range(4):
+        send(kafka, topic, partition, 0, EACH)
+    run = start_sink(topic, **{"hoodie.kafka.commit.interval.secs": "5"})
+    holder = write_options({"sluice.writer.name": "holder"})
+
+    def is_in(name: str) -> bool:
+        state = run.state()
+        return state is not None and state.state == name
+
+    eventually(lambda: is_in("STARTED_COMMIT"), within_s=60)
+    with table_lock(open_table(location).table, holder).held():
+        say(kafka, f"{topic}-control", 0, b"garbage", b"and more")
+        eventually(lambda: is_in("WRITE_STATUS_RCVD"), within_s=60)
+        state = run.state()
+        assert state is not None
+        assert all(one.has_reported for one in state.participants)
+        assert "the commit is under way" in state.reason
+    run.await_offsets(dict.fromkeys(range(4), EACH))
+    run.stop()
+
+    last = run.state()
+    assert last is not None
+    assert last.counters["control_topic_malformed"] == 2
+    assert_each_offset_once(location, dict.fromkeys(range(4), EACH))
 
 
 def test_keyed_records_update_and_delete_rows(

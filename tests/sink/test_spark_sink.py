@@ -109,6 +109,21 @@ def test_a_hard_stop_aborts_the_transaction(
     assert list(table.timeline().pending()) == []
 
 
+def test_a_stop_that_is_asked_for_while_the_sink_starts_ends_it(
+    kafka: Broker, topic: str, location: str, make_table: MakeTable, spark: SparkSession
+) -> None:
+    options = make_table(topic)
+    send(kafka, topic, 1, 0, EACH)
+    table = open_(LocalStorage(location), system_ports())
+    wanted_at_ms = table.ports.clock.now_ms()
+    ask_to_stop(location, topic)
+
+    ended = run_sink(table, spark, options, secret=SECRET, wanted_at_ms=wanted_at_ms)
+
+    assert (ended.reason, ended.is_failed) == ("stop asked for by a test", False)
+    assert_each_offset_once(location, {})
+
+
 def test_more_tasks_than_slots_are_refused_before_anything_begins(
     topics: Topics, location: str, make_table: MakeTable, spark: SparkSession
 ) -> None:

@@ -21,7 +21,9 @@ from workers.sink.pending import (
     sift_rows,
     with_coordinates,
 )
+from workers.sink.source import Source
 from workers.sink.tables import OFFSET, append_bucket, append_key_prefix
+from workers.sink.unmet_deletes import NO_TOMBSTONES, TombstoneCounts
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups
 from workers.write.prepare import Located, prepare
@@ -30,20 +32,23 @@ from workers.write.prepare import Located, prepare
 class AppendedRows:
     """A tombstone is a row without a value, as every record is a row."""
 
-    def __init__(self, context: WriteContext, topic: str, partition: int) -> None:
-        self._context = context
-        self._topic, self._partition = topic, partition
-        self._prefix = append_key_prefix(topic, partition)
-        self._bucket = append_bucket(topic, partition, context.config.buckets)
+    def __init__(self, context: WriteContext, source: Source) -> None:
+        self._context, self._source = context, source
+        self._prefix = append_key_prefix(source, context.config.record_key)
+        self._bucket = append_bucket(source.topic, source.partition, context.config.buckets)
 
     def prepared(self, held: PendingRows) -> PreparedRows:
         arrived = _with_tombstones(held)
-        rows = with_coordinates(self._context, arrived, self._topic, self._partition)
+        rows = with_coordinates(self._context, arrived, self._source)
         found = sift_rows(
             self._context, replace(arrived, rows=rows), partial(prepare, located=self._located)
         )
         groups = (replace(one, keys_differ=True) for one in row_groups(found.prepared))
         return PreparedRows(groups, found.bad)
+
+    def tombstones(self) -> TombstoneCounts:
+        """Here they are rows."""
+        return NO_TOMBSTONES
 
     def _located(self, rows: pa.Table) -> Located:
         offsets: Any = rows.column(OFFSET).combine_chunks().cast(pa.string())

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Offsets = npt.NDArray[np.int64]
+MOMENTS_END_MS = 253_402_300_800_000
+"""Kafka keeps any number as a record's time; from here on it is no time that a table can hold."""
 Headers = tuple[tuple[str, bytes | None], ...]
 
 

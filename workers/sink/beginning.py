@@ -14,12 +14,17 @@ from workers.errors import InvalidInput, OffsetExpired, OffsetsMissing, TopicRep
 from workers.sink.config import OnExpired, SinkConfig
 from workers.sink.offsets import OffsetMap, Standing
 
+RESET = "`manage.py sink reset` shows where the sink would go on, and sets it there"
+
 
 class TopicRange(Protocol):
     """What the broker says of the topic."""
 
     @property
     def topic_id(self) -> str: ...
+
+    @property
+    def cluster_id(self) -> str: ...
 
     @property
     def watermarks(self) -> Mapping[int, tuple[int, int]]:
@@ -67,7 +72,7 @@ def beginning(
             wanted = base
         if wanted > high:
             raise TopicReplaced(
-                "the topic ends before the next offset",
+                "the topic ends before the next offset; " + RESET,
                 topic=config.topic,
                 partition=partition,
                 next=wanted,
@@ -86,20 +91,22 @@ def _check_topic(config: SinkConfig, standing: Standing, topic: TopicRange) -> N
         return
     if standing.topic != config.topic:
         raise TopicReplaced(
-            "this sink's offsets are of another topic; give the sink another id",
+            "this sink's offsets are of another topic; a sink of another id reads this one",
             sink=config.sink_id,
             committed=standing.topic,
             topic=config.topic,
         )
     if standing.topic_id != topic.topic_id:
         raise TopicReplaced(
-            "the topic was deleted and made again; give the sink another id to read the new one",
+            "the topic was deleted and made again; " + RESET,
             topic=config.topic,
             committed=standing.topic_id,
             id=topic.topic_id,
         )
     if gone := sorted(standing.offsets.keys() - topic.watermarks.keys()):
-        raise TopicReplaced("the topic has lost partitions", topic=config.topic, partitions=gone)
+        raise TopicReplaced(
+            "the topic has lost partitions; " + RESET, topic=config.topic, partitions=gone
+        )
 
 
 def _first(

@@ -29,6 +29,17 @@ class ValueFormat(StrEnum):
     CSV = "csv"
 
 
+class KeyFormat(StrEnum):
+    """How the keys of tombstones are read; keys of other records are not looked at."""
+
+    AUTO = "auto"
+    """What can be nothing else is JSON or Avro; the rest is plain text."""
+    TEXT = "text"
+    JSON = "json"
+    AVRO = "avro"
+    """With a schema id before it, by the schemas of the file."""
+
+
 class SchemaSource(StrEnum):
     TABLE = "table"
     """The columns that the table has; what else a record brings is left out and counted."""
@@ -66,6 +77,7 @@ SINK_OPTIONS: dict[str, str] = {
     "hoodie.kafka.partitions.per.task": "0",  # As many as it takes for the free slots when 0.
     "hoodie.sink.mode": SinkMode.APPEND,
     "hoodie.sink.format": ValueFormat.JSON,
+    "hoodie.sink.key.format": KeyFormat.AUTO,
     "hoodie.sink.csv.columns": "",  # The columns of a line, in order; the table's when empty.
     "hoodie.sink.schema.source": SchemaSource.TABLE,
     "hoodie.sink.schema.file": "",
@@ -103,6 +115,7 @@ class SinkConfig:
     partitions_per_task: int
     mode: SinkMode
     value_format: ValueFormat
+    key_format: KeyFormat
     csv_columns: tuple[str, ...]
     schema_source: SchemaSource
     schema_file: str
@@ -130,6 +143,11 @@ def sink_config(given: Mapping[str, str]) -> SinkConfig:
         raise InvalidInput(
             "hoodie.sink.schema.source=registry_file and hoodie.sink.schema.file go together"
         )
+    key_format = choice(values, "hoodie.sink.key.format", KeyFormat)
+    if key_format is KeyFormat.AVRO and source is not SchemaSource.REGISTRY_FILE:
+        raise InvalidInput(
+            "hoodie.sink.key.format=avro needs hoodie.sink.schema.source=registry_file"
+        )
     return SinkConfig(
         sink_id=_matching(values, "hoodie.sink.id", _ID),
         topic=topic,
@@ -150,6 +168,7 @@ def sink_config(given: Mapping[str, str]) -> SinkConfig:
         ),
         mode=choice(values, "hoodie.sink.mode", SinkMode),
         value_format=choice(values, "hoodie.sink.format", ValueFormat),
+        key_format=key_format,
         csv_columns=tuple(
             one.strip() for one in values["hoodie.sink.csv.columns"].split(",") if one.strip()
         ),

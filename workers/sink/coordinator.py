@@ -27,6 +27,7 @@ from workers.sink.coordinator_endings import (
     begin_failed,
     commit_ended,
     commit_or_settle,
+    died,
     failed,
     fenced,
     left,
@@ -167,9 +168,9 @@ def _seen(state: CoordinatorState, ready: Ready, now_ms: int) -> Step:
     if ready.partition not in state.missing():
         return state, []
     if ready.sender != state.transaction.members[ready.partition]:
-        return failed(state, f"partition {ready.partition}: replaced")
+        return died(state, f"partition {ready.partition}: replaced")
     if ready.state is ParticipantName.STOPPED:
-        return failed(state, f"partition {ready.partition}: stopped")
+        return died(state, f"partition {ready.partition}: stopped")
     return state, []
 
 
@@ -204,7 +205,14 @@ def _begun(state: CoordinatorState, begun: Begun) -> Step:
     assert begun.instant > state.last_instant, (state, begun)
     state = replace(
         state,
-        transaction=Transaction(begun.instant, begun.offsets, begun.schema, begun.read_at),
+        transaction=Transaction(
+            begun.instant,
+            begun.offsets,
+            begun.schema,
+            begun.read_at,
+            topic_id=begun.topic_id,
+            cluster_id=begun.cluster_id,
+        ),
         last_instant=begun.instant,
     )
     if state.name is CoordinatorName.FENCED:
@@ -218,7 +226,7 @@ def _begun(state: CoordinatorState, begun: Begun) -> Step:
 
 def _nothing_to_read(state: CoordinatorState, now_ms: int) -> Step:
     if state.name is not CoordinatorName.FENCED:
-        state = replace(state, name=CoordinatorName.INIT, failures=0)
+        state = replace(state, name=CoordinatorName.INIT, failures=0, deaths=0)
     return scheduled(state, now_ms, state.settings.idle_delay_ms)
 
 
@@ -231,7 +239,7 @@ def _start_if_all_present(state: CoordinatorState, now_ms: int) -> Step:
     state = replace(
         state,
         transaction=replace(transaction, members=members),
-        deadline_ms=now_ms + state.settings.interval_ms,
+        deadline_ms=now_ms + state.interval_ms,
         sent_ms=now_ms,
     )
     return state, [Send(_start_message(state))]
@@ -272,7 +280,7 @@ def _has_reported_unheard(state: CoordinatorState, transaction: Transaction) -> 
 def _all_reported(state: CoordinatorState, now_ms: int) -> Step:
     assert state.transaction is not None, state
     if state.transaction.is_empty and not state.settings.commits_empty:
-        healthy = replace(state, failures=0)
+        healthy = replace(state, failures=0, deaths=0)
         return aborted(healthy, CoordinatorName.INIT, "nothing was read")
     state = replace(state, name=CoordinatorName.WRITE_STATUS_RCVD, deadline_ms=now_ms)
     return commit_or_settle(state)
@@ -309,6 +317,8 @@ def _start_message(state: CoordinatorState) -> StartCommit:
         transaction.schema,
         transaction.read_at,
         state.refused_fields,
+        transaction.topic_id,
+        transaction.cluster_id,
     )
 
 

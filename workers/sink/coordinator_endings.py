@@ -53,7 +53,8 @@ def scheduled(state: CoordinatorState, now_ms: int, delay_ms: int) -> Step:
 
 
 def backoff_ms(state: CoordinatorState) -> int:
-    doubled = state.settings.restart_delay_ms << min(max(state.failures - 1, 0), 20)
+    """Nothing is gained by waiting for a participant that was replaced: START waits for all."""
+    doubled = state.settings.restart_delay_ms << min(max(state.failures - state.deaths - 1, 0), 20)
     return min(doubled, state.settings.restart_delay_max_ms)
 
 
@@ -74,6 +75,11 @@ def timed_out(state: CoordinatorState, reason: str) -> Step:
 def failed(state: CoordinatorState, reason: str) -> Step:
     state = replace(state, failures=state.failures + 1)
     return aborted(state, CoordinatorName.FAILED_COMMIT, reason)
+
+
+def died(state: CoordinatorState, reason: str) -> Step:
+    """A participant of the transaction will never report."""
+    return failed(replace(state, deaths=state.deaths + 1), reason)
 
 
 def aborted(state: CoordinatorState, name: CoordinatorName, reason: str) -> Step:
@@ -153,7 +159,7 @@ def settled(state: CoordinatorState, ended: Settled) -> Step:
 
 
 def _committed(state: CoordinatorState, offsets: Mapping[int, int], now_ms: int) -> Step:
-    state = replace(state, transaction=None, offsets=offsets, failures=0)
+    state = replace(state, transaction=None, offsets=offsets, failures=0, deaths=0)
     if state.name is CoordinatorName.FENCED:
         return over(state, state.reason)  # The other's START carries these offsets.
     state = replace(state, name=CoordinatorName.ACKED_COMMIT, reason="")

@@ -27,6 +27,8 @@ class Begun:
     schema: str
     read_at: InstantTime | str
     now_ms: int
+    topic_id: str = ""
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

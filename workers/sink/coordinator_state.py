@@ -18,6 +18,8 @@ class CoordinatorSettings:
     restart_delay_ms: int = 500
     """After a failure; doubles with each one in a row."""
     restart_delay_max_ms: int = 30_000
+    interval_least_ms: int = 1_000
+    """Transactions become shorter with each failure in a row, down to this."""
     idle_delay_ms: int = 1_000
     """Between looks at a topic that has nothing new."""
     resend_ms: int = 2_000
@@ -86,6 +88,8 @@ class Transaction:
     commits: int = 0
     is_unknown: bool = False
     """Its commit may have happened."""
+    topic_id: str = ""
+    cluster_id: str = ""
 
     @property
     def ordered_reports(self) -> tuple[Report, ...]:
@@ -119,6 +123,8 @@ class CoordinatorState:
     """When START, END or the last ACK was published, last."""
     failures: int = 0
     """In a row."""
+    deaths: int = 0
+    """Of these failures, those because a participant was replaced or stopped."""
     reason: str = ""
     """Of the last failure."""
     participants: Mapping[int, Seen] = field(default_factory=dict)
@@ -140,6 +146,14 @@ class CoordinatorState:
             self.name in (CoordinatorName.STOPPED, CoordinatorName.FENCED)
             and self.work is Work.NOTHING
         )
+
+    @property
+    def interval_ms(self) -> int:
+        """How long the next transaction reads. Where something fails again and again, one that is
+        as long as ever may never see its end; a shorter one may.
+        """
+        shorter = self.settings.interval_ms >> min(self.failures, 20)
+        return max(shorter, min(self.settings.interval_ms, self.settings.interval_least_ms))
 
     def present(self, partition: int, now_ms: int) -> Seen | None:
         """The participant that can be counted on."""

@@ -28,13 +28,14 @@ from workers.errors import (
     LockTimeout,
     RollbackRefused,
     SinkFenced,
+    TopicReplaced,
 )
-from workers.files.names import instant_of
 from workers.recovery.failed_writes import finish_decided
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.schema.alter import AddColumn
+from workers.schema.alter import AddColumn, SchemaChange, WidenColumn
 from workers.schema.table_schema import TableSchema
 from workers.sink.beginning import Beginning, TopicRange, beginning
+from workers.sink.commit_facts import count_keys, place_keys, reported_files
 from workers.sink.config import SinkConfig
 from workers.sink.context import batch_schema, sink_request
 from workers.sink.coordinator_events import (
@@ -43,6 +44,7 @@ from workers.sink.coordinator_events import (
     CommitUnknown,
 )
 from workers.sink.coordinator_events import Committed as SinkCommitted
+from workers.sink.decoding.new_fields import with_fields_of
 from workers.sink.epoch import Epoch, read_epoch
 from workers.sink.first_look import first_look
 from workers.sink.messages import Report
@@ -55,31 +57,17 @@ from workers.sink.offsets import (
     format_offsets,
     merged_offsets,
 )
-from workers.sink.standing import (
-    EPOCH_KEY,
-    GAPS_KEY,
-    ID_KEY,
-    LEFT_OUT_KEY,
-    LETTERS_KEY,
-    LOST_KEY,
-    OFFSETS_KEY,
-    START_KEY,
-    TOPIC_ID_KEY,
-    TOPIC_KEY,
-    VALID_THROUGH_KEY,
-    StandingOffsets,
-    committed_offsets,
-)
-from workers.sink.tables import check_sink_table
+from workers.sink.origins import CommittedOrigins
+from workers.sink.standing import StandingOffsets, committed_offsets
+from workers.sink.tables import check_op_column, check_sink_table, tells_topics_by_name
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 from workers.write.alter import alter_schema
 from workers.write.client import Transaction, WriteClient
-from workers.write.status import DeadLetterFile, WriteStatus
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +78,7 @@ class SinkTransaction:
 
     began: Beginning
     topic_id: str
+    cluster_id: str
     transaction: Transaction
 
     @property
@@ -124,11 +113,17 @@ class SinkLedger:
     epoch: Epoch
     options: WriteOptions
     _agreed: dict[int, int] = field(default_factory=dict)
+    _agreed_of: str = ""
+    """The topic's id: what was agreed of a topic says nothing of the one that took its name."""
     _standing: StandingOffsets = field(init=False)
+    _origins: CommittedOrigins | None = field(init=False)
+    """None where keys tell topics of one name apart."""
 
     def __post_init__(self) -> None:
         check_sink_table(self.table, self.config)
         self._standing = StandingOffsets(self.table, self.config.sink_id)
+        by_name = tells_topics_by_name(self.table.config)
+        self._origins = CommittedOrigins(self.table, self.config.topic) if by_name else None
 
     def standing(self) -> Standing:
         """What the newest completed commit of this sink says.
@@ -145,9 +140,12 @@ class SinkLedger:
         Raises SinkFenced; OffsetsMissing, TopicReplaced, OffsetExpired, InvalidInput and
         UnsupportedTable, which are for a person; LockTimeout, StorageFailed.
         """
-        self._check_epoch()
-        self._take_back_pending()
+        self.prepare()
         standing = self.standing()
+        if self._origins is not None:
+            self._origins.check(self.table.timeline(), topic.topic_id, topic.cluster_id)
+        if self._agreed_of != topic.topic_id:
+            self._agreed, self._agreed_of = {}, topic.topic_id
         if not standing.offsets and not self._agreed and self.config.start_offsets == "latest":
             self._agreed = dict(first_look(self.table.storage, self.config.sink_id, topic))
         began = beginning(
@@ -160,13 +158,26 @@ class SinkLedger:
         self._agreed = dict(began.starts)
         if not (self.config.commits_empty or began.reads_something(topic)):
             return None
+        return SinkTransaction(began, topic.topic_id, topic.cluster_id, self.opened())
+
+    def prepare(self) -> None:
+        """See to it that nobody else's transaction of this sink is open.
+
+        Raises SinkFenced, LockTimeout, StorageFailed.
+        """
+        if (newest := self._newer_epoch()) is not None:
+            raise SinkFenced("another coordinator has a higher epoch", **_told(self.epoch, newest))
+        self._take_back_pending()
+
+    def opened(self) -> Transaction:
+        """An instant of this sink and epoch."""
         schema = current_schema(self.table)
         if schema is None:
             raise InvalidInput("the table has no schema; create it with one", table=self._name)
+        check_op_column(self.config, schema.arrow)
         request = sink_request((self.config.sink_id, self.epoch.number))
         batch = batch_schema(self.config, schema.arrow)
-        transaction = WriteClient(self.table, self.options).begin(batch, request)
-        return SinkTransaction(began, topic.topic_id, transaction)
+        return WriteClient(self.table, self.options).begin(batch, request)
 
     def commit(self, begun: SinkTransaction, reports: Sequence[Report]) -> CommitResult:
         """Commit what all participants reported, one report of each partition. Anything but
@@ -174,7 +185,7 @@ class SinkLedger:
         """
         try:
             condition = _Condition(self, _attempt(self, begun, reports), begun.began, reports)
-            statuses, letters = _files(begun.instant, reports)
+            statuses, letters = reported_files(begun.instant, reports)
         except LakehouseError as error:
             self.abort(begun, str(error))
             return CommitFailed(str(error))
@@ -199,10 +210,10 @@ class SinkLedger:
         """Find out whether it was committed; if not, see to it that it never will be (KS7)."""
         instant = begun.instant
         try:
-            if decisions.read(self.table.storage, instant) is None:
+            if settled_decision(self.table.storage, instant) is None:
                 begun.transaction.abort("its outcome was unknown")
             finish_decided(self.table, self.options)
-            match decisions.read(self.table.storage, instant):
+            match settled_decision(self.table.storage, instant):
                 case CommitDecision():
                     return SinkCommitted(committed_offsets(self.table, instant))
                 case RollbackDecision(reason=reason):
@@ -218,16 +229,20 @@ class SinkLedger:
         begun.transaction.abort(reason)
 
     def evolve(self, new_fields: str) -> None:
-        """Add the fields of this Avro record as nullable columns; those that the table has by now
-        are passed over.
+        """Add the fields of this Avro record as nullable columns, and to structs those that they
+        lack; what the table has by now is passed over.
 
         Raises InvalidInput for fields that the table cannot have, LakehouseError for what may work
         the next time.
         """
         known = current_schema(self.table)
-        names = set(known.field_names) if known else set()
-        asked = TableSchema.from_avro_json(new_fields).arrow
-        changes = [AddColumn(one.name, one.type) for one in asked if one.name not in names]
+        standing = {one.name: one.type for one in known.arrow} if known else {}
+        changes: list[SchemaChange] = []
+        for one in TableSchema.from_avro_json(new_fields).arrow:
+            if (before := standing.get(one.name)) is None:
+                changes.append(AddColumn(one.name, one.type))
+            elif (wider := with_fields_of(before, one.type)) != before:
+                changes.append(WidenColumn(one.name, wider))
         if not changes:
             return
         outcome = alter_schema(self.table, self.options, changes)
@@ -237,10 +252,6 @@ class SinkLedger:
     @property
     def _name(self) -> str:
         return self.table.config.name
-
-    def _check_epoch(self) -> None:
-        if (newest := self._newer_epoch()) is not None:
-            raise SinkFenced("another coordinator has a higher epoch", **_told(self.epoch, newest))
 
     def _newer_epoch(self) -> Epoch | None:
         """Not None when this coordinator is not the one whose epoch stands."""
@@ -280,7 +291,7 @@ class SinkLedger:
     def _after(self, instant: InstantTime, reason: str) -> CommitResult:
         """A commit raised: what stands?"""
         try:
-            decision = decisions.read(self.table.storage, instant)
+            decision = settled_decision(self.table.storage, instant)
         except LakehouseError as error:
             return CommitUnknown(f"{reason}; then {error}")
         if isinstance(decision, CommitDecision):
@@ -289,11 +300,24 @@ class SinkLedger:
 
     def check(self, timeline: Timeline, attempt: Attempt) -> Stale | Standing:
         """Under the table lock: why the attempt must not be committed, or what it stands on."""
+        standing = self.stands(timeline)
+        if isinstance(standing, Stale):
+            return standing
+        if stale := check_commit(standing, attempt):
+            return stale
+        if self._origins is not None:
+            try:
+                self._origins.check(timeline, attempt.topic_id, attempt.cluster_id)
+            except TopicReplaced as replaced:
+                return Stale(StaleCause.TOPIC, str(replaced))
+        return standing
+
+    def stands(self, timeline: Timeline) -> Stale | Standing:
+        """Where the sink stands; Stale when it is another coordinator's to say."""
         if (newest := self._newer_epoch()) is not None:
             reason = f"epoch {self.epoch.number} was followed by epoch {newest.number}"
             return Stale(StaleCause.EPOCH, reason)
-        standing = self._standing.newest(timeline)
-        return check_commit(standing, attempt) or standing
+        return self._standing.newest(timeline)
 
 
 @dataclass(slots=True)
@@ -319,29 +343,8 @@ class _Condition:
                 rule=check_commit.__name__,
             )
         self.stale, self.merged = None, merged_offsets(found, self.attempt)
-        return self._told()
-
-    def _told(self) -> dict[str, str]:
-        reports, config = self.reports, self.ledger.config
-        newest = [one.max_timestamp_ms for one in reports if one.max_timestamp_ms]
-        told = {
-            OFFSETS_KEY: format_offsets(self.merged),
-            ID_KEY: config.sink_id,
-            EPOCH_KEY: str(self.attempt.epoch),
-            TOPIC_KEY: self.attempt.topic,
-            TOPIC_ID_KEY: self.attempt.topic_id,
-            START_KEY: format_offsets(self.attempt.starts),
-            GAPS_KEY: str(sum(one.gaps for one in reports)),
-            LETTERS_KEY: str(sum(one.bad_records for one in reports)),
-            LEFT_OUT_KEY: str(sum(one.left_out for one in reports)),
-        }
-        if newest:
-            told[VALID_THROUGH_KEY] = str(min(newest))
-        if self.began.lost:
-            told[LOST_KEY] = ",".join(
-                f"{one}={first}-{end}" for one, (first, end) in sorted(self.began.lost.items())
-            )
-        return told
+        place = place_keys(self.ledger.config, self.attempt, self.merged)
+        return place | count_keys(self.began, self.reports)
 
 
 def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Report]) -> Attempt:
@@ -358,24 +361,11 @@ def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Repor
         epoch=ledger.epoch.number,
         topic=ledger.config.topic,
         topic_id=begun.topic_id,
+        cluster_id=begun.cluster_id,
         bases=begun.began.bases,
         starts=starts,
         ends={one.partition: one.end for one in reports},
     )
-
-
-def _files(
-    instant: InstantTime, reports: Sequence[Report]
-) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
-    """Raises MalformedTable, and InvalidInput for files that are not the transaction's."""
-    statuses = [WriteStatus.from_json(text) for one in reports for text in one.statuses]
-    letters = [DeadLetterFile.from_json(text) for one in reports for text in one.letters]
-    for status in statuses:
-        if instant_of(status.stat.file_name) != instant:
-            raise InvalidInput(
-                "a report names a file of another instant", path=status.stat.path, instant=instant
-            )
-    return statuses, letters
 
 
 def _told(ours: Epoch, newest: Epoch) -> dict[str, object]:

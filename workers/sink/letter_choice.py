@@ -14,7 +14,7 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.sink.letters import READ_SCHEMA, letters_in
 from workers.sink.replays import LetterId
-from workers.sink.tables import OFFSET, PARTITION, TOPIC
+from workers.sink.tables import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from workers.write.dead_letters import ERROR_COLUMN
 
 LETTERS_MAX = 10_000
@@ -79,11 +79,11 @@ def chosen_letters(
 
 
 def letter_id(row: dict[str, Any]) -> LetterId:
-    return LetterId(row[TOPIC], row[PARTITION], row[OFFSET])
+    return LetterId(row[TOPIC], row[PARTITION], row[OFFSET], row[TOPIC_ID] or "")
 
 
 def _ids(letters: pa.Table) -> Iterator[tuple[LetterId, str | None]]:
-    wanted = letters.select([TOPIC, PARTITION, OFFSET, ERROR_COLUMN])
+    wanted = letters.select([TOPIC, PARTITION, OFFSET, TOPIC_ID, ERROR_COLUMN])
     for row in wanted.to_pylist():
         yield letter_id(row), row[ERROR_COLUMN]
 

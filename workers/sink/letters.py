@@ -10,13 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
+from workers.files.arrow_streams import parquet_file
 from workers.files.base_file import UNREADABLE
-from workers.sink.batch import BadRecord
-from workers.sink.tables import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from workers.sink.batch import MOMENTS_END_MS, BadRecord
+from workers.sink.source import Source
+from workers.sink.tables import (
+    CLUSTER,
+    COORDINATES,
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    TOPIC,
+    TOPIC_ID,
+)
 from workers.storage.opening import open_storage
 from workers.table.table import Table
 from workers.timeline.archive import archived_instants
@@ -43,14 +52,16 @@ LETTERS = pa.schema(
 READ_SCHEMA = pa.schema([*LETTERS, pa.field(INSTANT_COLUMN, pa.string())])
 
 
-def letters_table(topic: str, partition: int, bad: Sequence[BadRecord]) -> pa.Table:
+def letters_table(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
     """Sorted by offset."""
     bad = sorted(bad, key=lambda one: one.offset)
-    moments = [None if one.timestamp_ms is None else one.timestamp_ms * 1000 for one in bad]
+    moments = [_held(one.timestamp_ms) for one in bad]
     columns: dict[str, pa.Array[Any]] = {
         ERROR_COLUMN: pa.array([one.cause for one in bad], pa.string()),
-        TOPIC: pa.array([topic] * len(bad), pa.string()),
-        PARTITION: pa.array([partition] * len(bad), pa.int32()),
+        CLUSTER: pa.array([source.cluster_id] * len(bad), pa.string()),
+        TOPIC: pa.array([source.topic] * len(bad), pa.string()),
+        TOPIC_ID: pa.array([source.topic_id] * len(bad), pa.string()),
+        PARTITION: pa.array([source.partition] * len(bad), pa.int32()),
         OFFSET: pa.array([one.offset for one in bad], pa.int64()),
         TIMESTAMP: pa.array(moments, pa.int64()).cast(LETTERS.field(TIMESTAMP).type),
         KEY: pa.array([one.key for one in bad], pa.binary()),
@@ -81,6 +92,12 @@ def refused_rows(
             rows.to_pylist(), offsets, timestamps, causes, strict=True
         )
     ]
+
+
+def _held(timestamp_ms: int | None) -> int | None:
+    """In microseconds; None for what is no time, or none that a column can hold."""
+    is_time = timestamp_ms is not None and 0 <= timestamp_ms < MOMENTS_END_MS
+    return timestamp_ms * 1000 if timestamp_ms is not None and is_time else None
 
 
 def _moment(timestamp_ms: int) -> int | None:
@@ -136,7 +153,7 @@ def letters_in(path: str, name: str) -> pa.Table:
     """
     try:
         with open_storage(path).open_data(name) as stream:
-            found = pq.read_table(stream)
+            found = parquet_file(stream).read(use_threads=False)
         columns = [
             found.column(one.name).cast(one.type)
             if one.name in found.column_names

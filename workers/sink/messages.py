@@ -16,7 +16,7 @@ from typing import Any
 
 from workers.clock import InstantTime
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 _INTEGER_MAX = 2**63
 
 
@@ -60,6 +60,9 @@ class StartCommit:
     """Completion time of the newest commit that the transaction builds on; empty if none."""
     refused_fields: tuple[str, ...] = ()
     """Fields of records that the table will not take; to be left out, not asked for again."""
+    topic_id: str = ""
+    cluster_id: str = ""
+    """Which topic the offsets are of: rows and letters are told by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,12 @@ class Report:
     letters: tuple[str, ...] = ()
     """A `DeadLetterFile` for each file of bad records, as JSON."""
     max_timestamp_ms: int = 0
+    tombstones: int = 0
+    """Deletes by the key of a record without a value."""
+    tombstones_unmet: int = 0
+    """That met no row."""
+    tombstones_not_looked_for: int = 0
+    """Of which nobody knows whether they did."""
     reason: str = ""
     """Why, when it failed."""
     new_fields: str = ""

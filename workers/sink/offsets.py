@@ -47,6 +47,7 @@ class Attempt:
     """Where reading began: at the base, or above it where the topic had lost records by then."""
     ends: OffsetMap
     """Where the next transaction goes on."""
+    cluster_id: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         assert self.starts.keys() == self.ends.keys() >= self.bases.keys(), self

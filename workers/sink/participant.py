@@ -224,6 +224,9 @@ def _closed(state: ParticipantState, closed: Closed) -> Step:
         bad_records=closed.bad_records,
         left_out=closed.left_out,
         max_timestamp_ms=closed.max_timestamp_ms,
+        tombstones=closed.tombstones,
+        tombstones_unmet=closed.tombstones_unmet,
+        tombstones_not_looked_for=closed.tombstones_not_looked_for,
     )
     return replace(state, name=ParticipantName.PREPARED, report=report), [Send(report)]
 

@@ -38,6 +38,9 @@ class Closed:
     bad_records: int = 0
     left_out: int = 0
     max_timestamp_ms: int = 0
+    tombstones: int = 0
+    tombstones_unmet: int = 0
+    tombstones_not_looked_for: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import BadRows, InvalidInput
-from workers.sink.batch import BadRecord, DecodedBatch, Offsets, Tombstone
+from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Offsets, Tombstone
 from workers.sink.letters import refused_rows
+from workers.sink.source import Source
 from workers.sink.tables import COORDINATES, TIMESTAMP
+from workers.sink.unmet_deletes import TombstoneCounts
 from workers.write.context import WriteContext
 from workers.write.dead_letters import BAD_ROWS_MAX, ERROR_COLUMN, ROW_COLUMN
 from workers.write.groups import RowGroup
@@ -81,6 +83,9 @@ class Preparer(Protocol):
     def prepared(self, held: PendingRows) -> PreparedRows:
         """Raises BadRows where there are no dead letters."""
 
+    def tombstones(self) -> TombstoneCounts:
+        """Of all that was prepared."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiftedRows:
@@ -136,23 +141,25 @@ def _sift_once(
     return found.prepared, dict(zip(at, why, strict=True))
 
 
-def with_coordinates(
-    context: WriteContext, arrived: Arrived, topic: str, partition: int
-) -> pa.Table:
+def with_coordinates(context: WriteContext, arrived: Arrived, source: Source) -> pa.Table:
     """With the coordinates that the table has columns for."""
     rows = arrived.rows
-    for column, values in _coordinates(arrived, topic, partition):
+    for column, values in _coordinates(arrived, source):
         if column.name in context.schema.field_names and column.name not in rows.column_names:
             rows = rows.append_column(column, values)
     return rows
 
 
-def _coordinates(arrived: Arrived, topic: str, partition: int) -> Iterator[tuple[Any, Any]]:
+def _coordinates(arrived: Arrived, source: Source) -> Iterator[tuple[Any, Any]]:
     count = arrived.rows.num_rows
-    moments = pa.array(arrived.timestamps_ms * 1000, mask=arrived.timestamps_ms < 0)
+    times_ms = arrived.timestamps_ms
+    is_none = (times_ms < 0) | (times_ms >= MOMENTS_END_MS)
+    moments = pa.array(np.where(is_none, 0, times_ms) * 1000, mask=is_none)
     values = [
-        pa.repeat(pa.scalar(topic), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        pa.repeat(pa.scalar(source.cluster_id), count),
+        pa.repeat(pa.scalar(source.topic), count),
+        pa.repeat(pa.scalar(source.topic_id), count),
+        pa.repeat(pa.scalar(source.partition, pa.int32()), count),
         pa.array(arrived.offsets),
         moments.cast(COORDINATES.field(TIMESTAMP).type),
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 
 from workers.errors import MalformedTable
 from workers.sink.places import SinkPlaces
@@ -27,6 +27,10 @@ class LetterId:
     topic: str
     partition: int
     offset: int
+    topic_id: str = ""
+    """A topic that was made anew has other records at these offsets. Letters of before it was kept
+    have none.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
     body = asdict(replay)
     del body["number"], body["is_sent"]
-    body["letters"] = [[one.topic, one.partition, one.offset] for one in replay.letters]
+    body["letters"] = [[*astuple(one)] for one in replay.letters]
     return storage.put_if_absent(path, json.dumps(body).encode())
 
 
@@ -84,12 +88,16 @@ def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
             token=str(body["token"]),
             by=str(body["by"]),
             at_ms=int(body["at_ms"]),
-            letters=tuple(LetterId(str(t), int(p), int(o)) for t, p, o in body["letters"]),
+            letters=tuple(_letter(*one) for one in body["letters"]),
             ends=tuple((int(partition), int(offset)) for partition, offset in body["ends"]),
             is_sent=end,
         )
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("the record of a replay is damaged", path=path) from error
+
+
+def _letter(topic: str, partition: int, offset: int, topic_id: str = "") -> LetterId:
+    return LetterId(str(topic), int(partition), int(offset), str(topic_id))
 
 
 def _end_of(name: str) -> str:

@@ -21,6 +21,8 @@ PARTICIPANTS_MAX = 10_000
 TRANSACTIONS_MAX = 50
 TRACE_MAX = 500
 TEXT_MAX = 500
+PASSED_OVER = "control_topic_"
+"""Begins the counters of records of the control topic that are no message of this sink."""
 _BYTES_MAX = 8 << 20
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from workers.errors import MalformedTable, NotFound
+from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.sink.places import SinkPlaces
 from workers.storage.base import Storage
+
+_TRIES_MAX = 100
+_NOTHING = b'{"kind": "none"}'
+"""Nobody asks for a stop."""
 
 
 class StopKind(StrEnum):
@@ -29,7 +33,7 @@ def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRe
     """What is asked for now: a hard stop stays one."""
     standing = read_stop(storage, sink_id)
     if standing is not None and standing.kind is StopKind.HARD:
-        return standing
+        request = replace(request, kind=StopKind.HARD)
     storage.put(SinkPlaces(sink_id).stop, json.dumps(asdict(request)).encode())
     return request
 
@@ -38,14 +42,45 @@ def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
     """Raises MalformedTable."""
     path = SinkPlaces(sink_id).stop
     try:
-        body = json.loads(storage.read(path))
-        return StopRequest(StopKind(body["kind"]), str(body["by"]), int(body["at_ms"]))
+        content = storage.read(path)
     except NotFound:
         return None
+    return _decode(content, path)
+
+
+def clear_stop(storage: Storage, sink_id: str, *, asked_before_ms: int) -> None:
+    """Whoever starts the sink does this first, before it looks for requests: what was asked of the
+    launch before is over, and what was asked since this one was wanted stays.
+
+    Raises StorageFailed.
+    """
+    path = SinkPlaces(sink_id).stop
+    for _ in range(_TRIES_MAX):
+        try:
+            standing = storage.read_tagged(path)
+        except NotFound:
+            return
+        if not _is_older(standing.content, path, asked_before_ms):
+            return
+        # Not deleted: whoever asks meanwhile would be deleted with it.
+        if storage.replace_if_match(path, _NOTHING, standing.tag) is not None:
+            return
+    raise StorageFailed("others ask for a stop all the time", path=path, tries=_TRIES_MAX)
+
+
+def _is_older(content: bytes, path: str, asked_before_ms: int) -> bool:
+    try:
+        standing = _decode(content, path)
+    except MalformedTable:  # Nobody can say what was asked for, and when.
+        return True
+    return standing is not None and standing.at_ms < asked_before_ms
+
+
+def _decode(content: bytes, path: str) -> StopRequest | None:
+    if content == _NOTHING:
+        return None
+    try:
+        body = json.loads(content)
+        return StopRequest(StopKind(body["kind"]), str(body["by"]), int(body["at_ms"]))
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("the sink's stop request is damaged", path=path) from error
-
-
-def clear_stop(storage: Storage, sink_id: str) -> None:
-    """Whoever starts the sink does this first, before it looks for requests."""
-    storage.delete(SinkPlaces(sink_id).stop)

@@ -3,6 +3,11 @@
 In an append-only table a row is a record of the topic and its key is where it came from, so nothing
 is ever merged; topic and partition alone choose the file group, so that the records of a partition
 lie together, in the order of their offsets (S1-27).
+
+Where a record came from is said by the ids of cluster and topic too: the name of a topic comes back
+with other records behind it, when the topic is deleted and made again or when another cluster has
+one of that name. Tables that were made before they were told keep the keys they have; `origins`
+sees to it that no second topic of a name is read into such a table.
 """
 
 from __future__ import annotations
@@ -13,28 +18,42 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import InvalidInput
+from workers.files.record_key import EMPTY_VALUE
 from workers.index.bucket import bucket_of_keys
 from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
 from workers.sink.config import SinkConfig, SinkMode
+from workers.sink.source import Source
 from workers.storage.base import Storage
 from workers.table import table as tables
+from workers.table.schema_history import current_schema
 from workers.table.table import Table, TableDefinition
 from workers.table_config import HASH_FIELD_KEY, TableConfig, TableType
 
+CLUSTER = "_kafka_cluster"
 TOPIC = "_kafka_topic"
+TOPIC_ID = "_kafka_topic_id"
 PARTITION = "_kafka_partition"
 OFFSET = "_kafka_offset"
 TIMESTAMP = "_kafka_timestamp"
 _TYPES: dict[str, pa.DataType] = {
+    CLUSTER: pa.string(),
     TOPIC: pa.string(),
+    TOPIC_ID: pa.string(),
     PARTITION: pa.int32(),
     OFFSET: pa.int64(),
     TIMESTAMP: pa.timestamp("us", "UTC"),
 }
 COORDINATES = pa.schema(_TYPES)
-APPEND_KEY = (TOPIC, PARTITION, OFFSET)
+APPEND_KEY = (CLUSTER, TOPIC, TOPIC_ID, PARTITION, OFFSET)
+NAMED_KEY = (TOPIC, PARTITION, OFFSET)
+"""Of append-only tables that were made before keys told topics of one name apart."""
 APPEND_HASH = (TOPIC, PARTITION)
+KEYS_BY_NAME = (
+    "keys of this append-only table tell topics by their name alone, as it was made before they "
+    "held the ids of topic and cluster: should its topic be made anew, the new one needs a table "
+    "of its own"
+)
 _BUCKETS = "hoodie.bucket.index.num.buckets"
 _BUCKETS_TRIED = 256
 _HASHES = 1 << 31
@@ -81,21 +100,38 @@ def bucket_count(topic: str, partitions: int) -> int:
     """
     if partitions < 1:
         raise InvalidInput("a topic has at least one partition", partitions=partitions)
-    keys = pa.array([append_key_prefix(topic, one) + "0" for one in range(partitions)])
+    keys = pa.array([_hashed_key(topic, one) for one in range(partitions)])
     hashes = bucket_of_keys(keys, buckets=_HASHES, index_fields=APPEND_HASH)
     tried = range(partitions, partitions + _BUCKETS_TRIED)
     return max(tried, key=lambda buckets: (len(np.unique(hashes % buckets)), -buckets))
 
 
-def append_key_prefix(topic: str, partition: int) -> str:
-    """The record key of a record up to its offset."""
-    return f"{TOPIC}:{topic},{PARTITION}:{partition},{OFFSET}:"
+def append_key_prefix(source: Source, key: Sequence[str] = APPEND_KEY) -> str:
+    """The record key of a record up to its offset, in a table with this key."""
+    texts = {
+        CLUSTER: source.cluster_id,
+        TOPIC: source.topic,
+        TOPIC_ID: source.topic_id,
+        PARTITION: str(source.partition),
+    }
+    named = [f"{name}:{texts[name] or EMPTY_VALUE}" for name in key if name != OFFSET]
+    return ",".join([*named, f"{OFFSET}:"])
 
 
 def append_bucket(topic: str, partition: int, buckets: int) -> int:
     """Where all records of a partition go."""
-    key = pa.array([append_key_prefix(topic, partition) + "0"])
+    key = pa.array([_hashed_key(topic, partition)])
     return int(bucket_of_keys(key, buckets=buckets, index_fields=APPEND_HASH)[0])
+
+
+def tells_topics_by_name(config: TableConfig) -> bool:
+    """Whether it is an append-only table whose keys do not tell two topics of one name apart."""
+    return config.record_key == NAMED_KEY
+
+
+def _hashed_key(topic: str, partition: int) -> str:
+    """A key as far as it is hashed, which is the same for all records of the partition."""
+    return append_key_prefix(Source(topic, partition), NAMED_KEY) + "0"
 
 
 def check_sink_table(table: Table, config: SinkConfig) -> None:
@@ -119,10 +155,23 @@ def check_sink_table(table: Table, config: SinkConfig) -> None:
         )
     if config.mode is SinkMode.APPEND:
         _check_append(found)
+    if config.op_column and (schema := current_schema(table)) is not None:
+        check_op_column(config, schema.arrow)
+
+
+def check_op_column(config: SinkConfig, schema: pa.Schema) -> None:
+    """Raises InvalidInput for an op column that can say neither `d` nor `delete`."""
+    op = config.op_column
+    if config.mode is not SinkMode.UPSERT or op not in schema.names:
+        return
+    kind, types = schema.field(op).type, pa.types
+    if not (types.is_string(kind) or types.is_boolean(kind) or types.is_integer(kind)):
+        raise InvalidInput("the op column says d or delete, so it is a text", column=op, type=kind)
 
 
 def _check_append(config: TableConfig) -> None:
-    if config.record_key != APPEND_KEY or set(config.index_fields) != set(APPEND_HASH):
+    has_key = config.record_key in (APPEND_KEY, NAMED_KEY)
+    if not has_key or set(config.index_fields) != set(APPEND_HASH):
         raise InvalidInput(
             "in append mode the key of a row is where it came from; create the table with "
             "create_append_table, or use hoodie.sink.mode=upsert",

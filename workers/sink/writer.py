@@ -9,7 +9,6 @@ know.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,17 +16,19 @@ import numpy as np
 
 from workers.errors import BadRecords, InvalidInput
 from workers.sink.appended import AppendedRows
-from workers.sink.batch import BadRecord, DecodedBatch
+from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch
 from workers.sink.config import OnBadRecord, SinkConfig, SinkMode
 from workers.sink.keyed import KeyedRows
 from workers.sink.letters import letters_table
 from workers.sink.pending import PendingRows, Preparer
+from workers.sink.source import Source
+from workers.sink.unmet_deletes import NO_TOMBSTONES, TombstoneCounts
 from workers.storage.base import Storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.handles import write_row_groups
 from workers.write.sifting import Sifted
-from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
+from workers.write.status import DeadLetterFile, WriteStatus
 
 _SHARE_HELD = 4
 """Of the buffer: making files of rows takes several times what holding them does."""
@@ -36,22 +37,6 @@ _VERSIONS_EACH = 1 << 14
 _PARTITIONS_MAX = (1 << 31) // _VERSIONS_EACH
 _LETTERS_MAX = 10_000
 """Held in memory; more become a file before the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Whose records are written, and by which attempt."""
-
-    topic: str
-    partition: int
-    participant: str
-    """Unique to the attempt; makes the names of its files so."""
-
-    @property
-    def task(self) -> TaskIds:
-        digest = hashlib.sha256(self.participant.encode()).digest()
-        numbers = [int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4)]
-        return TaskIds(self.partition, stage=numbers[0], attempt=numbers[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +51,7 @@ class Written:
     left_out: int
     """Records that brought fields which are in no column."""
     max_timestamp_ms: int | None
+    tombstones: TombstoneCounts = NO_TOMBSTONES
 
 
 class SinkWriter:
@@ -80,9 +66,9 @@ class SinkWriter:
         self._storage = storage
         self._pending = PendingRows()
         self._preparer: Preparer = (
-            AppendedRows(context, source.topic, source.partition)
+            AppendedRows(context, source)
             if config.mode is SinkMode.APPEND
-            else KeyedRows(context, config, source.topic, source.partition)
+            else KeyedRows(context, config, source, storage)
         )
         self._flush_bytes = config.buffer_bytes_max // _SHARE_HELD
         self._task = source.task
@@ -114,7 +100,8 @@ class SinkWriter:
         batch = _from(batch, from_offset)
         self._records += len(batch.offsets) + len(batch.tombstones) + len(batch.bad)
         self._left_out += batch.left_out
-        newest = int(batch.timestamps_ms.max()) if len(batch.timestamps_ms) else -1
+        times_ms = batch.timestamps_ms[batch.timestamps_ms < MOMENTS_END_MS]
+        newest = int(times_ms.max()) if len(times_ms) else -1
         self._max_timestamp_ms = max(self._max_timestamp_ms, newest)
         self._refuse(batch.bad)
         self._pending.add(batch)
@@ -133,6 +120,7 @@ class SinkWriter:
             bad_records=sum(one.rows for one in self._letters),
             left_out=self._left_out,
             max_timestamp_ms=newest if newest >= 0 else None,
+            tombstones=self._preparer.tombstones(),
         )
 
     def drop(self) -> None:
@@ -197,7 +185,7 @@ class SinkWriter:
         if not self._bad:
             return
         bad, self._bad = self._bad, []
-        letters = letters_table(self._source.topic, self._source.partition, bad)
+        letters = letters_table(self._source, bad)
         sifted = Sifted(letters.slice(0, 0), letters)
         self._letters += sifted.put_letters(
             self._context, self._task, self._storage, part=len(self._letters)

@@ -5,7 +5,7 @@ broker.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.letters import committed_letters, read_letters
 from workers.sink.messages import Outcome, Report
+from workers.sink.source import Source
 from workers.sink.standing import ID_KEY
 from workers.sink.tables import create_append_table
-from workers.sink.writer import SinkWriter, Source, Written
+from workers.sink.writer import SinkWriter, Written
 from workers.storage.local import LocalStorage
 from workers.table import table as tables
 from workers.table.table import Table, TableDefinition
@@ -150,7 +151,11 @@ def writer_of(
     partition: int = 0,
     participant: str = "p-1",
 ) -> SinkWriter:
-    return SinkWriter(context, config, Source(config.topic, partition, participant), table.storage)
+    return SinkWriter(context, config, source_of(config, partition, participant), table.storage)
+
+
+def source_of(config: SinkConfig, partition: int = 0, participant: str = "p-1") -> Source:
+    return Source(config.topic, partition, participant, Facts.topic_id, Facts.cluster_id)
 
 
 def rows_of(table: Table, *columns: str) -> list[tuple[Any, ...]]:
@@ -175,6 +180,7 @@ class Facts:
 
     watermarks: dict[int, tuple[int, int]] = field(default_factory=lambda: {0: (0, 0), 1: (0, 0)})
     topic_id: str = "topic-1"
+    cluster_id: str = "cluster-1"
 
     def produce(self, partition: int, count: int) -> None:
         low, high = self.watermarks.get(partition, (0, 0))
@@ -194,7 +200,10 @@ def participant(
     begun: SinkTransaction, table: Table, config: SinkConfig, partition: int = 0, name: str = "p-1"
 ) -> Participant:
     context = context_of(table, config, begun.instant, begun.schema, begun.read_at)
-    writer = writer_of(table, config, context, partition, f"{name}-{partition}")
+    source = Source(
+        config.topic, partition, f"{name}-{partition}", begun.topic_id, begun.cluster_id
+    )
+    writer = SinkWriter(context, config, source, table.storage)
     return Participant(writer, begun.offsets[partition])
 
 
@@ -267,10 +276,16 @@ def all_below(facts: Facts, first: int = 0) -> list[tuple[int, int]]:
 ENDS = Facts({0: (0, 1 << 40)})
 
 
-def write(table: Table, config: SinkConfig, *batches: DecodedBatch, end: int = 100) -> None:
+def write(
+    table: Table,
+    config: SinkConfig,
+    *batches: DecodedBatch,
+    end: int = 100,
+    topic_id: str = Facts.topic_id,
+) -> None:
     """One committed transaction of partition 0."""
     ledger = coordinator(table, config)
-    begun = ledger.begin(ENDS)
+    begun = ledger.begin(replace(ENDS, topic_id=topic_id))
     assert begun is not None
     written = participant(begun, table, config).written(*batches)
     assert isinstance(ledger.commit(begun, [report_of(begun, 0, end, written)]), Committed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -27,9 +28,12 @@ from tests.workers.sink.coordinators import (
 from workers.sink.coordinator import step
 from workers.sink.coordinator_endings import REFUSED_FIELDS_MAX
 from workers.sink.coordinator_events import (
+    Abort,
     AbortEnded,
+    Begin,
     BeginFailed,
     Begun,
+    Commit,
     CoordinatorEvent,
     EvolveSchema,
     Fenced,
@@ -39,7 +43,7 @@ from workers.sink.coordinator_events import (
     StopRequested,
 )
 from workers.sink.coordinator_state import CoordinatorState
-from workers.sink.messages import Outcome, Report, Send, StartCommit, Tick
+from workers.sink.messages import EndCommit, Outcome, Report, Send, StartCommit, Tick
 
 
 def ticks(state: CoordinatorState, from_ms: int, to_ms: int) -> tuple[CoordinatorState, list[str]]:
@@ -87,6 +91,64 @@ def test_failures_in_a_row_wait_longer_and_never_longer_than_a_bound() -> None:
 
     assert waits == [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000] + [30_000] * 5
     assert after([Tick(10**6), NothingToRead(10**6)], state)[0].failures == 0
+
+
+def commits_under_deaths(every_ms: int, until_ms: int) -> list[int]:
+    """When a sink of 60 s commits, whose partition 1 has another process every so often."""
+    state, _ = after([Started(0)], new(replace(SETTINGS, interval_ms=60_000)))
+    commits: list[int] = []
+    lives, number = 0, 0
+    for now_ms in range(0, until_ms, 200):
+        if now_ms % every_ms == 0:
+            lives += 1
+        who = f"a{lives:05d}"
+        instant = state.transaction.instant if state.transaction else ""
+        told_of: list[CoordinatorEvent] = [
+            ready(0, OPEN, now_ms=now_ms, instant=instant),
+            ready(1, OPEN, now_ms=now_ms, instant=instant, who=who, since_ms=5 + lives),
+            Tick(now_ms),
+        ]
+        for event in told_of:
+            waiting: list[CoordinatorEvent] = [event]
+            while waiting:
+                state, effects = step(state, waiting.pop(0))
+                for effect in effects:
+                    match effect:
+                        case Begin():
+                            number += 1
+                            waiting.append(Begun(f"t{number:05d}", OFFSETS, "{}", "", now_ms))
+                        case Abort():
+                            waiting.append(AbortEnded(now_ms))
+                        case Send(EndCommit(instant=ended)):
+                            waiting += [
+                                report(0, instant=ended),
+                                report(1, instant=ended, who=who),
+                            ]
+                        case Commit():
+                            commits.append(now_ms)
+                            waiting.append(committed(now_ms))
+                        case _:
+                            pass
+    return commits
+
+
+@pytest.mark.parametrize("every_s", [5, 10, 40])
+def test_a_sink_commits_though_a_worker_dies_again_and_again(every_s: int) -> None:
+    """Each death costs the transaction of all; as long as ever, none would see its end."""
+    commits = commits_under_deaths(every_s * 1000, 400_000)
+
+    gaps = [later - sooner for sooner, later in pairwise([0, *commits, 400_000])]
+    assert max(gaps) < 130_000, commits
+
+
+def test_deaths_of_participants_are_not_waited_out() -> None:
+    """START waits for all of them anyway; what fails for other reasons waits longer each time."""
+    state = replace(after(TO_STATE["started"])[0], failures=6, deaths=6)
+
+    state, _ = after([ready(1, who="b", since_ms=6), AbortEnded(NOW)], state)
+
+    assert state.deadline_ms == NOW + SETTINGS.restart_delay_ms
+    assert (state.failures, state.deaths) == (7, 7)
 
 
 def test_a_start_is_repeated_for_whoever_missed_it_and_not_for_those_who_followed() -> None:

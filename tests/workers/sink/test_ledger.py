@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_as_hudi
 from tests.workers.sink.sinks import (
     IDS,
     TOPIC,
@@ -21,9 +22,7 @@ from tests.workers.sink.sinks import (
     reports,
 )
 from workers.concurrency.heartbeat import DIRECTORY as HEARTBEATS
-from workers.errors import (
-    SinkFenced,
-)
+from workers.errors import SinkFenced, UnsupportedTable
 from workers.lakehouse import open_table
 from workers.sink.coordinator_events import CommitFailed, Committed
 from workers.sink.ledger import SinkLedger
@@ -85,6 +84,29 @@ def test_the_map_keeps_partitions_that_a_transaction_did_not_read(
 
     assert result == Committed(ends)
     assert ledger.standing().offsets == ends
+
+
+def test_a_sink_stops_for_a_person_once_another_engine_keeps_a_metadata_table(
+    table: Table, facts: Facts
+) -> None:
+    """Also with a transaction that it had begun: Hudi would not see its files."""
+    ledger, location = coordinator(table, CONFIG), Path(table.storage.location)
+    ingest(ledger, table, facts)
+    standing = coordinates(table)
+    facts.produce(1, 4)
+    begun = ledger.begin(facts)
+    assert begun is not None
+    change_as_hudi(location, METADATA_ON)
+
+    result = ledger.commit(begun, reports(begun, table, CONFIG, facts))
+
+    assert isinstance(result, CommitFailed)
+    assert "active metadata table" in result.reason
+    with pytest.raises(UnsupportedTable, match="active metadata table"):
+        ledger.begin(facts)
+    change_as_hudi(location, METADATA_OFF)
+    assert coordinates(table) == standing
+    assert ledger.begin(facts) is not None
 
 
 # Who may commit (KS3, KS4, K7) ---------------------------------------------------------------

@@ -124,7 +124,7 @@ def forged(**changes: Any) -> bytes:
         (b"{", Ignored.MALFORMED),
         (b"[]", Ignored.MALFORMED),
         (b"\xff", Ignored.MALFORMED),
-        (forged(protocol_version=2), Ignored.VERSION),
+        (forged(protocol_version=1), Ignored.VERSION),
         (forged(protocol_version=None), Ignored.VERSION),
         (forged(type="COMMIT_NOW"), Ignored.TYPE),
         (forged(type=None), Ignored.TYPE),

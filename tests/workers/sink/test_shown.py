@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from workers.clock import SystemClock
-from workers.sink.coordinator_state import CoordinatorName, CoordinatorState, Seen, Transaction
-from workers.sink.messages import Outcome, ParticipantName, Report
+from workers.sink.coordinator_state import (
+    CoordinatorName,
+    CoordinatorState,
+    Seen,
+    Transaction,
+    Work,
+)
+from workers.sink.messages import Ignored, Outcome, ParticipantName, Report
 from workers.sink.runtime.shown import SinkShown
 from workers.sink.state_file import read_state
 from workers.storage.local import LocalStorage
@@ -71,3 +78,43 @@ def ends(storage: LocalStorage) -> list[tuple[int | None, int | None]]:
     state = read_state(storage, "orders")
     assert state is not None
     return [(one.table_offset, one.broker_offset) for one in state.participants]
+
+
+def test_a_commit_that_hangs_blames_no_partition(tmp_path: Path) -> None:
+    """The last reports and the commit come within one breath, and then nothing is told."""
+    storage = LocalStorage(tmp_path)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock())
+    shown.topic({0: (0, 5), 1: (0, 3)})
+    begun = Transaction(INSTANT, {0: 0, 1: 0}, "{}", "", members={0: "p-0", 1: "p-1"})
+    ended = CoordinatorState(
+        "c", 1, "run", name=CoordinatorName.ENDED_COMMIT, transaction=begun, deadline_ms=9_000
+    )
+    shown.state(ended, 1_000)
+    reports = {one: Report(1, INSTANT, "p", one, Outcome.PREPARED, 0, 3) for one in (0, 1)}
+
+    asked = replace(
+        ended,
+        name=CoordinatorName.WRITE_STATUS_RCVD,
+        transaction=replace(begun, reports=reports),
+        work=Work.COMMIT,
+    )
+    shown.state(asked, 1_001)
+
+    state = read_state(storage, "orders")
+    assert state is not None
+    assert state.state == "WRITE_STATUS_RCVD"
+    assert [one.has_reported for one in state.participants] == [True, True]
+    assert "the commit is under way" in state.reason
+
+
+def test_what_the_control_topic_has_besides_is_shown(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock())
+    shown.state(CoordinatorState("c", 1, "run"), 1_000)
+
+    shown.passed_over({Ignored.MALFORMED: 7})
+    shown.state(CoordinatorState("c", 1, "run"), 2_000)
+
+    state = read_state(storage, "orders")
+    assert state is not None
+    assert state.counters["control_topic_malformed"] == 7

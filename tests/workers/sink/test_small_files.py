@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,50 @@ def test_a_hard_stop_is_not_softened_and_both_can_be_cleared(storage: Storage) -
 
     assert request_stop(storage, SINK, graceful) == graceful
     assert request_stop(storage, SINK, hard) == hard
-    assert request_stop(storage, SINK, graceful) == hard
-    assert read_stop(storage, SINK) == hard
+    again = request_stop(storage, SINK, replace(graceful, at_ms=3))
+    assert read_stop(storage, SINK) == again == StopRequest(StopKind.HARD, "ann", 3)
 
-    clear_stop(storage, SINK)
+    clear_stop(storage, SINK, asked_before_ms=4)
+    clear_stop(storage, SINK, asked_before_ms=4)
     assert read_stop(storage, SINK) is None
+    assert request_stop(storage, SINK, graceful) == graceful
+
+
+def test_a_stop_that_was_asked_for_while_the_sink_starts_is_not_cleared(storage: Storage) -> None:
+    """Also where a hard one of an earlier launch lies there still."""
+    request_stop(storage, SINK, StopRequest(StopKind.HARD, "bob", 2))
+    wanted_at_ms = 5
+    asked = request_stop(storage, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
+
+    clear_stop(storage, SINK, asked_before_ms=wanted_at_ms)
+
+    assert read_stop(storage, SINK) == asked
+
+
+def test_a_damaged_stop_request_is_cleared_by_the_next_launch(storage: Storage) -> None:
+    storage.put(SinkPlaces(SINK).stop, b"no json")
+
+    clear_stop(storage, SINK, asked_before_ms=1)
+
+    assert read_stop(storage, SINK) is None
+
+
+class MeanwhileStorage(LocalStorage):
+    """Somebody asks for a stop between a look at the old request and its removal."""
+
+    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        if path.endswith("/stop") and b"ann" not in self.read(path):
+            request_stop(self, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
+        return super().replace_if_match(path, content, tag)
+
+
+def test_a_stop_that_is_asked_for_while_an_old_one_is_cleared_stays(tmp_path: Path) -> None:
+    storage = MeanwhileStorage(tmp_path)
+    request_stop(storage, SINK, StopRequest(StopKind.GRACEFUL, "bob", 2))
+
+    clear_stop(storage, SINK, asked_before_ms=5)
+
+    assert read_stop(storage, SINK) == StopRequest(StopKind.GRACEFUL, "ann", 6)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"kind": "soft", "by": "x", "at_ms": 1}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from tests.workers.sink.sinks import (
     participant,
     report_of,
     rows_of,
+    source_of,
     write,
     writer_of,
 )
@@ -36,9 +38,10 @@ from workers.lakehouse import open_table
 from workers.read.snapshot import read_snapshot
 from workers.sink.batch import BadRecord, Tombstone
 from workers.sink.context import SinkContexts, sink_write_options
-from workers.sink.ledger import SinkLedger
+from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.tables import APPEND_KEY, append_bucket, bucket_count, check_sink_table
 from workers.table.table import Table
+from workers.write.context import WriteContext
 
 
 @pytest.fixture
@@ -55,7 +58,9 @@ def test_an_appended_record_is_a_row_under_the_key_of_where_it_came_from(table: 
 
     rows = read_snapshot(table, with_meta_columns=True).to_pylist()
     assert [row["_hoodie_record_key"] for row in rows] == [
-        f"_kafka_topic:{TOPIC},_kafka_partition:0,_kafka_offset:{offset}" for offset in (5, 6)
+        f"_kafka_cluster:cluster-1,_kafka_topic:{TOPIC},_kafka_topic_id:topic-1,"
+        f"_kafka_partition:0,_kafka_offset:{offset}"
+        for offset in (5, 6)
     ]
     assert {(row["id"], row["city"]) for row in rows} == {(7, "Oslo")}
     assert [row["_kafka_timestamp"].timestamp() * 1000 for row in rows] == [AT_MS + 5, AT_MS + 6]
@@ -72,7 +77,8 @@ def test_the_short_way_to_keys_and_buckets_agrees_with_the_long_one(table: Table
     held = PendingRows()
     held.add(batch([{"id": n, "city": "x"} for n in range(40)], first=98))
 
-    [ours] = AppendedRows(begun.transaction.context, TOPIC, 3).prepared(held).groups
+    source = source_of(config_of(), 3)
+    [ours] = AppendedRows(begun.transaction.context, source).prepared(held).groups
 
     plain = ours.rows.drop_columns(["_hoodie_record_key"])
     [theirs] = row_groups(prepare(begun.transaction.context, plain))
@@ -147,11 +153,16 @@ def test_what_a_participant_makes_of_a_start_equals_the_coordinators_context(
             begun = ledger.begin(ENDS)
             assert begun is not None
             context = context_of(table, config, begun.instant, begun.schema, begun.read_at)
-            assert context == begun.transaction.context
+            assert context == elsewhere(begun)
             rows = [{"id": n, "city": "x"} for n in range(end - 2, end)]
             schema = PAYLOAD if name == "append" else IDS
             written = participant(begun, table, config).written(batch(rows, end - 2, schema=schema))
             ledger.commit(begun, [report_of(begun, 0, end, written)])
+
+
+def elsewhere(begun: SinkTransaction) -> WriteContext:
+    """The coordinator's context, in a process that the heartbeat does not name."""
+    return replace(begun.transaction.context, begun_in=None)
 
 
 def test_a_participant_does_not_see_what_came_after_the_transaction_began(tmp_path: Path) -> None:
@@ -166,7 +177,7 @@ def test_a_participant_does_not_see_what_came_after_the_transaction_began(tmp_pa
 
     context = context_of(table, config, begun.instant, begun.schema, begun.read_at)
 
-    assert context == begun.transaction.context
+    assert context == elsewhere(begun)
     assert context.slices == {}
 
 

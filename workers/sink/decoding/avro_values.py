@@ -23,10 +23,14 @@ _PREFIX_BYTES = 5
 class AvroValues:
     """Each record is read by the schema that it was written with, then put under the table's."""
 
-    def __init__(self, schema: pa.Schema, registry: SchemaRegistry) -> None:
+    def __init__(
+        self, schema: pa.Schema, registry: SchemaRegistry, *, takes_plain: bool = False
+    ) -> None:
+        """With `takes_plain` a value that is no record is that of the only column."""
         self._schema = schema
         self._struct = pa.struct(list(schema))
         self._registry = registry
+        self._takes_plain = takes_plain and len(schema) == 1
 
     def decode(self, values: Sequence[Value]) -> Decoded:
         return decoded_by_halving(values, self._chunk)
@@ -64,6 +68,10 @@ class AvroValues:
             structs = AvroColumns(content, starts + _PREFIX_BYTES, ends).read(schema)
         except InvalidInput as error:
             raise Undecodable(f"schema id {schema_id}: {error}") from error
+        if not pa.types.is_struct(structs.type):
+            if not self._takes_plain:
+                raise Undecodable(f"schema id {schema_id} is not a record's")
+            structs = pa.StructArray.from_arrays([structs], [self._schema.names[0]])
         for one in self._schema:
             at = structs.type.get_field_index(one.name)
             if at >= 0 and not _may_become(structs.type.field(at).type, one.type):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.sink.batch import BadRecord, DecodedBatch, Headers, RawBatch, Tombstone
+from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Headers, RawBatch, Tombstone
 from workers.sink.config import SchemaSource, SinkConfig, ValueFormat
 from workers.sink.decoding.avro_values import AvroValues
 from workers.sink.decoding.chunks import Decoded, Value
@@ -28,18 +28,25 @@ class Values(Protocol):
     def decode(self, values: Sequence[Value]) -> Decoded: ...
 
 
-def decoder(config: SinkConfig, schema: pa.Schema, *, required: Collection[str] = ()) -> Decode:
+def decoder(
+    config: SinkConfig,
+    schema: pa.Schema,
+    *,
+    required: Collection[str] = (),
+    keeps_times: bool = False,
+) -> Decode:
     """Decodes batches of the topic into rows of `schema`.
 
     `schema` has the columns that records fill, `required` those of them that must not be null, such
-    as keys; columns that are not nullable are required anyway. A record that is bad by either is
-    among the batch's bad records, and is no reason to raise. One decoder serves one participant:
+    as keys; columns that are not nullable are required anyway. With `keeps_times` the table has a
+    column for the records' own times, which they must fit then. A record that is bad by any of it
+    is among the batch's bad records, and is no reason to raise. One decoder serves one participant:
     it remembers how the topic looks. Raises InvalidInput for options that do not go together.
     """
     values = _values(config, schema)
 
     def decode(batch: RawBatch) -> DecodedBatch:
-        return _decoded(batch, values, schema, required)
+        return _decoded(batch, values, schema, required, keeps_times)
 
     return decode
 
@@ -62,26 +69,27 @@ def _values(config: SinkConfig, schema: pa.Schema) -> Values:
 
 
 def _decoded(
-    batch: RawBatch, values: Values, schema: pa.Schema, required: Collection[str]
+    batch: RawBatch,
+    values: Values,
+    schema: pa.Schema,
+    required: Collection[str],
+    keeps_times: bool,
 ) -> DecodedBatch:
-    present = [one for one in batch.values if one is not None]
-    at = np.arange(len(batch), dtype=np.int64)
+    at, given = np.arange(len(batch), dtype=np.int64), batch.values
+    bad: dict[int, str] = {}
+    if keeps_times and (is_strange := batch.timestamps_ms >= MOMENTS_END_MS).any():
+        bad = {one: _strange_time(batch, one) for one in at[is_strange].tolist()}
+        at = at[~is_strange]
+        given = [batch.values[one] for one in at.tolist()]
+    present = [one for one in given if one is not None]
     tombstones: list[Tombstone] = []
-    if len(present) < len(batch):
-        is_present = np.array([one is not None for one in batch.values], np.bool_)
-        tombstones = [
-            Tombstone(
-                int(batch.offsets[one]),
-                _key(batch, one),
-                int(batch.timestamps_ms[one]),
-                _headers(batch, one),
-            )
-            for one in at[~is_present].tolist()
-        ]
+    if len(present) < len(given):
+        is_present = np.array([one is not None for one in given], np.bool_)
+        tombstones = [_tombstone(batch, one) for one in at[~is_present].tolist()]
         at = at[is_present]
     found = values.decode(present)
     rows = pa.concat_tables([one.rows for one in found.chunks] or [schema.empty_table()])
-    bad = {int(at[position]): cause for position, cause in found.bad.items()}
+    bad |= {int(at[position]): cause for position, cause in found.bad.items()}
     at = np.delete(at, list(found.bad))
     if lacks := lacking(rows, required):
         bad |= {int(at[position]): cause for position, cause in lacks.items()}
@@ -100,6 +108,16 @@ def _decoded(
     )
 
 
+def _tombstone(batch: RawBatch, at: int) -> Tombstone:
+    offset, timestamp = int(batch.offsets[at]), int(batch.timestamps_ms[at])
+    return Tombstone(offset, _key(batch, at), timestamp, _headers(batch, at))
+
+
+def _strange_time(batch: RawBatch, at: int) -> str:
+    told = int(batch.timestamps_ms[at])
+    return f"the record's own time is after the year 9999: {told} milliseconds since 1970"
+
+
 def _bad(batch: RawBatch, at: int, cause: str) -> BadRecord:
     offset, timestamp = int(batch.offsets[at]), int(batch.timestamps_ms[at])
     headers = _headers(batch, at)
@@ -113,4 +131,10 @@ def _key(batch: RawBatch, at: int) -> bytes | None:
 
 
 def _headers(batch: RawBatch, at: int) -> Headers:
-    return tuple(batch.records[at].headers() or ()) if batch.records else ()
+    if not batch.records:
+        return ()
+    try:
+        return tuple(batch.records[at].headers() or ())
+    except (UnicodeDecodeError, SystemError):
+        # The client cannot give out names that are not text; the letter goes without headers.
+        return ()

@@ -64,6 +64,13 @@ def new_fields_of(found: Any, schema: pa.Schema, *, is_inferred: bool = True) ->
     return tuple(new)
 
 
+def with_fields_of(asked: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """`asked` with the fields of `found` that its structs lack; itself where it lacks none."""
+    wider = _wider(asked, found, is_inferred=False)
+    assert isinstance(wider, pa.DataType)
+    return wider
+
+
 def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
     """The struct of the fields that have values of one plain kind in all these records."""
     kinds: dict[str, set[type]] = {}

@@ -216,10 +216,11 @@ def free_ports() -> tuple[int, int]:
 
 def _resolved(within_s: float) -> list[str]:
     command = [sys.executable, "-c", _RESOLVE, PACKAGE]
-    told = _run("resolve Kafka's jars", command, timeout_s=within_s, tells=_RESOLVER_TELLS)
-    found = [one.strip().removeprefix("file://") for one in told.split("\n")[-2].split(",")]
+    step = f"fetch Kafka's jars ({PACKAGE}), which takes a network once"
+    told = _run(step, command, timeout_s=within_s, tells=_RESOLVER_TELLS)
+    found = [one.strip().removeprefix("file://") for one in told.strip().split("\n")[-1].split(",")]
     if not all(Path(one).is_file() for one in found):
-        raise KafkaFailed("Spark's resolver named jars that are not there", jars=found)
+        raise KafkaFailed(f"could not {step}: Spark's resolver named others", jars=found)
     return found
 
 
@@ -230,7 +231,12 @@ def _spark_jars() -> list[str]:
     assert spec.submodule_search_locations
     jars = Path(spec.submodule_search_locations[0]) / "jars"
     names = ("slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-", "scala-library-")
-    return [str(next(jars.glob(f"{name}*.jar"))) for name in names]
+    found = {name: next(jars.glob(f"{name}*.jar"), None) for name in names}
+    if missing := [name for name, jar in found.items() if jar is None]:
+        raise KafkaFailed(
+            f"Spark's own jars are not whole, run `make setup`: {jars}", missing=missing
+        )
+    return [str(jar) for jar in found.values()]
 
 
 def _run(step: str, command: list[str], *, timeout_s: float, tells: tuple[str, ...] = ()) -> str:

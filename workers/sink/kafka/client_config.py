@@ -148,8 +148,11 @@ def _servers(text: str) -> str:
 def _password(variable: str, environment: Mapping[str, str]) -> str:
     key = "sasl.password.env"
     if not _PASSWORD_VARIABLE.fullmatch(variable):
+        # What was given is not shown: it may be the password itself.
         raise InvalidInput(
-            "the password's variable must begin with " + PASSWORD_PREFIX, key=key, given=variable
+            "the password is told by the name of an environment variable, which begins with "
+            + PASSWORD_PREFIX,
+            key=key,
         )
     if not (password := environment.get(variable, "")):
         raise InvalidInput("the password's variable is not set", key=key, given=variable)

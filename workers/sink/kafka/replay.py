@@ -38,7 +38,7 @@ from workers.sink.replays import (
     read_replays,
     sent_letters,
 )
-from workers.sink.tables import OFFSET, PARTITION, TIMESTAMP
+from workers.sink.tables import TIMESTAMP
 from workers.table.table import Table
 
 TOKEN_HEADER: Final = "sluice-replay"  # noqa: S105  (the name of a header)
@@ -150,7 +150,8 @@ class _Replaying:
 
     def _has_token(self, token: str, partition: int, offset: int) -> bool:
         """Whether the partition has a record of that claim at or behind the offset."""
-        first, end = self._topics.facts(self._config.topic).watermarks[partition]
+        watermarks = self._topics.facts(self._config.topic).watermarks
+        first, end = watermarks.get(partition, (0, 0))  # It may be gone with its topic.
         consumer = self._consumer(partition)
         try:
             consumer.seek(max(first, offset))
@@ -167,29 +168,34 @@ class _Replaying:
     def _records(self, chosen: ChosenLetters) -> tuple[list[_Record], int]:
         """What is to be sent, and how many cannot be."""
         rows = chosen.letters.to_pylist()
-        wanted: dict[int, list[int]] = defaultdict(list)
+        topic = self._topics.facts(self._config.topic)
+        wanted: dict[int, dict[int, LetterId]] = defaultdict(dict)
         for row in rows:
-            if row[DECODED]:
-                wanted[row[PARTITION]].append(row[OFFSET])
+            letter = letter_id(row)
+            # A topic that was made anew has other records at these offsets.
+            if row[DECODED] and letter.topic_id in ("", topic.topic_id):
+                wanted[letter.partition][letter.offset] = letter
         originals = {
             one.letter: one
-            for partition, offsets in wanted.items()
-            for one in self._originals(partition, sorted(offsets))
+            for partition, letters in wanted.items()
+            for one in self._originals(letters, topic.watermarks.get(partition, (0, 0)))
         }
         found = [originals.get(letter_id(row)) if row[DECODED] else _record(row) for row in rows]
         records = [one for one in found if one is not None]
         return records, len(found) - len(records)
 
-    def _originals(self, partition: int, offsets: list[int]) -> Iterator[_Record]:
-        """The records themselves, of which letters hold what was decoded, as far as the topic has
-        them.
+    def _originals(
+        self, letters: Mapping[int, LetterId], ends: tuple[int, int]
+    ) -> Iterator[_Record]:
+        """The records of one partition, of which letters hold what was decoded, as far as the topic
+        has them.
         """
-        first, end = self._topics.facts(self._config.topic).watermarks[partition]
-        left = deque(one for one in offsets if first <= one < end)
+        first, end = ends
+        left = deque(one for one in sorted(letters) if first <= one < end)
         wanted = frozenset(left)
         if not left:
             return
-        consumer = self._consumer(partition)
+        consumer = self._consumer(letters[left[0]].partition)
         try:
             consumer.seek(left[0])
             consumer.resume()
@@ -199,8 +205,7 @@ class _Replaying:
                 batch = self._polled(consumer, _SCANNED_AT_ONCE)
                 for at, offset in enumerate(batch.offsets.tolist()):
                     if offset in wanted:
-                        letter = LetterId(self._config.topic, partition, offset)
-                        yield _taken(letter, batch, at)
+                        yield _taken(letters[offset], batch, at)
                 while left and left[0] < batch.next_offset:
                     left.popleft()
         finally:

@@ -41,6 +41,8 @@ class TopicFacts:
     """Another one after the topic was deleted and made again under its name."""
     watermarks: Mapping[int, tuple[int, int]]
     """Of each partition the first offset that is left, and where committed records end."""
+    cluster_id: str = ""
+    """Whose topic it is; empty where the brokers do not say."""
 
 
 class Topics:
@@ -84,8 +86,12 @@ class Topics:
         partitions = [one.id for one in described.partitions]
         lows = self._offsets(topic, partitions, OffsetSpec.earliest())
         highs = self._offsets(topic, partitions, OffsetSpec.latest())
+        asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
+        cluster = self._answer(asked, "cluster not described", topic)
         return TopicFacts(
-            str(described.topic_id), {one: (lows[one], highs[one]) for one in sorted(partitions)}
+            str(described.topic_id),
+            {one: (lows[one], highs[one]) for one in sorted(partitions)},
+            str(cluster.cluster_id or ""),
         )
 
     def create(

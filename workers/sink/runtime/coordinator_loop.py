@@ -21,6 +21,7 @@ from workers.errors import (
     OffsetExpired,
     OffsetsMissing,
     SinkFenced,
+    TableChanged,
     TopicReplaced,
     UnsupportedTable,
 )
@@ -57,7 +58,7 @@ from workers.sink.coordinator_state import (
 from workers.sink.epoch import acquire_epoch, read_epoch
 from workers.sink.kafka.topics import TopicFacts, Topics
 from workers.sink.ledger import SinkLedger, SinkTransaction
-from workers.sink.messages import MessageReceived, Send, Tick
+from workers.sink.messages import Ignored, MessageReceived, Send, Tick
 from workers.sink.offsets import Stale, StaleCause
 from workers.sink.runtime.launch import Launch, WorkerEnded
 from workers.sink.runtime.mail import Inbox, Outbox
@@ -69,7 +70,15 @@ from workers.table.table import Table
 _TURN_S = 0.1
 _LOOK_MS = 1_000
 _ENDS_MS = 5_000
-_FINAL = (InvalidInput, NotFound, OffsetExpired, OffsetsMissing, TopicReplaced, UnsupportedTable)
+_FINAL = (
+    InvalidInput,
+    NotFound,
+    OffsetExpired,
+    OffsetsMissing,
+    TableChanged,
+    TopicReplaced,
+    UnsupportedTable,
+)
 """What trying again does not mend."""
 _log = logging.getLogger(__name__)
 
@@ -80,6 +89,8 @@ class CoordinatorLoop:
     ) -> None:
         self.inbox = Inbox()
         self.ended: WorkerEnded | None = None
+        self.passed_over: Mapping[Ignored, int] = {}
+        """Records of the control topic that were no message of this sink, as the agent counts."""
         self._table, self._launch = table, launch
         self._topics, self._outbox = topics, outbox
         self._clock = table.ports.clock
@@ -135,6 +146,7 @@ class CoordinatorLoop:
             return
         if now_ms - self._looks_ms >= _LOOK_MS:
             self._looks_ms = now_ms
+            self._shown.passed_over(self.passed_over)
             self._look(now_ms)
         if now_ms - self._ends_ms >= _ENDS_MS:
             self._show_ends()
@@ -179,6 +191,7 @@ class CoordinatorLoop:
         waiting: deque[CoordinatorEvent] = deque([event])
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
+            self._shown.state(self._state, self._now_ms())
             found = [self._performed(effect) for effect in effects]
             waiting.extend(one for one in found if one is not None)
             self._shown.state(self._state, self._now_ms())
@@ -216,7 +229,15 @@ class CoordinatorLoop:
         self._begun = begun
         if begun is None:
             return NothingToRead(self._now_ms())
-        return Begun(begun.instant, begun.offsets, begun.schema, begun.read_at, self._now_ms())
+        return Begun(
+            begun.instant,
+            begun.offsets,
+            begun.schema,
+            begun.read_at,
+            self._now_ms(),
+            begun.topic_id,
+            begun.cluster_id,
+        )
 
     def _fenced_at_begin(self, error: SinkFenced) -> CoordinatorEvent:
         """The machine hears why, and then that nothing was begun."""

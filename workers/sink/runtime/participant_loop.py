@@ -46,7 +46,9 @@ from workers.sink.participant_events import (
     WriteFailed,
 )
 from workers.sink.runtime.mail import Inbox, Outbox
-from workers.sink.writer import SinkWriter, Source
+from workers.sink.source import Source
+from workers.sink.tables import TIMESTAMP
+from workers.sink.writer import SinkWriter
 from workers.storage.base import Storage
 
 _IDLE_S = 0.2
@@ -202,8 +204,15 @@ class ParticipantLoop:
         context = self._around.contexts.of(start.instant, start.schema, start.read_at)
         schema = payload_schema(config, context.schema.arrow)
         required = required_columns(context.config)
-        self._decode = decoder(config, schema, required=required)
-        source = Source(config.topic, self.partition, self._state.participant_id)
+        keeps_times = TIMESTAMP in context.schema.field_names
+        self._decode = decoder(config, schema, required=required, keeps_times=keeps_times)
+        source = Source(
+            config.topic,
+            self.partition,
+            self._state.participant_id,
+            topic_id=start.topic_id,
+            cluster_id=start.cluster_id,
+        )
         self._writer = SinkWriter(context, config, source, self._around.storage)
 
     def _write(self, from_offset: int) -> None:
@@ -223,6 +232,9 @@ class ParticipantLoop:
             bad_records=written.bad_records,
             left_out=written.left_out,
             max_timestamp_ms=written.max_timestamp_ms or 0,
+            tombstones=written.tombstones.taken,
+            tombstones_unmet=written.tombstones.unmet,
+            tombstones_not_looked_for=written.tombstones.not_looked_for,
         )
 
     def _drop(self) -> None:

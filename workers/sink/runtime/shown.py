@@ -7,16 +7,17 @@ can be read, and whatever goes wrong with it disturbs nothing.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 
-from workers.clock import Clock, InstantTime, parse_instant
+from workers.clock import Clock, InstantTime, format_instant, parse_instant
 from workers.errors import LakehouseError
 from workers.sink.coordinator_events import Abort, CommitResult, Committed
-from workers.sink.coordinator_state import CoordinatorState, Seen
+from workers.sink.coordinator_state import CoordinatorState, Seen, Work
 from workers.sink.messages import (
     AckCommit,
     EndCommit,
+    Ignored,
     Message,
     Ready,
     Report,
@@ -24,6 +25,7 @@ from workers.sink.messages import (
     type_name,
 )
 from workers.sink.state_file import (
+    PASSED_OVER,
     TRACE_MAX,
     TRANSACTIONS_MAX,
     ParticipantShown,
@@ -38,6 +40,11 @@ from workers.storage.base import Storage
 _CHANGED_MS = 250
 _ALWAYS_MS = 2_000
 _TRANSITION = "TRANSITION"
+_ASKED = {
+    Work.COMMIT: "all partitions have reported, and the commit is under way",
+    Work.SETTLE: "whether the commit stands is being found out",
+    Work.ABORT: "the transaction is being rolled back",
+}
 _log = logging.getLogger(__name__)
 
 
@@ -57,6 +64,7 @@ class SinkShown:
         self._read_before_look: Mapping[int, int] = {}
         self._table_offsets: Mapping[int, int] = {}
         self._counters: dict[str, int] = {}
+        self._tombstones: Counter[str] = Counter()
         self._has_changed = True
         self._written_ms = 0
         self._former: CoordinatorState | None = None
@@ -92,6 +100,10 @@ class SinkShown:
     def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
         rows = sum(one.records - one.bad_records for one in reports)
         bad = sum(one.bad_records for one in reports)
+        for one in reports:
+            self._tombstones["tombstones"] += one.tombstones
+            self._tombstones["tombstones_unmet"] += one.tombstones_unmet
+            self._tombstones["tombstones_not_looked_for"] += one.tombstones_not_looked_for
         # What was read proves more of the topic than the last look at it.
         read = {one.partition: one.end for one in reports}
         self._ends = {
@@ -108,8 +120,11 @@ class SinkShown:
     def aborted(self, abort: Abort, now_ms: int) -> None:
         self._ended(abort.instant, "aborted", abort.reason, now_ms)
 
-    def counted(self, **counters: int) -> None:
-        self._counters |= counters
+    def passed_over(self, records: Mapping[Ignored, int]) -> None:
+        """What the control topic had that was no message of this sink."""
+        counters = {f"{PASSED_OVER}{cause}": count for cause, count in records.items()}
+        self._has_changed |= counters != self._counters
+        self._counters = counters
 
     def state(self, state: CoordinatorState, now_ms: int) -> None:
         """The coordinator's after each step; written when it is time."""
@@ -118,8 +133,11 @@ class SinkShown:
             instant = state.transaction.instant if state.transaction else ""
             self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, str(state.name)))
         self._has_changed |= former is not state
+        is_news = former is None or former.work is not state.work
         wait_ms = _CHANGED_MS if self._has_changed else _ALWAYS_MS
-        if now_ms - self._written_ms >= wait_ms or state.is_over:
+        # What was asked for is done by this thread: until it is, nothing else is told.
+        is_last_word = state.is_over or (is_news and state.work in _ASKED)
+        if now_ms - self._written_ms >= wait_ms or is_last_word:
             self._write(state, now_ms)
 
     # What is written --------------------------------------------------------------------------
@@ -182,7 +200,8 @@ class SinkShown:
 
     def _all_counters(self, state: CoordinatorState) -> dict[str, int]:
         ignored = {f"ignored_{cause}": count for cause, count in state.ignored.items()}
-        return {**self._counters, **ignored, "failures_in_a_row": state.failures}
+        tombstones = +self._tombstones
+        return {**self._counters, **ignored, **tombstones, "failures_in_a_row": state.failures}
 
     def _ended(
         self,
@@ -223,7 +242,9 @@ def _worker_of(participant_id: str) -> str:
 
 
 def _reason(state: CoordinatorState, now_ms: int) -> str:
-    """Why it stands as it stands: whom it waits for comes first."""
+    """Why it stands as it stands: whom or what it waits for comes first."""
+    if state.work in _ASKED:
+        return f"{_ASKED[state.work]} since {format_instant(now_ms)}: waits for the table's storage"
     if state.transaction is not None and not state.transaction.members:
         absent = ", ".join(map(str, state.absent(now_ms)))
         return f"waits for a participant of partition {absent}" if absent else state.reason

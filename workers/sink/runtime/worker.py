@@ -115,6 +115,8 @@ class SinkWorker:
         for record in self._bus.poll(_POLL_S):
             message = self._codec.decode(record)
             if message is None:
+                if self._coordinator is not None:
+                    self._coordinator.passed_over = self._codec.ignored
                 continue
             if self._coordinator is not None:
                 self._coordinator.inbox.put(message)

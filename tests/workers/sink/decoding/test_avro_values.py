@@ -300,7 +300,7 @@ def test_schema_that_is_added_to_the_file_is_found(tmp_path: Path) -> None:
     assert (len(before.bad), len(after.bad)) == (1, 0)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a":{}}', '{"1":"long"}', '{"1":{"type":"x"}}'])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a":{}}', '{"-1":"long"}', '{"1":{"type":"x"}}'])
 def test_file_that_is_no_registry_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "schemas.json"
     path.write_text(text)

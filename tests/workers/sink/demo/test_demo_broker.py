@@ -110,7 +110,7 @@ def test_without_a_network_it_says_what_could_not_be_had(
     empty = f"-Duser.home={tmp_path} -Dspark.jars.ivy={tmp_path}/ivy"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{dead} -Dhttp.proxyPort=1 {empty}")
 
-    with pytest.raises(KafkaFailed, match="could not resolve Kafka's jars") as raised:
+    with pytest.raises(KafkaFailed, match="could not fetch Kafka's jars") as raised:
         kafka_class_path(tmp_path / "kept", within_s=120)
 
     assert "Connection refused" in str(raised.value)

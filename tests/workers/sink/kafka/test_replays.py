@@ -51,6 +51,7 @@ class Desk:
         self.topic, self._broker = topic, broker
         self.table = append_table(location)
         self._admin = AdminClient(dict(client(broker)))
+        self.topic_id = Topics(client(broker)).topic_id(topic)
 
     def produce(self, *values: bytes, partition: int = 0) -> None:
         producer = Producer({**client(self._broker)})
@@ -69,7 +70,7 @@ class Desk:
         """As a sink does: what is read and no JSON is a letter."""
         decode = decoder(self.config, pa.schema([("id", pa.int64())]))
         bad = [one for got in self.batches(up_to=count) for one in decode(got).bad]
-        write(self.table, self.config, batch([], bad=bad), end=count)
+        write(self.table, self.config, batch([], bad=bad), end=count, topic_id=self.topic_id)
 
     def batches(self, *, up_to: int, first: int = 0) -> list[Any]:
         settings = consumer_settings(self.config, {})
@@ -198,7 +199,7 @@ def test_what_was_sent_before_its_end_was_written_down_is_found_in_the_topic(
 
 
 def test_what_was_claimed_and_never_sent_is_sent_by_the_next(desk: Desk) -> None:
-    letters = tuple(LetterId(desk.topic, 0, offset) for offset in (0, 2))
+    letters = tuple(LetterId(desk.topic, 0, offset, desk.topic_id) for offset in (0, 2))
     dead = Replay(1, "died before", "bob", AT_MS, letters, ((0, 3), (1, 0)))
     assert claim(desk.table.storage, desk.config.sink_id, dead)
 
@@ -249,10 +250,22 @@ def test_of_a_row_that_the_table_refused_the_record_itself_is_sent(
     desk.produce(b"0", b"1", b"2", b"3")
     row = b'{"id": null}'
     bad = [BadRecord(at, None, row, "key is null", AT_MS, is_decoded=True) for at in (1, 3)]
-    write(desk.table, desk.config, batch([], bad=bad))
+    write(desk.table, desk.config, batch([], bad=bad), topic_id=desk.topic_id)
     topics.delete_records(desk.topic, {0: 2})
 
     assert desk.replay() == Replayed(sent=1, already=0, gone=1)
 
     end = end_offset(desk)
     assert desk.records(first=4, up_to=end) == [(b"key-3", b"3", HEADERS, AT_MS + 3)]
+
+
+def test_of_a_topic_that_was_made_anew_no_record_is_sent_in_the_place_of_another(
+    kafka: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    """The letter has the row that was decoded; the record itself was in the topic before."""
+    desk = Desk(kafka, fresh_topic(topics, 2), tmp_path / "t")
+    desk.produce(b"0", b"1")
+    bad = [BadRecord(1, None, b'{"id": null}', "key is null", AT_MS, is_decoded=True)]
+    write(desk.table, desk.config, batch([], bad=bad), topic_id="the-topic-before")
+
+    assert desk.replay() == Replayed(sent=0, already=0, gone=1)

@@ -1,0 +1,78 @@
+"""What a commit of a sink carries: its keys, and the files that its participants reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workers.clock import InstantTime
+from workers.errors import InvalidInput
+from workers.files.names import instant_of
+from workers.sink.beginning import Beginning
+from workers.sink.config import SinkConfig
+from workers.sink.messages import Report
+from workers.sink.offsets import Attempt, OffsetMap, format_offsets
+from workers.sink.standing import (
+    CLUSTER_ID_KEY,
+    EPOCH_KEY,
+    GAPS_KEY,
+    ID_KEY,
+    LEFT_OUT_KEY,
+    LETTERS_KEY,
+    LOST_KEY,
+    NOT_LOOKED_FOR_KEY,
+    OFFSETS_KEY,
+    START_KEY,
+    TOMBSTONES_KEY,
+    TOPIC_ID_KEY,
+    TOPIC_KEY,
+    UNMET_KEY,
+    VALID_THROUGH_KEY,
+)
+from workers.write.status import DeadLetterFile, WriteStatus
+
+
+def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict[str, str]:
+    """Which sink stands where; `offsets` is the full map."""
+    return {
+        OFFSETS_KEY: format_offsets(offsets),
+        ID_KEY: config.sink_id,
+        EPOCH_KEY: str(attempt.epoch),
+        TOPIC_KEY: attempt.topic,
+        TOPIC_ID_KEY: attempt.topic_id,
+        CLUSTER_ID_KEY: attempt.cluster_id,
+        START_KEY: format_offsets(attempt.starts),
+    }
+
+
+def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
+    """What came of the records."""
+    told = {
+        GAPS_KEY: str(sum(one.gaps for one in reports)),
+        LETTERS_KEY: str(sum(one.bad_records for one in reports)),
+        LEFT_OUT_KEY: str(sum(one.left_out for one in reports)),
+    }
+    if newest := [one.max_timestamp_ms for one in reports if one.max_timestamp_ms]:
+        told[VALID_THROUGH_KEY] = str(min(newest))
+    if tombstones := sum(one.tombstones for one in reports):
+        told[TOMBSTONES_KEY] = str(tombstones)
+        told[UNMET_KEY] = str(sum(one.tombstones_unmet for one in reports))
+        told[NOT_LOOKED_FOR_KEY] = str(sum(one.tombstones_not_looked_for for one in reports))
+    if began.lost:
+        told[LOST_KEY] = ",".join(
+            f"{one}={first}-{end}" for one, (first, end) in sorted(began.lost.items())
+        )
+    return told
+
+
+def reported_files(
+    instant: InstantTime, reports: Sequence[Report]
+) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
+    """Raises MalformedTable, and InvalidInput for files that are not the transaction's."""
+    statuses = [WriteStatus.from_json(text) for one in reports for text in one.statuses]
+    letters = [DeadLetterFile.from_json(text) for one in reports for text in one.letters]
+    for status in statuses:
+        if instant_of(status.stat.file_name) != instant:
+            raise InvalidInput(
+                "a report names a file of another instant", path=status.stat.path, instant=instant
+            )
+    return statuses, letters

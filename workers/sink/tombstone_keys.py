@@ -1,0 +1,191 @@
+"""Which row a tombstone means: its key, read by the sink's key format.
+
+A key that is read in the wrong way names a row that does not exist, and the delete is lost without
+a word. So what does not fit the format is a dead letter, and where no format is told only what can
+be nothing else is taken for JSON, Avro or plain text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import InvalidInput
+from workers.schema.bad_rows import failing_rows
+from workers.sink.batch import Offsets
+from workers.sink.config import KeyFormat, SchemaSource, SinkConfig
+from workers.sink.decoding.avro_values import AvroValues
+from workers.sink.decoding.conversion import lacking
+from workers.sink.decoding.json_shape import DEPTH_MAX, depth
+from workers.sink.decoding.registry import SchemaRegistry
+
+_FRAMED = b"\x00"
+"""Begins what clients of a schema registry write, and no text."""
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(slots=True)
+class ReadKeys:
+    """The fields of each key, as columns of the table's types."""
+
+    columns: pa.Table
+    positions: Offsets
+    """Of the keys that were read."""
+    bad: dict[int, str] = field(default_factory=dict)
+    """Position of the others -> why."""
+
+
+class TombstoneKeys:
+    def __init__(self, config: SinkConfig, schema: pa.Schema) -> None:
+        """`schema` has the fields that find a row. Raises InvalidInput for a damaged file."""
+        self._format = config.key_format
+        self._schema = schema
+        self._avro: AvroValues | None = None
+        if config.schema_source is SchemaSource.REGISTRY_FILE:
+            self._avro = AvroValues(schema, SchemaRegistry(config.schema_file), takes_plain=True)
+
+    def read(self, keys: Sequence[bytes | None]) -> ReadKeys:
+        framed = [at for at, key in enumerate(keys) if key is not None and self._is_framed(key)]
+        is_framed = set(framed)
+        texts = [at for at in range(len(keys)) if at not in is_framed]
+        parts = [
+            self._texts([keys[at] for at in texts], np.array(texts, np.int64)),
+            self._records([keys[at] or b"" for at in framed], np.array(framed, np.int64)),
+        ]
+        columns = pa.concat_tables([one.columns for one in parts])
+        positions = np.concatenate([one.positions for one in parts])
+        order = np.argsort(positions, kind="stable")
+        bad = {at: why for one in parts for at, why in one.bad.items()}
+        return ReadKeys(columns.take(order), positions[order], bad)
+
+    def _is_framed(self, key: bytes) -> bool:
+        if self._format is KeyFormat.AUTO:
+            return key.startswith(_FRAMED)
+        return self._format is KeyFormat.AVRO
+
+    def _records(self, keys: Sequence[bytes], positions: Offsets) -> ReadKeys:
+        if not keys or self._avro is None:
+            cause = "the tombstone's key begins with a schema id, and the sink has no schema file"
+            bad = dict.fromkeys(positions.tolist(), cause)
+            return ReadKeys(self._schema.empty_table(), positions[:0], bad)
+        found = self._avro.decode(keys)
+        rows = pa.concat_tables([one.rows for one in found.chunks] or [self._schema.empty_table()])
+        bad = {int(positions[at]): f"the tombstone's key: {why}" for at, why in found.bad.items()}
+        kept = np.delete(positions, list(found.bad))
+        lacks = lacking(rows, self._schema.names)
+        bad |= {int(kept[at]): f"the tombstone's key: {why}" for at, why in lacks.items()}
+        good = np.delete(np.arange(len(kept)), list(lacks))
+        return ReadKeys(rows.take(good), kept[good], bad)
+
+    def _texts(self, keys: Sequence[bytes | None], positions: Offsets) -> ReadKeys:
+        values: list[dict[str, str]] = []
+        good: list[int] = []
+        bad: dict[int, str] = {}
+        for at, key in zip(positions.tolist(), keys, strict=True):
+            try:
+                values.append(_key_fields(key, self._schema.names, self._format))
+                good.append(at)
+            except InvalidInput as error:
+                bad[at] = str(error)
+        columns: list[Any] = []
+        wrong: dict[int, str] = {}
+        for one in self._schema:
+            texts = pa.array([value[one.name] for value in values], pa.string())
+            column, failed = _cast(texts, one.type)
+            columns.append(column)
+            cause = f"the tombstone's key has no fit value: column={one.name}"
+            wrong |= dict.fromkeys(failed, cause)
+        bad |= {good[at]: why for at, why in wrong.items()}
+        kept = np.delete(np.arange(len(good)), list(wrong))
+        rows = pa.table(columns, schema=self._schema).take(kept)
+        return ReadKeys(rows, np.array(good, np.int64)[kept], bad)
+
+
+def _key_fields(key: bytes | None, fields: Sequence[str], key_format: KeyFormat) -> dict[str, str]:
+    """The text of each field. Raises InvalidInput."""
+    if key is None:
+        raise InvalidInput("the tombstone has no key, so it names no row")
+    try:
+        text = key.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("the tombstone's key is not text") from error
+    begins = text.lstrip()[:1]
+    if key_format is KeyFormat.JSON or (key_format is KeyFormat.AUTO and begins in ("{", '"')):
+        found = _json(key)
+        if isinstance(found, dict):
+            return {name: _value_text(found, name) for name in fields}
+        return {_only(fields, "a single value"): _value_text({fields[0]: found}, fields[0])}
+    if key_format is KeyFormat.AUTO and (text.startswith(_BYTE_ORDER_MARK) or _controls(text)):
+        raise InvalidInput("the tombstone's key is no text that somebody can read")
+    return {_only(fields, "plain text"): text}
+
+
+def _only(fields: Sequence[str], what: str) -> str:
+    if len(fields) > 1:
+        raise InvalidInput(
+            f"the tombstone's key is {what}, and it takes several fields to find its row",
+            fields=list(fields),
+        )
+    return fields[0]
+
+
+def _controls(text: str) -> bool:
+    return any(one < " " or one == "\x7f" for one in text)
+
+
+def _json(key: bytes) -> Any:
+    if depth(key) > DEPTH_MAX:
+        raise InvalidInput(f"the tombstone's key is nested deeper than {DEPTH_MAX} levels")
+    try:
+        return json.loads(key, object_pairs_hook=_fields_once)
+    except ValueError as error:
+        raise InvalidInput("the tombstone's key is not a JSON object or value") from error
+
+
+def _fields_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidInput("the tombstone's key has a field twice")
+    return found
+
+
+def _value_text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        raise InvalidInput("the tombstone's key lacks a field that finds its row", field=name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int):
+        raise InvalidInput("the tombstone's key holds what no key is made of", field=name)
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the tombstone's key holds half a character", field=name) from error
+    return text
+
+
+def _cast(texts: Any, target: pa.DataType) -> tuple[Any, list[int]]:
+    """The values, null where a text is none, and where that is."""
+    try:
+        return texts.cast(target), []
+    except pa.ArrowException:
+        pass
+
+    def fails(start: int, rows: int) -> bool:
+        try:
+            texts.slice(start, rows).cast(target)
+        except pa.ArrowException:
+            return True
+        return False
+
+    failed = failing_rows(len(texts), fails, most=len(texts))
+    is_bad = np.zeros(len(texts), np.bool_)
+    is_bad[failed] = True
+    return pc.if_else(pa.array(is_bad), None, texts).cast(target), failed
