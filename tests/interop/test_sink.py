@@ -27,6 +27,7 @@ from workers.files.record_key import composite_keys
 from workers.index.bucket import bucket_of_composite_keys
 from workers.lakehouse import open_table
 from workers.sink.batch import Tombstone
+from workers.sink.source import Source
 from workers.sink.tables import (
     APPEND_HASH,
     APPEND_KEY,
@@ -47,7 +48,10 @@ def test_topic_and_partition_are_hashed_as_hudi_hashes_them(peer: HudiPeer) -> N
     cases = [(topic, number) for topic in ("orders", "a.b-c_d", "T1") for number in range(40)]
 
     for buckets in (1, 8, 97, 256):
-        keys = [append_key_prefix(topic, number) + str(number * 7) for topic, number in cases]
+        keys = [
+            append_key_prefix(Source(topic, number, "", "id", "c")) + str(number * 7)
+            for topic, number in cases
+        ]
         theirs = peer.buckets(keys, ",".join(APPEND_HASH), buckets)
         assert [append_bucket(topic, number, buckets) for topic, number in cases] == theirs
 

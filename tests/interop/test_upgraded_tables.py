@@ -21,6 +21,7 @@ from workers.concurrency.outcome import Committed
 from workers.files.meta_columns import META_COLUMNS
 from workers.files.properties import load_properties
 from workers.lakehouse import open_table
+from workers.readability import HISTORY_KEY
 from workers.storage.local import LocalStorage
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
@@ -42,6 +43,7 @@ OF_HUDI = [
 ]
 GOLDEN = [one for one in ARCHIVES if "-v6_" in one.name or "cow-v8_" in one.name]
 EXPLAINED = {
+    HISTORY_KEY,  # Ours: from when on the history is whole.
     # Hudi turns logs merged by commit time into event time when there is an ordering field.
     "hoodie.record.merge.mode",
     # What stood for the merge until version 8; Hudi leaves it behind, or fills in its default.

@@ -25,6 +25,7 @@ from workers.concurrency.transaction import standing_outcome
 from workers.config import write_options
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
+from workers.node_options import refuse_connections
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
 from workers.services.inline import write_with_services
@@ -103,6 +104,7 @@ class Driver:
     def run(self) -> Ending:
         """Raises what a write raises; everything begun is rolled back then."""
         job = self._job
+        refuse_connections(job.options)  # The job may be older than the check at its request.
         table = open_(storage_under_root(job.table, self._environment), self._ports)
         writer = job.options.get("sluice.writer.name", "")
         source = open_source(job.source, table=table, writer=writer, environment=self._environment)
@@ -189,7 +191,7 @@ class Driver:
 
         def write(own: Mapping[str, str]) -> CommitOutcome:
             frame = source.frame(spark, number)
-            typed = write_options(own)
+            typed = write_options(own, table.config.mode_of(job.operation))
             writings = _WRITINGS_MAX if source.is_repeatable else 1
             return with_retries(
                 table,
@@ -268,7 +270,8 @@ def _next_round(table: Table, job: WriteJob, source: Source) -> int:
 
 def _committed(outcome: Committed) -> str:
     tried = f" at attempt {outcome.attempts}" if outcome.attempts > 1 else ""
-    return f"committed {outcome.instant} with {outcome.rows} rows{tried}"
+    warned = "".join(f"; {one}" for one in outcome.warnings)
+    return f"committed {outcome.instant} with {outcome.rows} rows{tried}{warned}"
 
 
 def _unhappy(outcome: Conflicted | RolledBack | Unknown) -> Ending:

@@ -15,8 +15,7 @@ from workers.clock import InstantTime, SystemClock
 from workers.errors import LakehouseError
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
-from workers.timeline import decisions
-from workers.timeline.decisions import RollbackDecision
+from workers.timeline.settled import is_gone
 from workers.write.context import WriteContext
 
 _HELD_S: Final = 30.0
@@ -49,7 +48,7 @@ def await_cancelling() -> None:
 def is_rolled_back(storage: Storage, instant: InstantTime) -> bool:
     """Whether that is decided; also False when storage does not tell."""
     try:
-        return isinstance(decisions.read(storage, instant), RollbackDecision)
+        return is_gone(storage, instant)
     except (OSError, LakehouseError) as error:
         _log.warning("could not look for a decision: instant=%s error=%s", instant, error)
         return False

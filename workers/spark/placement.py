@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
+from workers.files.arrow_streams import arrow_stream
 from workers.files.meta_columns import PARTITION_PATH
 from workers.spark.holding import keeping_slot_of
 from workers.spark.task_process import spare_next_task, task_ids
@@ -60,9 +61,7 @@ def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
         df = df.select(*map(_quoted, context.columns))
     answers = df.mapInArrow(partial(_placed, context), _ANSWER_SPARK).collect()
     staged = (StagedFile.from_json(one.staged) for one in answers if one.staged is not None)
-    rows = [
-        pa.ipc.open_stream(bytes(one.rows)).read_all() for one in answers if one.rows is not None
-    ]
+    rows = [arrow_stream(bytes(one.rows)).read_all() for one in answers if one.rows is not None]
     letters = (DeadLetterFile.from_json(one.letters) for one in answers if one.letters is not None)
     return PlacedRows(
         tuple(staged),

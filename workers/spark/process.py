@@ -20,6 +20,7 @@ from typing import Final
 
 from workers.clock import Clock, SystemClock
 from workers.jobs import DriverJob
+from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
 
 JOB_FILE: Final = "job.json"
 LOG_FILE: Final = "driver.log"
@@ -36,7 +37,7 @@ _PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _KILL_WAIT_S = 10.0
 _STARTING_S = 1.0
 _POLL_S = 0.05
-_NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL")
+_NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL", KEY_VARIABLE)
 """What the control plane keeps to itself: a driver needs no database and signs no cookie."""
 
 
@@ -59,7 +60,7 @@ def launch(job: DriverJob, environment: Mapping[str, str]) -> int | None:
         with (run_dir / LOG_FILE).open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", _MODULE, str(job_file)],
-                env=driver_environment(environment),
+                env=driver_environment(environment, job.operation_id),
                 cwd=_PROJECT_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -70,13 +71,19 @@ def launch(job: DriverJob, environment: Mapping[str, str]) -> int | None:
         return process.pid
 
 
-def driver_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def driver_environment(environment: Mapping[str, str], operation_id: str) -> dict[str, str]:
+    """With the token of this operation's reports in place of what all such tokens are made of."""
     passed_on = {
         name: value
         for name, value in environment.items()
         if name not in _NOT_FOR_DRIVERS and not name.startswith("DJANGO_")
     }
-    return {**passed_on, "PYSPARK_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"}
+    return {
+        **passed_on,
+        TOKEN_VARIABLE: token_for(operation_id, environment),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def forbid_launch(run_dir: Path) -> None:

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(job: DriverJob, run_dir: Path) -> int:
     (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": os.getpid()}))
-    reporter = reporter_for(job.report_url)
+    reporter = reporter_for(job.report_url, job.operation_id, os.environ)
     reporter.send(
         OperationReport(
             operation_id=job.operation_id,

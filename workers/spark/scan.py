@@ -13,10 +13,10 @@ from functools import lru_cache, partial
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.errors import NotFound
+from workers.files.arrow_streams import parquet_schema
 from workers.locations import is_bucket_location
 from workers.merge.rule import MergeRule
 from workers.read.undisturbed import expired
@@ -139,7 +139,7 @@ def split_native(
 def _file_schema(location: str, path: str) -> pa.Schema:
     """Data files never change under their name, so one look is enough."""
     with open_storage(location).open_data(path) as stream:
-        return pq.read_schema(stream)
+        return parquet_schema(stream)
 
 
 def holds_as_is(file: pa.Schema, wanted: pa.Schema) -> bool:

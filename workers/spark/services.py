@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from workers.errors import InstantRolledBack, LakehouseError, ServiceBusy
+from workers.errors import InstantRolledBack, InvalidInput, LakehouseError, ServiceBusy
 from workers.services.execution import confirm_attempt
 from workers.services.local_runner import Runner
 from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
@@ -44,7 +44,15 @@ def write_group(
 
 
 def spark_runner(spark: SparkSession, write: GroupWrite = write_group) -> RunnerMaker:
-    """What `carry_out` takes as its `make_runner`; how many run at once is the session's affair."""
+    """What `carry_out` takes as its `make_runner`; how many run at once is the session's affair.
+
+    Raises InvalidInput before a plan is made, which would wait for somebody to carry it out.
+    """
+    if not hasattr(spark, "createDataFrame"):  # Sessions of Spark Connect have no context.
+        raise InvalidInput(
+            "not a Spark session; parameters are given by name, as in parameters={...}",
+            type=type(spark).__name__,
+        )
 
     def make(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
         return _SparkRunner(spark, table, write)

@@ -34,7 +34,7 @@ from workers.sink.runtime.launch import Launch, WorkerEnded
 from workers.sink.runtime.planning import carry_out_plans, own_write_options
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
-from workers.sink.tables import check_sink_table
+from workers.sink.tables import KEYS_BY_NAME, check_sink_table, tells_topics_by_name
 from workers.spark.failures import interrupt, is_gone, ours_of, stop_tasks, tagged
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.opening import open_storage
@@ -68,15 +68,19 @@ def run_sink(
     *,
     secret: bytes,
     operation_id: str = "",
+    wanted_at_ms: int | None = None,
 ) -> SinkEnded:
     """Run the sink until it is stopped (`workers.sink.stop_request`), fails for good or is taken
     over by another launch.
 
     `options` are those of the sink (`workers.sink.config`), of writes and of table services.
-    `secret` signs the control messages. Raises InvalidInput, UnsupportedTable, KafkaFailed and
-    NotFound before anything is begun.
+    `secret` signs the control messages. A stop that was asked for before `wanted_at_ms`, when this
+    launch was wished for, is of an earlier one; it is now when absent. Raises InvalidInput,
+    UnsupportedTable, KafkaFailed and NotFound before anything is begun.
     """
-    sink = _Sink(table, spark, options, secret, operation_id)
+    if wanted_at_ms is None:
+        wanted_at_ms = table.ports.clock.now_ms()
+    sink = _Sink(table, spark, options, secret, operation_id, wanted_at_ms)
     return sink.run()
 
 
@@ -88,14 +92,18 @@ class _Sink:
         options: Mapping[str, str],
         secret: bytes,
         operation_id: str,
+        wanted_at_ms: int,
     ) -> None:
         self._table, self._spark = table, spark
+        self._wanted_at_ms = wanted_at_ms
         own = {key: value for key, value in options.items() if key in SINK_OPTIONS}
         others = {key: value for key, value in options.items() if key not in SINK_OPTIONS}
         if operation_id:
             others["sluice.operation.id"] = operation_id
         config = sink_config(own)
         check_sink_table(table, config)
+        if tells_topics_by_name(table.config):
+            _log.warning("%s: table=%s", KEYS_BY_NAME, table.config.name)
         own_write_options(config, table.storage.location, others)
         settings = connection(config, os.environ)
         facts = Topics(settings, clock=table.ports.clock).facts(config.topic)
@@ -115,7 +123,8 @@ class _Sink:
 
     def run(self) -> SinkEnded:
         clock = self._table.ports.clock
-        clear_stop(self._table.storage, self._launch.config.sink_id)
+        storage, sink_id = self._table.storage, self._launch.config.sink_id
+        clear_stop(storage, sink_id, asked_before_ms=self._wanted_at_ms)
         quick_failures = 0
         while True:
             started_s = clock.monotonic_s()

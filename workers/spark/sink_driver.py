@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from workers.errors import InvalidInput
 from workers.jobs import SinkJob
+from workers.node_options import refuse_connections
 from workers.ports import Ports
 from workers.reporting import OperationReport, Reporter, ReportState
 from workers.sink.config import SINK_OPTIONS, sink_config
@@ -45,10 +46,12 @@ class SinkDriver:
         self._ports = ports
         self._remote = remote
         self._environment = environment
+        refuse_connections(job.sink_options)  # The job may be older than the check at its request.
         self._table = open_(storage_under_root(job.table, environment), ports)
         own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
         self._sink_id = sink_config(own).sink_id
         self._times_asked = 0
+        self._began_ms = ports.clock.now_ms()
 
     def ask_to_stop(self) -> None:
         """After the transaction at hand; whoever asks again does not want to wait for it."""
@@ -72,6 +75,7 @@ class SinkDriver:
                 job.sink_options,
                 secret=launch_secret(self._ports),
                 operation_id=job.operation_id,
+                wanted_at_ms=job.wanted_at_ms or self._began_ms,
             )
         if ended.is_failed or ended.is_fenced:
             state = ReportState.FAILED if ended.is_failed else ReportState.FENCED

@@ -57,7 +57,7 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._views: set[str] = set()
+        self._views: dict[str, DataFrame] = {}
         self._held: dict[str, DataFrame] = {}
 
     def bind_empty(self, name: str, schema: pa.Schema) -> None:
@@ -66,6 +66,9 @@ class SparkEngine:
     def bind_table(self, name: str, table: _Home, columns: tuple[str, ...] | None) -> None:
         asked = read_request(columns=columns)
         self._bind(name, read_dataframe(table.table, self._spark, asked))
+
+    def bind_rows(self, name: str, rows: pa.Table) -> None:
+        self._bind(name, self._spark.createDataFrame(rows))
 
     def bind_snapshot(self, name: str, snapshot: _Snapshot) -> None:
         plan = SnapshotPlan(snapshot.schema, snapshot.slices)
@@ -79,7 +82,17 @@ class SparkEngine:
         self._bind(name, rows)
 
     def schema_of(self, query: str) -> pa.Schema:
-        return to_arrow(self._numbered(query).schema)
+        rows = self._analysed(query)
+        types = to_arrow(rows.toDF(*_places(rows)).schema)
+        named = zip(rows.columns, types, strict=True)
+        return pa.schema([one.with_name(name) for name, one in named])
+
+    def answer(self, query: str) -> DataFrame:
+        """The relations go along with it: their views are gone when it is computed."""
+        text = query.replace("{", "{{").replace("}", "}}")
+        for name in self._views:
+            text = text.replace(f"`{name}`", f"{{{name}}}")
+        return self._looked_at(lambda: self._spark.sql(text, **self._views))
 
     def first(self, query: str) -> dict[str, Any] | None:
         rows = self._numbered(query).limit(1).collect()
@@ -111,7 +124,7 @@ class SparkEngine:
 
     def _bind(self, name: str, rows: DataFrame) -> None:
         rows.createOrReplaceTempView(name)
-        self._views.add(name)
+        self._views[name] = rows
 
     def _let_go(self, name: str) -> None:
         if name in self._held:
@@ -120,11 +133,14 @@ class SparkEngine:
     def _numbered(self, query: str) -> DataFrame:
         """Columns are told by their place: two of a query may have one name."""
         rows = self._analysed(query)
-        return rows.toDF(*(f"_{at}" for at in range(len(rows.columns))))
+        return rows.toDF(*_places(rows))
 
     def _analysed(self, query: str) -> DataFrame:
+        return self._looked_at(lambda: self._spark.sql(query))
+
+    def _looked_at(self, make: Callable[[], DataFrame]) -> DataFrame:
         try:
-            rows = self._spark.sql(query)
+            rows = make()
             rows.schema  # noqa: B018  (Spark Connect looks at a query no sooner.)
         except (AnalysisException, ParseException) as error:
             first, *_ = str(error).splitlines()
@@ -135,6 +151,10 @@ class SparkEngine:
         conversion.check(to_arrow(rows.schema))
         wire = wire_schema(conversion.schema)
         return rows.mapInArrow(partial(_converted, conversion, wire), to_spark(conversion.schema))
+
+
+def _places(rows: DataFrame) -> list[str]:
+    return [f"_{at}" for at in range(len(rows.columns))]
 
 
 def _converted(

@@ -8,7 +8,7 @@ holds all of it already. No task reads the timeline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.sought_keys import Sought
 from workers.config import WriteOptions, write_options
-from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, LakehouseError
+from workers.errors import EarlyConflict, InvalidInput, LakehouseError
 from workers.files.meta_columns import PARTITION_PATH
 from workers.lock_config import PROVIDER, LockProvider
+from workers.schema.from_arrow import optional
 from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.holding import is_rolled_back
@@ -35,18 +37,20 @@ from workers.spark.types import to_arrow
 from workers.storage.base import Storage, size_of
 from workers.storage.opening import open_storage
 from workers.table.table import Table
-from workers.timeline import decisions
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup, row_groups
 from workers.write.handles import write_row_groups
 from workers.write.lookup import candidates
 from workers.write.placing import placed
+from workers.write.retrying import with_retries
+from workers.write.sought import sought_by
 from workers.write.staging import StagedGroup, by_file_group, read_staged
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 TaskWrite = Callable[[WriteContext, Sequence[StagedGroup]], list[WriteStatus]]
-Written = tuple[list[WriteStatus], tuple[DeadLetterFile, ...]]
+Written = tuple[list[WriteStatus], tuple[DeadLetterFile, ...], Sought | None]
+"""Statuses of files, rows put aside, and keys that were looked for to delete them."""
 JobRun = Callable[[str, DoomWatch], Written]
 """Runs the jobs of a write under a tag, by which they are cancelled."""
 _TASK_BYTES = 4 << 20
@@ -55,6 +59,24 @@ _DRIVER_BYTES_MAX = 8 << 20
 _DRIVER_GROUPS_MAX = 64
 _DRIVER_LOOKUPS_MAX = 32
 """File groups whose keys the driver reads itself."""
+
+
+def write_frame(
+    table: Table,
+    df: DataFrame,
+    operation: str,
+    stream: str | None,
+    options: Mapping[str, str],
+) -> CommitOutcome:
+    """As `write_dataframe`, and again after a lost conflict as often as the options say."""
+
+    def attempt(number: int) -> CommitOutcome:
+        return write_dataframe(
+            table, df, operation=operation, stream=stream, options=options, attempt=number
+        )
+
+    typed = write_options(options, table.config.mode_of(operation))
+    return with_retries(table, typed, attempt)
 
 
 def write_dataframe(
@@ -82,8 +104,9 @@ def write_dataframe(
         tuple(sorted((extra or {}).items())),
         attempts_max=attempts_max,
     ).of_attempt(attempt)
-    typed = write_options(options or {})
-    schema, spark = to_arrow(df.schema), df.sparkSession
+    typed = write_options(options or {}, table.config.mode_of(operation))
+    # That a frame's column holds no null is inferred of the query, and declares nothing.
+    schema, spark = optional(to_arrow(df.schema)), df.sparkSession
     return write_found(table, spark, schema, request, typed, lambda _: df, before_commit)
 
 
@@ -124,7 +147,8 @@ def carry_out(
     tag = f"sluice-{transaction.instant}"
     try:
         with DoomWatch(table, transaction.context, spark, tag) as watch:
-            statuses, letters = run(tag, watch)
+            statuses, letters, sought = run(tag, watch)
+        transaction.seeks(sought)
         await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)
@@ -161,7 +185,9 @@ def write_rows(df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch)
     """
     with tagged(df.sparkSession, tag):
         found = place_rows(df, context)
-        return _placed_rows_written(df.sparkSession, context, found, watch), found.letters
+        statuses = _placed_rows_written(df.sparkSession, context, found, watch)
+    sought = sought_by(context, found.here, found.staged, open_storage(context.location))
+    return statuses, found.letters, sought
 
 
 def _placed_rows_written(
@@ -204,9 +230,7 @@ def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[Wr
     their own: which of them count, the commit's metadata says.
     """
     storage = open_storage(context.location)
-    statuses = write_row_groups(context, read_staged(groups, storage), task_ids(), storage)
-    _take_back_if_decided(context, statuses, storage)
-    return statuses
+    return write_row_groups(context, read_staged(groups, storage), task_ids(), storage)
 
 
 def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storage) -> bool:
@@ -269,19 +293,6 @@ def _shares(
 def _written(write: TaskWrite, context: WriteContext, share: Sequence[StagedGroup]) -> list[str]:
     """On executors."""
     return [status.to_json() for status in write(context, share)]
-
-
-def _take_back_if_decided(
-    context: WriteContext, statuses: Iterable[WriteStatus], storage: Storage
-) -> None:
-    """A decision that came after our markers may have listed before our files were there.
-
-    A commit is decided when its tasks have answered, and we have not: it is another attempt's.
-    """
-    if decisions.read(storage, context.instant) is not None:
-        for status in statuses:
-            storage.delete(status.stat.path)
-        raise InstantRolledBack("instant was decided under its task", instant=context.instant)
 
 
 def _in_one_line(error: BaseException) -> str:

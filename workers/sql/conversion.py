@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.schema.bad_rows import refuse_rows
+from workers.sql.changes import ComparedColumns
 from workers.table_config import TableConfig
 from workers.write.deletes import check_ages
 
@@ -31,10 +32,12 @@ class Conversion:
     """One column more comes last: whether the row stood in the table."""
     by_age: TableConfig | None = field(default=None, repr=False)
     """Of a delete that leaves newer rows alone."""
+    compared: tuple[ComparedColumns, ...] = ()
+    """Columns whose values in the table the query answers as well, behind everything else."""
 
     def check(self, given: pa.Schema) -> None:
         """Raises InvalidInput for another number of columns, or one of a type that does not fit."""
-        expected = len(self.schema) + self.marks_matched
+        expected = len(self.schema) + self.marks_matched + len(self._current)
         if len(given) != expected:
             raise InvalidInput(
                 "the query does not give as many columns as are named",
@@ -56,15 +59,30 @@ class Conversion:
         matched: Any = rows.column(len(self.schema)) if self.marks_matched else None
         columns = [_cast(rows.column(at), wanted) for at, wanted in enumerate(self.schema)]
         found = pa.table(columns, schema=self.schema)
-        self._check_matched(found, matched)
-        if self.by_age is not None:
-            check_ages(self.by_age, found)
-        return found
-
-    def _check_matched(self, rows: pa.Table, matched: Any) -> None:
         is_old: Any = pa.repeat(pa.scalar(True), rows.num_rows)
         if matched is not None:
             is_old = pc.fill_null(matched, False).combine_chunks()
+        self._check_matched(found, is_old)
+        if self.by_age is not None:
+            check_ages(self.by_age, found)
+        return self._changed(rows, found, is_old)
+
+    @property
+    def _current(self) -> tuple[str, ...]:
+        return tuple(name for part in self.compared for name in part.columns)
+
+    def _changed(self, rows: pa.Table, found: pa.Table, is_old: Any) -> pa.Table:
+        """Without the rows that would be as they are."""
+        if not self.compared:
+            return found
+        first = len(self.schema) + self.marks_matched
+        fields = [self.schema.field(name) for name in self._current]
+        standing = [_cast(rows.column(first + at), one) for at, one in enumerate(fields)]
+        before = pa.table(standing, schema=pa.schema(fields))
+        changed = [part.changed(before, found) for part in self.compared]
+        return found.filter(functools.reduce(pc.or_, changed, pc.invert(is_old)))
+
+    def _check_matched(self, rows: pa.Table, is_old: Any) -> None:
         for names in self.ages:
             missing = [rows.column(name).is_null().combine_chunks() for name in names]
             refuse_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ def create(statement: Create, tables: Tables) -> LakehouseTable:
     fields, key = _columns(node.this.expressions)
     told = _Told.of(node)
     location = told.location or tables.get(name)
-    if location is None or isinstance(location, LakehouseTable):
+    if not isinstance(location, str | Path):
         raise InvalidInput(
             "a new table needs a place: say LOCATION '...', or give its name one", table=name
         )
@@ -52,12 +53,11 @@ def create(statement: Create, tables: Tables) -> LakehouseTable:
     key = _one_of(key, _listed(options.pop("primaryKey", "")), "primaryKey")
     named = [options.pop(one, "") for one in ("preCombineField", "orderingFields")]
     kind = options.pop("type", "cow")
-    _refuse_required(fields, key)
     try:
         return create_table(
             location,
             name=name.rpartition(".")[2],
-            schema=pa.schema([field.with_nullable(True) for field in fields]),
+            schema=pa.schema(fields),
             record_key=key,
             partition_by=told.partition_by,
             ordering=_one_of(_listed(named[0]), _listed(named[1]), "orderingFields"),
@@ -143,29 +143,21 @@ def _column(node: exp.ColumnDef) -> tuple[pa.Field[Any], bool]:
                 )
     if node.args.get("kind") is None:
         raise InvalidInput("a column needs a type", column=node.name)
-    return pa.field(node.name, _type(node.args["kind"], node.name), not is_required), is_key
+    return pa.field(node.name, column_type(node.args["kind"], node.name), not is_required), is_key
 
 
-def _refuse_required(fields: list[pa.Field[Any]], key: list[str]) -> None:
-    required = [one.name for one in fields if not one.nullable and one.name not in key]
-    if required:
-        raise InvalidInput(
-            "only key columns are NOT NULL; a table does not keep it for others", columns=required
-        )
-
-
-def _type(node: exp.DataType, column: str) -> pa.DataType:
+def column_type(node: exp.DataType, column: str) -> pa.DataType:
     inner = node.expressions
     match node.this:
         case _Type.DECIMAL:
             digits = [int(one.name) for one in inner] or [10, 0]
             return pa.decimal128(digits[0], digits[1] if len(digits) > 1 else 0)
         case _Type.ARRAY | _Type.LIST if len(inner) == 1:
-            return pa.list_(pa.field("element", _type(inner[0], column)))
+            return pa.list_(pa.field("element", column_type(inner[0], column)))
         case _Type.MAP if len(inner) == 2:
-            return pa.map_(_type(inner[0], column), _type(inner[1], column))
+            return pa.map_(column_type(inner[0], column), column_type(inner[1], column))
         case _Type.STRUCT if inner:
-            return pa.struct([(one.name, _type(one.args["kind"], column)) for one in inner])
+            return pa.struct([(one.name, column_type(one.args["kind"], column)) for one in inner])
         case kind if kind in _SCALARS:
             return _SCALARS[kind]
         case _:

@@ -63,6 +63,9 @@ class DuckEngine:
             meta = [name for name in META_COLUMNS if name in rows.column_names]
             yield from rows.drop_columns(meta).select(columns).to_batches()
 
+    def bind_rows(self, name: str, rows: pa.Table) -> None:
+        self._database.register(name, rows)
+
     def define(self, name: str, query: str) -> None:
         self._run(
             lambda: self._database.execute(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {query}')
@@ -73,6 +76,9 @@ class DuckEngine:
 
     def first(self, query: str) -> dict[str, Any] | None:
         return next(iter(self.rows(query).to_pylist()), None)
+
+    def answer(self, query: str) -> pa.Table:
+        return self.rows(query)
 
     def rows(self, query: str) -> pa.Table:
         """Raises InvalidInput for what DuckDB refuses, and what the reading of a table raises."""

@@ -16,48 +16,28 @@ from sqlglot import exp
 from workers.column_groups import Aggregate, ColumnGroup, Granularity, NullMode, OnLate
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
-from workers.sql.conversion import Conversion
-from workers.sql.statements import DIALECT, Change, Delete, Insert, Merge, Target, Update
+from workers.read.log_versions import IS_DELETED
+from workers.sql.changes import compared_columns
+from workers.sql.expressions import (
+    SOURCE,
+    column,
+    current,
+    is_same,
+    merged_value,
+    numbered,
+    on_clause,
+    removed_rows,
+    table_of,
+    taken_rows,
+)
+from workers.sql.plan import Plan
+from workers.sql.statements import DIALECT, Change, Delete, Insert, Merge, Removed, Update
 from workers.table_config import TableConfig
 from workers.write.columns import check_written_groups
 from workers.write.deletes import check_ordered_deletes
 from workers.writer_modes import ConcurrencyMode
 
-SOURCE = "_sluice_source"
 _NONE: Mapping[str, exp.Expr] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    columns: tuple[str, ...]
-    """That are written, in the order in which the query answers them."""
-    query: exp.Query
-    operation: str = "upsert"
-    source: exp.Query | None = None
-    """Computed once, as the relation `SOURCE`."""
-    source_key: tuple[exp.Expr, ...] = ()
-    """Over that relation under its own name; no two of its rows may have the same."""
-    source_alias: str = ""
-    where: exp.Expr | None = None
-    """What rows of the target must hold to be looked at; None where that is not known."""
-    ages: tuple[tuple[str, ...], ...] = ()
-    outspoken: tuple[str, ...] = ()
-    marks_matched: bool = False
-    is_ordered: bool = False
-    """A delete that leaves newer rows alone."""
-
-    @property
-    def queries(self) -> list[exp.Query]:
-        return [self.query] if self.source is None else [self.query, self.source]
-
-    def conversion(self, config: TableConfig, schema: pa.Schema) -> Conversion:
-        return Conversion(
-            pa.schema([schema.field(name) for name in self.columns]),
-            self.ages,
-            self.outspoken,
-            self.marks_matched,
-            config if self.is_ordered else None,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +81,10 @@ class Planner:
         self._check_set(change.sets)
         filled = self._filled(change.sets)
         columns = (*self.located, *change.sets, *filled)
-        values = [change.sets.get(name) or _column(name, change.target) for name in columns]
-        query = exp.select(*_numbered(values)).from_(_table(change.target))
+        compared = compared_columns(self.config, self.schema, change.sets)
+        values = [change.sets.get(name) or column(name, change.target) for name in columns]
+        values += current(compared, change.target)
+        query = exp.select(*numbered(values)).from_(table_of(change.target))
         if change.where is not None:
             query = query.where(change.where)
         return Plan(
@@ -111,6 +93,7 @@ class Planner:
             where=change.where,
             ages=self._kept_ages(change.sets),
             outspoken=self._outspoken(change.sets),
+            compared=compared,
         )
 
     def _delete(self, change: Delete) -> Plan:
@@ -119,8 +102,8 @@ class Planner:
         if is_ordered:
             check_ordered_deletes(self.config, self.schema)
             columns = tuple(dict.fromkeys((*columns, str(self.config.ordering_field))))
-        values = [_column(name, change.target) for name in columns]
-        query = exp.select(*_numbered(values)).from_(_table(change.target))
+        values = [column(name, change.target) for name in columns]
+        query = exp.select(*numbered(values)).from_(table_of(change.target))
         if change.where is not None:
             query = query.where(change.where)
         return Plan(columns, query, operation="delete", where=change.where, is_ordered=is_ordered)
@@ -134,6 +117,10 @@ class Planner:
 
     def _merge(self, change: Merge, source_columns: Sequence[str]) -> Plan:
         self._check_on(change)
+        if change.removed is not None:
+            self._check_removed(change)
+            if change.matched is None and change.not_matched is None:
+                return self._remove(change, change.removed)
         target, source = change.target, change.source_alias
         sets, given = _NONE, _NONE
         if change.matched is not None:
@@ -142,24 +129,30 @@ class Planner:
         if change.not_matched is not None:
             given = change.not_matched.values or self._same_names(source_columns, source, ())
             self._check_inserted(change, given)
+        compared = compared_columns(self.config, self.schema, sets)
         filled = self._filled(sets) if change.matched else ()
         self._check_both(sets, filled, given, change)
-        updated = {name: _column(name, target) for name in (*self.located, *filled)} | dict(sets)
+        updated = {name: column(name, target) for name in (*self.located, *filled)} | dict(sets)
         columns = tuple(dict.fromkeys((*self.located, *updated, *given)))
-        is_there = exp.Not(
-            this=exp.Is(this=_column(self.located[0], target), expression=exp.null())
-        )
+        is_there = exp.Not(this=exp.Is(this=column(self.located[0], target), expression=exp.null()))
+        is_removed = removed_rows(change, is_there)
         values = [
-            exp.case()
-            .when(is_there.copy(), updated.get(name, exp.null()))
-            .else_(given.get(name, exp.null()))
+            merged_value(
+                (is_removed, column(name, target)) if is_removed is not None else None,
+                (is_there, updated.get(name, exp.null())),
+                given.get(name, exp.null()),
+            )
             for name in columns
         ]
+        is_changed: exp.Expr = is_there
+        if is_removed is not None:
+            values.append(is_removed)
+            is_changed = exp.and_(is_there.copy(), exp.not_(is_removed.copy()))
         query = (
-            exp.select(*_numbered([*values, is_there]))
+            exp.select(*numbered([*values, is_changed, *current(compared, target)]))
             .from_(exp.alias_(exp.to_table(SOURCE), source, table=True))
-            .join(_table(target), on=_on(change), join_type="left")
-            .where(_asked(change, is_there))
+            .join(table_of(target), on=on_clause(change), join_type="left")
+            .where(taken_rows(change, is_there))
         )
         return Plan(
             columns,
@@ -170,6 +163,8 @@ class Planner:
             ages=self._kept_ages(sets) if change.matched else (),
             outspoken=self._outspoken(sets),
             marks_matched=True,
+            compared=compared,
+            marks_deletes=is_removed is not None,
         )
 
     def _same_names(
@@ -184,7 +179,7 @@ class Planner:
         }
 
     def _check_on(self, change: Merge) -> None:
-        if change.matched is None and change.not_matched is None:
+        if not any((change.matched, change.not_matched, change.removed)):
             raise InvalidInput("MERGE needs a WHEN clause")
         self._check_known(change.on)
         if missing := [name for name in self.config.record_key if name not in change.on]:
@@ -195,6 +190,45 @@ class Planner:
                 columns=other,
             )
 
+    def _check_removed(self, change: Merge) -> None:
+        groups = self.config.groups is not None
+        if groups and (change.matched is not None or change.not_matched is not None):
+            raise InvalidInput(
+                "in a table with column groups a MERGE deletes or writes, in two statements: whole "
+                "rows go by their keys, and groups by their ages",
+                table=self.config.name,
+            )
+        if self.is_non_blocking:
+            raise InvalidInput(
+                "a non-blocking writer does not see what others change meanwhile, and would delete "
+                "what is newer than what ON met; use OPTIMISTIC_CONCURRENCY_CONTROL",
+                table=self.config.name,
+            )
+        if IS_DELETED in self.schema.names:
+            raise InvalidInput(
+                "the table has a delete mark of its own; set it, or delete in another statement",
+                column=IS_DELETED,
+            )
+
+    def _remove(self, change: Merge, removed: Removed) -> Plan:
+        """Of nothing but a delete: by key, as DELETE does."""
+        values = [column(name, change.target) for name in self.located]
+        query = (
+            exp.select(*numbered(values))
+            .from_(exp.alias_(exp.to_table(SOURCE), change.source_alias, table=True))
+            .join(table_of(change.target), on=on_clause(change), join_type="inner")
+        )
+        if removed.condition is not None:
+            query = query.where(removed.condition)
+        return Plan(
+            self.located,
+            query,
+            operation="delete",
+            source=change.source,
+            source_key=tuple(change.on.values()),
+            source_alias=change.source_alias,
+        )
+
     def _check_inserted(self, change: Merge, given: Mapping[str, exp.Expr]) -> None:
         self._check_known(given)
         if missing := [name for name in self.config.required_columns if name not in given]:
@@ -202,7 +236,7 @@ class Planner:
                 "the batch lacks key, partition or ordering columns", missing=missing
             )
         for name, theirs in change.on.items():
-            if name in self.config.record_key and not _is_same(given[name], theirs):
+            if name in self.config.record_key and not is_same(given[name], theirs):
                 raise InvalidInput(
                     "INSERT has to give a key column what ON compares it with, else the row may "
                     "be there already",
@@ -342,45 +376,3 @@ class Planner:
             for name in group.columns
             if name in sets and group.keeps_null(name)
         )
-
-
-def _table(target: Target) -> exp.Expr:
-    """Its whole name is one part: it is looked up, not parsed again."""
-    table = exp.Table(this=exp.to_identifier(target.name, quoted=True))
-    return exp.alias_(table, exp.to_identifier(target.alias, quoted=True), table=True)
-
-
-def _column(name: str, target: Target) -> exp.Expr:
-    return exp.column(name, table=target.alias, quoted=True)
-
-
-def _numbered(values: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Under names that no column has: what a name means may depend on it."""
-    return [exp.alias_(value.copy(), f"_sluice_{at}") for at, value in enumerate(values)]
-
-
-def _is_same(one: exp.Expr, other: exp.Expr) -> bool:
-    if isinstance(one, exp.Column) and isinstance(other, exp.Column):
-        return (one.name, one.table) == (other.name, other.table)
-    return one == other
-
-
-def _on(change: Merge) -> exp.Expr:
-    return exp.and_(
-        *(
-            exp.EQ(this=_column(name, change.target), expression=theirs.copy())
-            for name, theirs in change.on.items()
-        )
-    )
-
-
-def _asked(change: Merge, is_there: exp.Expr) -> exp.Expr:
-    """The rows that one of the clauses takes."""
-    taken = []
-    for clause, when in (
-        (change.matched, is_there),
-        (change.not_matched, exp.not_(is_there.copy())),
-    ):
-        if clause is not None:
-            taken.append(exp.and_(when.copy(), *filter(None, [clause.condition])))
-    return exp.or_(*taken)

@@ -8,21 +8,44 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
 from sqlglot import exp
 
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, open_table
-from workers.sql.statements import Change, parts_of, table_name
+from workers.sql.statements import Alter, Change, Select, parts_of, table_name
 
-Tables: TypeAlias = Mapping[str, LakehouseTable | str | Path]
+Rows: TypeAlias = pa.Table | pa.RecordBatch
+Tables: TypeAlias = Mapping[str, LakehouseTable | str | Path | Rows]
+"""Opened tables, their locations, or rows to read."""
 
 
 def opened(name: str, tables: Tables) -> LakehouseTable:
     """Raises InvalidInput for a name that nobody gave, and as `open_table`."""
     if name not in tables:
         raise InvalidInput("no table of this name was given", table=name, known=sorted(tables))
-    found = tables[name]
-    return found if isinstance(found, LakehouseTable) else open_table(found)
+    match tables[name]:
+        case LakehouseTable() as table:
+            return table
+        case str() | Path() as location:
+            return open_table(location)
+        case other:
+            raise InvalidInput(
+                "a lakehouse table is needed here: give it opened, or its location",
+                table=name,
+                given=type(other).__name__,
+            )
+
+
+def rows_given(name: str, tables: Tables) -> pa.Table | None:
+    """Arrow rows under this name; None for a table, whether or not it is there."""
+    match tables.get(name):
+        case pa.Table() as rows:
+            return rows
+        case pa.RecordBatch() as batch:
+            return pa.Table.from_batches([batch])
+        case _:
+            return None
 
 
 def tables_read(query: exp.Expr) -> frozenset[str]:
@@ -30,8 +53,12 @@ def tables_read(query: exp.Expr) -> frozenset[str]:
     return frozenset(table_name(one) for one in _tables(query))
 
 
-def tables_named(change: Change) -> frozenset[str]:
+def tables_named(change: Change | Alter | Select) -> frozenset[str]:
     """Those that the statement reads, and the one that it changes."""
+    if isinstance(change, Select):
+        return tables_read(change.query)
+    if isinstance(change, Alter):
+        return frozenset({change.target.name})
     return frozenset({change.target.name}).union(*map(tables_read, parts_of(change)))
 
 

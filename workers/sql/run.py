@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -21,24 +21,39 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.config import WriteOptions, write_options
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable
+from workers.ports import RandomIds
 from workers.read.pruning import Condition, SlicePruner
 from workers.schema.table_schema import TableSchema
 from workers.services.inline import write_with_services
+from workers.sql.altering import Altering
 from workers.sql.conversion import Conversion
-from workers.sql.create import create
+from workers.sql.create import column_type, create
 from workers.sql.duck import DuckEngine
 from workers.sql.engine import Engine, Snapshot
-from workers.sql.plans import SOURCE, Plan, Planner
+from workers.sql.expressions import SOURCE
+from workers.sql.plan import Plan
+from workers.sql.plans import Planner
 from workers.sql.relations import (
     Tables,
     bound,
     columns_read,
     opened,
+    rows_given,
     tables_named,
     tables_read,
     times_read,
 )
-from workers.sql.statements import Change, Create, Insert, Merge, condition_text, statement_of
+from workers.sql.statements import (
+    Alter,
+    Change,
+    Create,
+    Insert,
+    Merge,
+    Select,
+    Update,
+    condition_text,
+    statement_of,
+)
 from workers.table.schema_history import current_schema
 from workers.write.context import WriteContext
 from workers.write.predicate import predicate_of
@@ -55,12 +70,14 @@ def run_sql(
     spark: SparkSession | None = None,
     stream: str | None = None,
     options: Mapping[str, str] | None = None,
-) -> CommitOutcome | LakehouseTable:
-    """Carry out one statement: CREATE TABLE, INSERT INTO, UPDATE, MERGE INTO or DELETE FROM.
+) -> Any:
+    """Carry out one statement: SELECT, CREATE TABLE, ALTER TABLE, INSERT INTO, UPDATE, MERGE INTO
+    or DELETE FROM.
 
-    `tables` gives the names that it uses: opened tables or their locations. With a session Spark
-    computes and writes, else this process does. `stream` and `options` are those of `table.write`.
-    The answer is the new table, or how the write ended.
+    `tables` gives the names that it uses: opened tables or their locations, and for those that are
+    only read also Arrow rows. With a session Spark computes and writes, else this process does.
+    `stream` and `options` are those of `table.write`. The answer is a CommitOutcome; of CREATE the
+    new LakehouseTable; of SELECT an Arrow table, with a session a DataFrame.
 
     Raises InvalidInput before anything is written for what is not supported or does not fit, with
     everything rolled back for a value that does not; otherwise as `table.write`.
@@ -68,19 +85,40 @@ def run_sql(
     change = statement_of(statement)
     if isinstance(change, Create):
         return create(change, tables or {})
+    if isinstance(change, Select):
+        return _selected(change, tables or {}, spark)
     table = opened(change.target.name, tables or {})
+    if isinstance(change, Alter):
+        return table.alter(*Altering(change, column_type).changes(), options=options)
 
     def write(own: Mapping[str, str]) -> CommitOutcome:
-        with _engine(spark, table) as engine:
+        with _engine(spark) as engine:
             mark = f"_sluice_{table.table.ports.ids.token()[:12]}"
-            run = _Run(change, table, tables or {}, engine, write_options(own), stream, mark)
+            typed = write_options(own, table.table.config.mode_of("sql"))
+            run = _Run(change, table, tables or {}, engine, typed, stream, mark)
             return run.carry_out()
 
     return write_with_services(table.table, options or {}, write)
 
 
+def _selected(select: Select, tables: Tables, spark: SparkSession | None) -> Any:
+    """The rows that a query answers, of tables as `table.read` shows them."""
+    query, mark = select.query, f"_sluice_{RandomIds().token()[:12]}"
+    relations = {name: f"{mark}_{at}" for at, name in enumerate(sorted(tables_read(query)))}
+    with _engine(spark) as engine:
+        for name, relation in relations.items():
+            if (rows := rows_given(name, tables)) is not None:
+                engine.bind_rows(relation, rows)
+                continue
+            table = opened(name, tables)
+            if (schema := table.schema()) is None:
+                raise InvalidInput("the table has no schema yet, so no rows", table=name)
+            engine.bind_table(relation, table, _looked_at([query], name, schema.names))
+        return engine.answer(bound(query, relations, engine.dialect))
+
+
 @contextmanager
-def _engine(spark: SparkSession | None, table: LakehouseTable) -> Iterator[Engine]:
+def _engine(spark: SparkSession | None) -> Iterator[Engine]:
     engine: Engine
     if spark is None:
         engine = DuckEngine()
@@ -114,6 +152,7 @@ class _Run:
             plan.operation,  # type: ignore[arg-type]  # One of two that there are.
             self.stream,
             is_ordered=plan.is_ordered,
+            only_updates=isinstance(self.change, Update),
         )
         schema = plan.conversion(self.table.table.config, known.arrow).schema
         return self.engine.write(
@@ -144,6 +183,8 @@ class _Run:
         for name in self._read:
             if name == self.name:
                 self.engine.bind_snapshot(self._relations[name], self._snapshot(plan, context))
+            elif (rows := rows_given(name, self.tables)) is not None:
+                self.engine.bind_rows(self._relations[name], rows)
             else:
                 columns = self._columns(plan, name, self._opened(name).schema())
                 self.engine.bind_table(self._relations[name], self._opened(name), columns)
@@ -175,12 +216,13 @@ class _Run:
 
     def _columns(self, plan: Plan, name: str, schema: pa.Schema | None) -> tuple[str, ...] | None:
         assert schema is not None, name
-        found = columns_read(plan.queries, name, schema.names)
-        return found or (tuple(schema.names[:1]) if found is not None else None)
+        return _looked_at(plan.queries, name, schema.names)
 
     def _schema(self, name: str, known: TableSchema) -> pa.Schema:
         if name == self.name:
             return known.arrow
+        if (rows := rows_given(name, self.tables)) is not None:
+            return rows.schema
         schema = self._opened(name).schema()
         if schema is None:
             raise InvalidInput("the table has no schema yet, so no rows", table=name)
@@ -203,6 +245,14 @@ class _Run:
 
     def _text(self, query: exp.Expr) -> str:
         return bound(query, self._relations, self.engine.dialect)
+
+
+def _looked_at(
+    queries: Sequence[exp.Query], name: str, known: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Columns to read, one at least; None for all."""
+    found = columns_read(queries, name, known)
+    return found or (tuple(known[:1]) if found is not None else None)
 
 
 def _doubles(plan: Plan) -> exp.Query:

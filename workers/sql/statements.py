@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from workers.errors import InvalidInput
 
 DIALECT: Final = "spark"
-KNOWN: Final = "CREATE TABLE, INSERT INTO, UPDATE, MERGE INTO, DELETE FROM"
+KNOWN: Final = "SELECT, CREATE TABLE, ALTER TABLE, INSERT INTO, UPDATE, MERGE INTO, DELETE FROM"
 _LENGTH_MAX = 1_000_000
 _AGAIN = "say it in a statement of its own, or compute it beforehand"
 
@@ -36,6 +36,17 @@ class Create:
         """Empty without a LOCATION."""
         found = self.node.find(exp.LocationProperty)
         return found.this.name if found is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    target: Target
+    actions: tuple[exp.Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    query: exp.Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,13 @@ class NotMatched:
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    condition: exp.Expr | None
+    comes_first: bool
+    """Before the clause that updates: of several that match the first one counts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     target: Target
     source: exp.Query
@@ -83,10 +101,11 @@ class Merge:
     """Column of the target -> what it equals in the source."""
     matched: Matched | None
     not_matched: NotMatched | None
+    removed: Removed | None = None
 
 
 Change: TypeAlias = Insert | Update | Merge | Delete
-Statement: TypeAlias = Create | Change
+Statement: TypeAlias = Create | Alter | Select | Change
 
 
 def statement_of(text: str) -> Statement:
@@ -95,6 +114,8 @@ def statement_of(text: str) -> Statement:
     match node:
         case exp.Create():
             return _create(node)
+        case exp.Alter():
+            return _alter(node)
         case exp.Insert():
             return _insert(node)
         case exp.Update():
@@ -104,7 +125,7 @@ def statement_of(text: str) -> Statement:
         case exp.Delete():
             return _delete(node)
         case exp.Query():
-            raise InvalidInput("a query changes nothing; read with table.read(...)", known=KNOWN)
+            return Select(node)
         case _:
             kind = node.this if isinstance(node, exp.Command) else node.key.upper()
             raise InvalidInput("the statement is not supported", statement=kind, known=KNOWN)
@@ -119,8 +140,10 @@ def parts_of(change: Change) -> list[exp.Expr]:
             return [*sets.values(), *filter(None, [where])]
         case Delete(where=where):
             return [] if where is None else [where]
-        case Merge(source=source, matched=matched, not_matched=not_matched):
+        case Merge(source=source, matched=matched, not_matched=not_matched, removed=removed):
             found: list[exp.Expr] = [source]
+            if removed is not None:
+                found += filter(None, [removed.condition])
             if matched is not None:
                 found += [*(matched.sets or {}).values(), *filter(None, [matched.condition])]
             if not_matched is not None:
@@ -168,6 +191,13 @@ def _create(node: exp.Create) -> Create:
     return Create(_target(node.this.this), node)
 
 
+def _alter(node: exp.Alter) -> Alter:
+    if node.args.get("kind") != "TABLE":
+        raise InvalidInput("only tables are altered", given=node.args.get("kind"))
+    _only(node, "ALTER", "this", "kind", "actions")
+    return Alter(_target(node.this), tuple(node.args["actions"]))
+
+
 def _insert(node: exp.Insert) -> Insert:
     _only(node, "INSERT", "this", "expression", "by_name", "with_")
     columns = None
@@ -212,10 +242,13 @@ def _merge(node: exp.Merge) -> Merge:
         raise InvalidInput("target and source need names of their own", name=alias)
     matched: Matched | None = None
     not_matched: NotMatched | None = None
+    removed: Removed | None = None
     for when in node.args["whens"].expressions:
         _only(when, "WHEN", "matched", "condition", "then")
         then, condition = when.args["then"], when.args.get("condition")
         match then:
+            case exp.Var() if when.args["matched"] and removed is None and _is_delete(then):
+                removed = Removed(condition, comes_first=matched is None)
             case exp.Update() if when.args["matched"] and matched is None:
                 sets = None if _is_star(then.expressions) else _sets(then.expressions, target)
                 matched = Matched(sets, condition)
@@ -223,11 +256,16 @@ def _merge(node: exp.Merge) -> Merge:
                 not_matched = NotMatched(_inserted(then), condition)
             case _:
                 raise InvalidInput(
-                    "MERGE takes one WHEN MATCHED THEN UPDATE and one WHEN NOT MATCHED THEN INSERT;"
-                    " " + _AGAIN,
+                    "MERGE takes one WHEN MATCHED THEN UPDATE, one WHEN MATCHED THEN DELETE and "
+                    "one WHEN NOT MATCHED THEN INSERT; " + _AGAIN,
                     given=_text(when),
                 )
-    return Merge(target, source, alias, _equalities(node.args["on"], target), matched, not_matched)
+    on = _equalities(node.args["on"], target)
+    return Merge(target, source, alias, on, matched, not_matched, removed)
+
+
+def _is_delete(then: exp.Var) -> bool:
+    return then.name.upper() == "DELETE"
 
 
 def _source(using: exp.Expr) -> tuple[exp.Query, str]:

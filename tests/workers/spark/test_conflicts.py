@@ -87,6 +87,25 @@ def test_frame_that_inserts_a_key_that_a_rival_inserted_first_updates_it(
     assert_referee_agrees(table.location)
 
 
+@pytest.mark.parametrize("index", ["BUCKET", "BLOOM"])
+def test_frame_of_keys_to_delete_looks_again_for_one_that_a_rival_inserted_first(
+    tmp_path: Path, spark: SparkSession, index: str
+) -> None:
+    table = things(tmp_path / "things", {"hoodie.index.type": index})
+    meets = partial(met_by_a_rival_once, table.location, RIVAL, str(tmp_path / "met"))
+    frame = spark.createDataFrame(ROWS).mapInArrow(meets, "id string, ts bigint")
+
+    conflicts, left = [], []
+    for retries in ("0", "1"):
+        once = {"hoodie.write.num.retries.on.conflict.failures": retries}
+        outcome = table.delete(frame, options={**OPTIONS, **once})
+        conflicts += [outcome.conflict] if isinstance(outcome, Conflicted) else []
+        left.append(sorted(table.read().column("id").to_pylist()))
+
+    assert [(one.rule, one.keys) for one in conflicts] == [("deleted_unseen", ("k1",))]
+    assert left == [["k1", "rival"], ["rival"]]
+
+
 def test_frame_that_loses_each_time_names_all_its_rivals(
     table: LakehouseTable, tmp_path: Path, spark: SparkSession
 ) -> None:

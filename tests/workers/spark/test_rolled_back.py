@@ -76,6 +76,7 @@ def test_the_write_is_cancelled_as_a_whole_and_its_outcome_says_who_rolled_it_ba
             lambda tag, watch: (
                 run_tasks(frame, context, tag, write, task_bytes=1, watch=watch),
                 (),
+                None,
             ),
         )
         wait_until(lambda: len(started(tmp_path)) == SLOTS, job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -107,3 +108,93 @@ def test_option_that_nobody_knows_is_refused_by_name(
     writer = frame(session, range(3), ts=1).write.format("sluice").option("hoodie.wrte", "1")
     with pytest.raises(PySparkException, match="unknown option"):
         writer.mode("append").save(table.location)
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "file://localhost"])
+def test_table_is_read_by_every_spelling_of_its_path(
+    scheme: str, session: SparkSession, table: LakehouseTable
+) -> None:
+    table.write(pa.Table.from_pylist([{"id": "a", "ts": 1}], schema=SCHEMA), options=DIRECT)
+
+    assert session.read.format("sluice").load(scheme + table.location).count() == 1
+
+
+def test_table_of_a_catalog_is_a_temporary_view(
+    session: SparkSession, table: LakehouseTable
+) -> None:
+    table.write(pa.Table.from_pylist([{"id": "a", "ts": 1}], schema=SCHEMA), options=DIRECT)
+
+    session.sql(f"CREATE TEMPORARY VIEW v USING sluice OPTIONS (path '{table.location}')")
+
+    assert [row["id"] for row in session.sql("SELECT id FROM v").collect()] == ["a"]
+    session.catalog.dropTempView("v")
+
+
+def _selected(session: SparkSession, location: str) -> object:
+    columns = "id STRING, ts BIGINT, n INT"
+    session.sql(f"CREATE TABLE catalogued ({columns}) USING sluice LOCATION '{location}'")
+    try:
+        return session.sql("SELECT * FROM catalogued").collect()
+    finally:
+        session.sql("DROP TABLE catalogued")
+
+
+def _streamed(session: SparkSession, location: str) -> object:
+    rows = session.readStream.format("sluice").load(location)
+    query = rows.writeStream.format("noop").start()
+    return query.awaitTermination(60)
+
+
+def _written(session: SparkSession, location: str) -> object:
+    rows = session.readStream.format("rate").load().writeStream.format("sluice")
+    query = rows.option("checkpointLocation", f"{location}-checkpoint").start(location)
+    return query.awaitTermination(60)
+
+
+REFUSED: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
+    "no path": (lambda spark, _: spark.read.format("sluice").load().count(), "TEMPORARY VIEW"),
+    "unknown option": (
+        lambda spark, at: spark.read.format("sluice").option("as.of.instnt", "1").load(at).count(),
+        "unknown option: key=as.of.instnt",
+    ),
+    "no table": (
+        lambda spark, at: spark.read.format("sluice").load(f"{at}-no").count(),
+        "no table here",
+    ),
+    "table of a catalog": (
+        lambda spark, at: spark.sql(f"CREATE TABLE c USING sluice LOCATION '{at}'"),
+        "TEMPORARY VIEW",
+    ),
+    "table of a catalog with columns": (_selected, "TEMPORARY VIEW"),
+    "another host": (
+        lambda spark, at: spark.read.format("sluice").load(f"file://elsewhere{at}").count(),
+        "file:///path",
+    ),
+    "column that there is not": (
+        lambda spark, at: (
+            spark.createDataFrame([("a", 1)], "id string, nope int")
+            .write.format("sluice")
+            .options(**DIRECT)
+            .mode("append")
+            .save(at)
+        ),
+        "ordering",
+    ),
+    "stream that is read": (_streamed, "reads no streams"),
+    "stream that is written": (_written, "writes no streams"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_is_told_in_one_sentence(
+    case: str, session: SparkSession, table: LakehouseTable
+) -> None:
+    act, told = REFUSED[case]
+
+    with pytest.raises(PySparkException) as caught:
+        act(session, table.location)
+
+    text = str(caught.value)
+    assert told in text
+    assert "Traceback" not in text
+    assert 'File "' not in text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.sql_statements import CASES, CHANGES, QUERIES, check, new_table
 from workers import run_sql
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
@@ -33,6 +35,7 @@ STATEMENTS = (
        ON wide.k = s.k AND wide.day = s.day
        WHEN MATCHED AND s.k = 'x' THEN UPDATE SET a1 = s.a2, ts_a = 100
        WHEN NOT MATCHED THEN INSERT (k, day, ts_a, a1, a2) VALUES (s.k, s.day, 1, s.a2, 0)""",
+    "UPDATE wide SET a1 = a1",
     "DELETE FROM wide WHERE b1 = 'Y'",
 )
 
@@ -58,6 +61,22 @@ def test_both_engines_leave_the_same_rows(spark: SparkSession, tmp_path: Path) -
         assert ours.rows == theirs.rows, statement
         assert _sorted(there) == _sorted(here), statement
     assert [row["k"] for row in _sorted(there)] == ["x", "z"]
+    assert [one.name for one in spark.catalog.listTables() if "sluice" in one.name] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_statement_leaves_the_rows_that_it_leaves_without_spark(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    kind = "MERGE_ON_READ" if "merge" in name else "COPY_ON_WRITE"
+    check(CASES[name], new_table(tmp_path / "t", kind), partial(run_sql, spark=spark))
+
+
+def test_queries_answer_a_frame_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "MERGE_ON_READ")
+    for query, rows in QUERIES.values():
+        found = run_sql(query, tables={"t": table, "changes": CHANGES}, spark=spark)
+        assert [tuple(row) for row in found.collect()] == rows, query
     assert [one.name for one in spark.catalog.listTables() if "sluice" in one.name] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 
 from workers.config import WRITE_OPTIONS
@@ -23,15 +24,30 @@ UNTIL = "hoodie.datasource.read.end.instanttime"
 COLUMNS = "hoodie.read.columns"
 FILTER = "sluice.read.filter"
 
+_OF_CATALOGS = frozenset({"owner", "provider", "location", "external"})
+"""What Spark says of a table that is made in a catalog, and of no other."""
+_VIEW = (
+    "Spark hands a Python source neither LOCATION nor OPTIONS of a table in a catalog; in SQL say "
+    "CREATE TEMPORARY VIEW name USING sluice OPTIONS (path '...')"
+)
+_FILE = re.compile(r"file:(?://(?P<host>[^/]*))?/+")
+"""As Hadoop spells a path (`file:/x`), and as RFC 8089 does (`file:///x`)."""
 _READ = (QUERY, QUERY_TYPE, INCREMENTAL_FORMAT, AS_OF, SINCE, UNTIL, COLUMNS, FILTER)
 _FORMATS = {"latest_state": Query.INCREMENTAL, "cdc": Query.CDC}
 
 
 def location(options: Mapping[str, str]) -> str:
     """Raises InvalidInput without a path."""
-    if not options.get(PATH):
-        raise InvalidInput("the sluice source needs the path of a table: .load(path)")
-    return options[PATH].removeprefix("file://")
+    if _OF_CATALOGS & set(options):
+        raise InvalidInput(f"a table of a catalog cannot be read: {_VIEW}")
+    path = options.get(PATH)
+    if not path:
+        raise InvalidInput(f"the sluice source needs the path of a table, .load(path): {_VIEW}")
+    if (found := _FILE.match(path)) is None:
+        return path
+    if found["host"] not in (None, "", "localhost"):
+        raise InvalidInput("a file has no host; write file:///path", given=path)
+    return f"/{path[found.end() :]}"
 
 
 def opened(where: str) -> Table:

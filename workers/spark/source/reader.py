@@ -24,6 +24,7 @@ from workers.read.rows import check_columns
 from workers.read.snapshot import plan_snapshot
 from workers.schema.table_schema import TableSchema
 from workers.spark.scan import ReadContext, Work, piece_batches
+from workers.spark.source.refusing import in_one_sentence
 from workers.spark.work import ChangeWork, SliceWork, WindowWork
 from workers.table.table import Table
 from workers.write.predicate import Predicate, predicate_of
@@ -41,7 +42,8 @@ class SluiceReader(DataSourceReader):
         """On executors. Raises SnapshotExpired."""
         if partition is None:  # So Spark calls when there are no partitions.
             return
-        yield from piece_batches(self._work, self._schema, int(partition.value))
+        with in_one_sentence():
+            yield from piece_batches(self._work, self._schema, int(partition.value))
 
 
 @dataclass(frozen=True, slots=True)

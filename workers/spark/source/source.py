@@ -8,16 +8,18 @@ that carries those of its user.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from workers.errors import InvalidInput
 from workers.merge.mergers import Merger, adopt_mergers, merger_named
 from workers.spark.scan import Work
 from workers.spark.source.options import FILTER, location, opened, request_of, write_options_of
 from workers.spark.source.reader import SluiceReader, plan_work
+from workers.spark.source.refusing import RefusingStreamReader, in_one_sentence
 from workers.spark.source.writer import SluiceWriter
 from workers.spark.types import to_spark
 from workers.table.table import Table
@@ -35,17 +37,31 @@ class SluiceDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Raises TableNotFound, InvalidInput."""
-        return to_spark(self._planned()[1])
+        with in_one_sentence():
+            return to_spark(self._planned()[1])
 
     def reader(self, schema: StructType) -> SluiceReader:
-        return SluiceReader(*self._planned())
+        with in_one_sentence():
+            return SluiceReader(*self._planned())
 
     def writer(self, schema: StructType, overwrite: bool) -> SluiceWriter:
         """Raises TableNotFound, InvalidInput, UnsupportedTable before anything is written."""
-        operation, options = write_options_of(self.options, overwrite=overwrite)
-        self._table().check_writable()
-        where = location(self.options)
-        return SluiceWriter(where, operation, options, schema, self.mergers)
+        with in_one_sentence():
+            operation, options = write_options_of(self.options, overwrite=overwrite)
+            self._table().check_writable()
+            where = location(self.options)
+            return SluiceWriter(where, operation, options, schema, self.mergers)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
+        return RefusingStreamReader()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 (Spark's)
+        """Raises InvalidInput."""
+        with in_one_sentence():
+            raise InvalidInput(
+                "the sluice source writes no streams; write each batch from foreachBatch, with "
+                "table.write(batch)"
+            )
 
     def _planned(self) -> tuple[Work, pa.Schema]:
         return plan_work(self._table(), request_of(self.options), self.options.get(FILTER))

@@ -20,9 +20,12 @@ from pyspark.sql.types import StructType
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
 from workers.errors import LakehouseError
+from workers.files.arrow_streams import arrow_stream
 from workers.merge.mergers import Merger, adopt_mergers
 from workers.ports import RandomIds
+from workers.schema.from_arrow import optional
 from workers.spark.source.options import opened
+from workers.spark.source.refusing import in_one_sentence
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
@@ -57,7 +60,7 @@ class SluiceWriter(DataSourceArrowWriter):
         self._location = location
         self._operation = operation
         self._write_options = options
-        self._schema = to_arrow(schema)
+        self._schema = optional(to_arrow(schema))
         self._mergers = mergers
         self._place = f"{STAGING}/{RandomIds().token()}"
 
@@ -69,6 +72,7 @@ class SluiceWriter(DataSourceArrowWriter):
             return Staged(None)
         path = f"{self._place}/{RandomIds().token()}.arrow"
         with (
+            in_one_sentence(),
             open_storage(self._location).create_data(path) as stream,
             pa.ipc.new_stream(_file(stream), first.schema) as sink,
         ):
@@ -79,16 +83,17 @@ class SluiceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Raises NotCommitted, InvalidInput, LockTimeout; the staged rows are gone then."""
-        storage = open_storage(self._location)
-        adopt_mergers(self._mergers)
-        try:
-            batch = self._batch(storage, messages)
-            request = WriteRequest(self._operation)  # type: ignore[arg-type]  # begin() refuses
-            outcome = write_arrow(opened(self._location), batch, request, self._write_options)
-        finally:
-            self._tidy(storage)
-        if not isinstance(outcome, Committed):
-            raise NotCommitted("the write was not committed", outcome=outcome)
+        with in_one_sentence():
+            storage = open_storage(self._location)
+            adopt_mergers(self._mergers)
+            try:
+                batch = self._batch(storage, messages)
+                request = WriteRequest(self._operation)  # type: ignore[arg-type]  # begin() refuses
+                outcome = write_arrow(opened(self._location), batch, request, self._write_options)
+            finally:
+                self._tidy(storage)
+            if not isinstance(outcome, Committed):
+                raise NotCommitted("the write was not committed", outcome=outcome)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         self._tidy(open_storage(self._location))
@@ -98,7 +103,7 @@ class SluiceWriter(DataSourceArrowWriter):
         for message in messages:
             if isinstance(message, Staged) and message.path is not None:
                 with storage.open_data(message.path) as stream:
-                    staged = pa.ipc.open_stream(_file(stream)).read_all()
+                    staged = arrow_stream(stream).read_all()
                 tables.append(staged.cast(self._schema))
         return pa.concat_tables(tables)
 

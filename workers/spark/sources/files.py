@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from workers.clock import InstantTime
+from workers.files.arrow_streams import parquet_schema
 from workers.files.rows_file import KEY_SEPARATOR, CsvFile, names
 from workers.spark.sources.source import Asked, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
@@ -42,7 +42,7 @@ class FileSource(WrittenOnce):
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         if isinstance(self.file, CsvFile):
             return _csv_frame(spark, self.file)
-        schema = to_spark(pq.read_schema(self.file))
+        schema = to_spark(parquet_schema(self.file))
         return spark.read.schema(schema).parquet(f"file://{self.file}")
 
     def before_commit(self, instant: InstantTime) -> None:

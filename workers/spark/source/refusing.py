@@ -1,0 +1,63 @@
+"""Errors of ours leave the source as one sentence: what Spark shows of a Python process that fails
+is its whole traceback, unless that process is told to hide it.
+
+The process ends with the error, so nobody else's traceback is hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from workers.errors import InvalidInput, LakehouseError
+
+_HIDE: Final = "SPARK_HIDE_TRACEBACK"
+"""PySpark looks at it when it tells of an error."""
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Raises what is raised in the block, without what led to it where it is an error of ours."""
+    try:
+        yield
+    except LakehouseError as error:
+        if _is_process_of_spark():
+            os.environ[_HIDE] = "true"
+        raise error from None
+
+
+class RefusingStreamReader(DataSourceStreamReader):
+    """Refuses where Spark first asks it: of a source that has no reader Spark 4.1 says only that a
+    variable of its own is not bound.
+    """
+
+    def initialOffset(self) -> NoReturn:  # noqa: N802 (Spark's)
+        """Raises InvalidInput."""
+        with in_one_sentence():
+            raise InvalidInput(
+                "the sluice source reads no streams; read windows in turn, with "
+                "table.read(spark, since=..., until=...)"
+            )
+
+    def latestOffset(self) -> NoReturn:  # noqa: N802 (Spark's)
+        """Raises InvalidInput."""
+        self.initialOffset()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> NoReturn:
+        """Raises InvalidInput."""
+        self.initialOffset()
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        """Raises InvalidInput."""
+        self.initialOffset()
+
+
+def _is_process_of_spark() -> bool:
+    """One that Spark started to plan or run Python; a user's own program keeps its tracebacks."""
+    started = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return started is not None and str(started.name).startswith("pyspark.")

@@ -1,0 +1,74 @@
+"""Which rows a statement changes: a value that a row has already is none, and neither is a version
+that is older than the row's own.
+
+What changes nothing is not written, so a statement answers how many rows it changed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.column_groups import ColumnGroup, Granularity
+from workers.read.comparison import differs
+from workers.table_config import TableConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumns:
+    """Set columns that are kept or replaced together."""
+
+    columns: tuple[str, ...]
+    ordering: tuple[str, ...] = ()
+    """Those of them that order the versions; empty where the later commit wins."""
+
+    def changed(self, before: pa.Table, after: pa.Table) -> Any:
+        """Per row whether it holds something else afterwards. Both hold `columns`."""
+        different = [differs(before.column(one), after.column(one)) for one in self.columns]
+        changed: Any = functools.reduce(pc.or_, different)
+        if self.ordering:
+            changed = pc.and_not(changed, _is_older(before, after, self.ordering))
+        return changed
+
+
+def compared_columns(
+    config: TableConfig, schema: pa.Schema, sets: Collection[str]
+) -> tuple[ComparedColumns, ...]:
+    """Of the columns that a statement sets; none where versions are folded by a merger: there an
+    equal value may change a row.
+    """
+    if config.merger is not None or not sets:
+        return ()
+    if config.groups is None:
+        ordering = (config.ordering_field,) if config.ordering_field in sets else ()
+        return (ComparedColumns(tuple(sets), tuple(name for name in ordering if name)),)
+    compared = (_of_group(group, sets) for group in config.groups.groups(schema.names))
+    return tuple(part for part in compared if part.columns)
+
+
+def _of_group(group: ColumnGroup, sets: Collection[str]) -> ComparedColumns:
+    columns = tuple(name for name in group.all_columns if name in sets)
+    # With an age per column a version that is older than the group's may be newer than a column's.
+    has_one_age = group.is_ordered and group.granularity is Granularity.GROUP
+    is_age_set = set(group.ordering) <= set(sets)
+    return ComparedColumns(columns, group.ordering if has_one_age and is_age_set else ())
+
+
+def _is_older(before: pa.Table, after: pa.Table, ordering: Collection[str]) -> Any:
+    """Compared from left to right, null below everything."""
+    is_older: Any = pa.chunked_array([pa.repeat(pa.scalar(False), after.num_rows)])
+    is_equal: Any = pa.chunked_array([pa.repeat(pa.scalar(True), after.num_rows)])
+    for name in ordering:
+        old: Any = before.column(name)
+        new: Any = after.column(name)
+        is_less: Any = pc.if_else(
+            pc.is_null(new), pc.is_valid(old), pc.fill_null(pc.less(new, old), False)
+        )
+        is_older = pc.or_(is_older, pc.and_(is_equal, is_less))
+        is_equal = pc.and_not(is_equal, differs(old, new))
+    return is_older
