@@ -97,7 +97,7 @@ WRITE_OPTIONS: dict[str, str] = {
     "hoodie.combine.before.insert": "false",
     **SIZING_OPTIONS,
     # Where a rollback looks for a failed write's files: markers (true), listing (false), both ("").
-    "hoodie.rollback.using.markers": "",
+    "hoodie.rollback.using.markers": "true",
     # A directory outside the table that takes the rows which the table cannot hold.
     "sluice.dead.letter.path": "",
     "sluice.schema.evolution.enable": "true",
@@ -133,7 +133,7 @@ class WriteOptions:
     combines_inserts: bool
     dead_letter_path: str
     """Empty: a row that the table cannot hold refuses the whole batch."""
-    rolls_back_by_markers: bool | None = None
+    rolls_back_by_markers: bool = True
     """None: by markers and by listing."""
     early: EarlyDetection | None = None
     """None: conflicts are found when the write commits."""
@@ -141,9 +141,25 @@ class WriteOptions:
     sizing: InsertSizing = DEFAULT_SIZING
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Raises InvalidInput naming the first key or value that is wrong."""
-    values = known(newly_named(given), WRITE_OPTIONS, what="write option")
+SHORT_LIVED: Mapping[str, str] = {
+    "hoodie.client.heartbeat.interval_in_ms": "5000",
+    "hoodie.client.heartbeat.tolerable.misses": "3",
+    "hoodie.write.lock.storage.validity.timeout.secs": "15",
+    "hoodie.write.lock.storage.renew.interval.secs": "4",
+}
+"""Of a worker that is one of many: the next one goes on with its job within seconds, so what it
+holds when it dies runs out within seconds too, not in the minutes that a writer may want.
+"""
+
+
+def write_options(
+    given: Mapping[str, str], mode_unsaid: ConcurrencyMode = ConcurrencyMode.SINGLE_WRITER
+) -> WriteOptions:
+    """`mode_unsaid` holds where `given` names no concurrency mode: what the table says
+    (`TableConfig.mode_of`). Raises InvalidInput naming the first key or value that is wrong.
+    """
+    named = {MODE_KEY: mode_unsaid.value, **newly_named(given)}
+    values = known(named, WRITE_OPTIONS, what="write option")
     interval = "hoodie.client.heartbeat.interval_in_ms"
     lease = "hoodie.write.lock.storage.validity.timeout.secs"
     renew = "hoodie.write.lock.storage.renew.interval.secs"
@@ -177,11 +193,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         duplicate_policy=choice(values, "hoodie.datasource.insert.dup.policy", DuplicatePolicy),
         combines_inserts=boolean(values, "hoodie.combine.before.insert"),
         dead_letter_path=values["sluice.dead.letter.path"],
-        rolls_back_by_markers=(
-            boolean(values, "hoodie.rollback.using.markers")
-            if values["hoodie.rollback.using.markers"]
-            else None
-        ),
+        rolls_back_by_markers=boolean(values, "hoodie.rollback.using.markers"),
         early=_early_detection(values, mode),
         failed_writes=failed_writes_policy(values[POLICY_KEY], mode),
         sizing=insert_sizing(values),

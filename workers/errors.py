@@ -106,6 +106,12 @@ class MalformedTable(LakehouseError):
     code = "malformed_table"
 
 
+class SumOverflow(LakehouseError):
+    """A key's sum is beyond its column's type, and no wrong number is shown. Delete the key."""
+
+    code = "sum_overflow"
+
+
 class LockTimeout(LakehouseError):
     """The table lock stayed with somebody else. Retry."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -31,12 +32,7 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
                 raise InvalidInput("an ordering column has values that compare", column=column)
     if all(one.delete is DeleteScope.GROUP for one in groups):
         return
-    if groups[0].columns and not groups[0].ordering:
-        raise InvalidInput(
-            "delete=row compares ages, and columns in no group have none: name an ordering field "
-            "of the table, or put them in a group",
-            columns=groups[0].columns,
-        )
+    check_ages_of(rule, schema.names)
     used = {str(schema.field(name).type) for one in groups for name in one.ordering}
     if any(len(one.ordering) > 1 for one in groups):
         raise InvalidInput(
@@ -45,6 +41,21 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
         )
     if len(used) > 1:
         raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
+
+
+def check_ages_of(rule: GroupRule, columns: Collection[str]) -> None:
+    """Whether these columns stand beside a delete of whole rows: without an age they would be older
+    than every delete, so that their values are never seen. Raises InvalidInput.
+    """
+    default, *declared = rule.groups(columns)
+    if default.ordering or all(one.delete is DeleteScope.GROUP for one in declared):
+        return
+    if default.columns:
+        raise InvalidInput(
+            "delete=row compares ages, and columns in no group have none: name an ordering field "
+            "of the table, or put them in a group",
+            columns=default.columns,
+        )
 
 
 def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:

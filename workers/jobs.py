@@ -118,6 +118,8 @@ class SinkJob(_Message):
     """
     application: str = APPLICATIONS[0]
     """Whether the sink is a Spark application of its own or a session of the node's server."""
+    wanted_at_ms: int = 0
+    """When somebody wished for it: a stop that was asked for since then is meant for it."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     session_id: str
     user_id: str = "sluice"
@@ -130,6 +132,8 @@ class SinkJob(_Message):
         _check_texts(self.sink_options, "sink_options")
         if self.application not in APPLICATIONS:
             raise InvalidInput("no such Spark application", application=_shown(self.application))
+        if type(self.wanted_at_ms) is not int or self.wanted_at_ms < 0:
+            raise InvalidInput("not a time in milliseconds", field="wanted_at_ms")
         _check_texts(self.spark_conf, "spark_conf")
         _check_session(self.session_id)
         _check_name(self.user_id, "user_id")
@@ -161,6 +165,8 @@ class RollbackJob(_Message):
     plan_hash: str
     reason: str
     by: str
+    run_dir: str | None = None
+    """Where its worker shows that it is at it."""
     report_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -171,6 +177,8 @@ class RollbackJob(_Message):
             _check_text(self.plan_hash, "plan_hash")
         _check_text(self.reason, "reason")
         _check_text(self.by, "by")
+        if self.run_dir is not None:
+            _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
 
 
@@ -191,7 +199,7 @@ class ServiceJob(_Message):
     attempt: int = 0
     """How often the same job was sent before."""
     run_dir: str | None = None
-    """Where it finds that it was cancelled; None for what nobody can cancel."""
+    """Where its worker shows that it is at it, and finds that it was cancelled."""
     report_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -229,6 +237,8 @@ class ReplayJob(_Message):
     """`partition:offset`; all of them when empty."""
     cause: str = ""
     by: str
+    run_dir: str | None = None
+    """Where its worker shows that it is at it."""
     report_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -244,6 +254,8 @@ class ReplayJob(_Message):
             _check_name(one, "letters")
         if self.cause:
             _check_text(self.cause, "cause")
+        if self.run_dir is not None:
+            _check_directory(self.run_dir, "run_dir")
         _check_text(self.by, "by")
         _check_report_url(self.report_url)
 

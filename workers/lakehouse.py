@@ -50,7 +50,6 @@ from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
 from workers.write.matching import delete_matching
 from workers.write.request import WriteRequest, partition_paths
-from workers.write.retrying import with_retries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +60,13 @@ __all__ = ["ArrowData", "LakehouseTable", "create_table", "open_table", "write_a
 class LakehouseTable:
     def __init__(self, table: Table) -> None:
         self.table = table
+
+    def __repr__(self) -> str:
+        """What it is by its properties; nothing is asked of storage."""
+        config = self.table.config
+        key = ",".join(config.record_key)
+        partitions = f" by {','.join(config.partition_by)}" if config.partition_by else ""
+        return f"<{config.name}: {config.table_type} of {key}{partitions} at {self.location}>"
 
     @property
     def location(self) -> str:
@@ -96,19 +102,9 @@ class LakehouseTable:
             return write_arrow(self.table, data, request, options)
         if not hasattr(data, "mapInArrow"):
             raise InvalidInput("data is neither Arrow nor a Spark DataFrame", type=type(data))
-        from workers.spark.write import write_dataframe
+        from workers.spark.write import write_frame
 
-        def attempt(number: int) -> CommitOutcome:
-            return write_dataframe(
-                self.table,
-                data,
-                operation=operation,
-                stream=stream,
-                options=options,
-                attempt=number,
-            )
-
-        return with_retries(self.table, write_options(options), attempt)
+        return write_frame(self.table, data, operation, stream, options)
 
     def delete(
         self,
@@ -150,7 +146,8 @@ class LakehouseTable:
 
         Raises InvalidInput before anything is written, LockTimeout.
         """
-        return alter_schema(self.table, write_options(options or {}), changes)
+        typed = write_options(options or {}, self.table.config.mode_of("alter"))
+        return alter_schema(self.table, typed, changes)
 
     def add_group(
         self,
@@ -166,7 +163,8 @@ class LakehouseTable:
         Raises InvalidInput before anything is written, LockTimeout.
         """
         (parsed,) = parse_groups(json.dumps([dict(group)]))
-        outcome = add_group(self.table, write_options(options or {}), parsed, types)
+        typed = write_options(options or {}, self.table.config.mode_of("alter"))
+        outcome = add_group(self.table, typed, parsed, types)
         self.table = tables.open_(self.table.storage, self.table.ports)
         return outcome
 
@@ -229,9 +227,9 @@ class LakehouseTable:
         timeline = self.table.timeline()
         if as_of is None:
             found = current_schema(self.table, timeline)
-            return found.arrow if found else None
+            return found.declared if found else None
         version = schema_at(self.table, timeline, as_of=as_of)
-        return version.schema.arrow if version else None
+        return version.schema.declared if version else None
 
     def file_groups(self) -> tuple[FileSlice, ...]:
         return FileSystemView.load(self.table).slices

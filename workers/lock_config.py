@@ -136,15 +136,6 @@ def provider_of(url: LockUrl) -> LockProvider:
     )
 
 
-def refuse_password(options: Mapping[str, str]) -> None:
-    """For options that are stored and shown. Raises InvalidInput."""
-    if LockUrl(options.get(URL, "")).has_password:
-        raise InvalidInput(
-            f"options of an operation are kept and shown: write {URL} without its password, and "
-            f"give the whole address to the node as {URL_VARIABLE}"
-        )
-
-
 def _provider(name: str) -> LockProvider | None:
     if not name:
         return None

@@ -1,17 +1,18 @@
 """The ports through which the engine touches the world, bundled so that a simulator can replace all
 of them.
 
-Storage is the fifth port and belongs to each table; these three belong to the process.
+Storage is the fifth port and belongs to each table; these four belong to the process.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.clock import Clock, SystemClock
+from workers.processes import Processes, SystemProcesses
 from workers.repetitions import started
 
 
@@ -51,6 +52,7 @@ class Ports:
     clock: Clock
     ids: Ids
     scheduler: Scheduler
+    processes: Processes = field(default_factory=SystemProcesses)
 
 
 def system_ports() -> Ports:

@@ -24,6 +24,14 @@ from workers.payloads import (
 VERSION_KEY: Final = "hoodie.table.version"
 LAYOUT_KEY: Final = "hoodie.timeline.layout.version"
 INITIAL_KEY: Final = "hoodie.table.initial.version"
+HISTORY_KEY: Final = "sluice.history.since"
+"""From here on the history holds all that completed and was archived: the table was made, adopted
+or upgraded then.
+"""
+ADOPTED_KEY: Final = "sluice.adopted.at"
+"""When Sluice began to write into a table that another engine made."""
+OWN_KEY: Final = "sluice.portable"
+"""Every table that Sluice made has it."""
 _ARCHIVE_KEY: Final = "hoodie.archivelog.folder"
 _LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
 """Table version -> the layout of its timeline."""
@@ -82,6 +90,16 @@ def archive_folder(properties: Mapping[str, str]) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]*", folder):
         raise UnsupportedTable("the archive is not in a directory of the table", folder=folder)
     return folder
+
+
+def history_since(properties: Mapping[str, str]) -> str | None:
+    """None where nobody knows from when on the history is whole, as in tables of other engines.
+
+    Tables that have no such property yet: an adopted one says when that was, one that was made here
+    is whole from its beginning.
+    """
+    since = properties.get(HISTORY_KEY) or properties.get(ADOPTED_KEY)
+    return since or ("" if OWN_KEY in properties else None)
 
 
 def check_files(properties: Mapping[str, str]) -> None:

@@ -51,6 +51,7 @@ from workers.readability import (
     check_merge,
     custom_merge,
     has_old_logs,
+    history_since,
     table_version,
     timeline_layout,
 )
@@ -61,7 +62,9 @@ from workers.time_partitions import (
     standing_time_rule,
     typed_fields,
 )
+from workers.time_units import TIME_UNIT_KEY, time_units
 from workers.top_n import TOP_N_KEY
+from workers.writer_modes import MODE_KEY, ConcurrencyMode, mode_of_operation
 
 BUCKETS_DEFAULT = 8
 _BUCKETS_MAX = 100_000
@@ -116,9 +119,12 @@ TABLE_OPTIONS: dict[str, str] = {
     JOIN_KEY: "full",
     PORTABLE_KEY: "false",
     RETENTION_KEY: "7d",
+    # The mode of writes that name none; non-blocking where streams write groups into logs.
+    MODE_KEY: "",
     TOP_N_KEY: "",  # JSON: what `table.top_n()` asks for when nothing else is said.
     # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
     "sluice.portable": "false",
+    TIME_UNIT_KEY: "",  # What numbers of ordering columns count, where they are times.
 }
 
 
@@ -155,6 +161,8 @@ class TableConfig:
     """How; None as well for what is not supported, and such a table is read only."""
     has_meta_columns: bool = True
     is_portable: bool = False
+    time_units: str = ""
+    """As `sluice.event.time.unit` declares them."""
     """What hudi-rs cannot read is refused."""
     timeline_layout: int = 2
     has_old_logs: bool = False
@@ -167,6 +175,14 @@ class TableConfig:
     groups: GroupRule | None = None
     """Each stream's columns have an ordering of their own."""
     top_n: str = ""
+    history_since: str | None = None
+    """The instant from which on the history is whole; None where nobody knows."""
+    concurrency_mode: ConcurrencyMode | None = None
+    """Of writes that name none; None leaves them to Hudi's default, a single writer."""
+
+    def mode_of(self, operation: str) -> ConcurrencyMode:
+        """Of a write that names no concurrency mode."""
+        return mode_of_operation(self.concurrency_mode, operation)
 
     @property
     def looks_up(self) -> bool:
@@ -258,6 +274,7 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     boolean(values, "hoodie.datasource.write.hive_style_partitioning")
     boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
     boolean(values, "sluice.portable")
+    time_units(values[TIME_UNIT_KEY])
     partial = values["hoodie.table.partial.update.mode"]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)
@@ -333,6 +350,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         time_rule=standing_time_rule(properties),
         has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
         is_portable=properties.get("sluice.portable") == "true",
+        time_units=properties.get(TIME_UNIT_KEY, ""),
         timeline_layout=timeline_layout(properties, version),
         has_old_logs=has_old_logs(properties, version),
         archive_folder=archive_folder(properties),
@@ -340,7 +358,20 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         merger=merger,
         groups=groups,
         top_n=properties.get(TOP_N_KEY, ""),
+        concurrency_mode=_concurrency_mode(properties, groups),
+        history_since=history_since(properties),
     )
+
+
+def _concurrency_mode(
+    properties: Mapping[str, str], groups: GroupRule | None
+) -> ConcurrencyMode | None:
+    if properties.get(MODE_KEY):
+        return choice(properties, MODE_KEY, ConcurrencyMode)
+    is_logged = properties["hoodie.table.type"] == TableType.MERGE_ON_READ
+    if groups is not None and is_logged:
+        return ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+    return None
 
 
 def _buckets(properties: Mapping[str, str]) -> int:

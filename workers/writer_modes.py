@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from workers.errors import InvalidInput
 
@@ -25,6 +26,24 @@ class ConcurrencyMode(StrEnum):
     def has_rivals(self) -> bool:
         """Other writers are expected beside this one."""
         return self is not ConcurrencyMode.SINGLE_WRITER
+
+
+APPENDING: Final = ("upsert", "delete")
+"""Operations that only append logs: a non-blocking writer can carry them out."""
+
+
+def mode_of_operation(of_table: ConcurrencyMode | None, operation: str) -> ConcurrencyMode:
+    """The mode of a write that names none, on a table that says `of_table`.
+
+    What replaces file groups or looks for rows cannot be non-blocking; beside non-blocking writers
+    it is optimistic, because it is not alone.
+    """
+    if of_table is None:
+        return ConcurrencyMode.SINGLE_WRITER
+    is_blocking = operation not in APPENDING
+    if of_table is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL and is_blocking:
+        return ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
+    return of_table
 
 
 class FailedWritesPolicy(StrEnum):

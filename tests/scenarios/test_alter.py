@@ -168,8 +168,8 @@ def test_rename_of_an_empty_table_changes_its_schema(tables: ScenarioTables) -> 
     assert current(table).names == ["id", "town", "size"]
 
 
-def test_required_column_may_be_relaxed(tables: ScenarioTables) -> None:
-    """E-26. Only foreign tables have required columns; ours are all nullable."""
+def test_a_column_that_may_be_null_is_not_relaxed(tables: ScenarioTables) -> None:
+    """E-26; `test_required_columns.py` relaxes one that is required."""
     table = tables(schema=COLUMNS)
 
     with pytest.raises(InvalidInput, match="null already"):

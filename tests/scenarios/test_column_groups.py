@@ -189,6 +189,26 @@ def test_deleting_by_key_takes_whatever_is_there(ads: ScenarioTable) -> None:
     assert ads.rows()[0] == wide("k", shown_at=1, site="afresh", price=1.0)
 
 
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["in logs", "compacted"])
+@pytest.mark.parametrize("others", [(), ("k2",)], ids=["alone", "beside a row that is there"])
+def test_deleting_by_key_leaves_what_was_deleted_deleted(
+    ads: ScenarioTable, others: tuple[str, ...], is_compacted: bool
+) -> None:
+    """The delete of k was forgotten: in logs always, in a base file with another key of it."""
+    write(ads, shown("k", 100), *(shown(key, 100) for key in others))
+    write(ads, {"id": "k", "shown_at": 200, "_hoodie_is_deleted": True})
+    if is_compacted:
+        compact(ads)
+    ads.lakehouse.delete(pa.table({"id": ["k", *others]}), options=DIRECT)
+
+    write(ads, shown("k", 150, "late"), *(shown(key, 1, "afresh") for key in others))
+    assert ads.rows("id", "site") == [{"id": key, "site": "afresh"} for key in others]
+    compact(ads)
+    assert ads.rows("id", "site") == [{"id": key, "site": "afresh"} for key in others]
+    write(ads, shown("k", 201, "new"))
+    assert {"id": "k", "site": "new"} in ads.rows("id", "site")
+
+
 def test_columns_with_ages_of_their_own_are_written_one_by_one(tables: ScenarioTables) -> None:
     for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
         table = made(tables, table_type, SHOWN | {"granularity": "column"}, CLICK)

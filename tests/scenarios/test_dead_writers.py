@@ -188,7 +188,7 @@ def test_marker_without_a_data_file_does_not_stop_a_rollback(table: ScenarioTabl
     assert table.leftovers() == []
 
 
-@pytest.mark.parametrize("by_markers", ["", "true", "false"])
+@pytest.mark.parametrize("by_markers", ["true", "false"])
 def test_file_that_a_late_task_wrote_during_the_rollback_does_not_stay(
     table: ScenarioTable, by_markers: str
 ) -> None:

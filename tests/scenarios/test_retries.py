@@ -109,6 +109,33 @@ def test_without_retries_the_first_conflict_is_the_last(table: ScenarioTable) ->
     assert "attempts" not in outcome.conflict.message
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_schema_that_no_retry_can_merge_is_a_conflict_with_rival_and_schemas(
+    table: ScenarioTable, retries: int
+) -> None:
+    """Tried again, the batch does not go with the table any more: that is no wrong argument."""
+    table.writer("first").upsert_and_commit(OSLO)
+    rivals: list[str] = []
+
+    def rival() -> None:
+        added = schema_of(id=pa.int64(), city=pa.string(), size=pa.int32())
+        writer = table.writer("rival").upsert({"id": 1, "city": "Rome", "size": 3}, schema=added)
+        rivals.append(writer.wins().instant)
+
+    handle = handle_with(table, At("create_data", ".parquet", rival))
+    batch = pa.table({"id": [1], "city": ["mine"], "size": ["large"]})
+
+    outcome = handle.write(batch, options=options(retries))
+
+    assert isinstance(outcome, Conflicted)
+    assert outcome.conflict.kind == "schema"
+    assert [outcome.conflict.rival] == rivals
+    assert outcome.conflict.schemas is not None
+    assert "size" in (outcome.conflict.schemas.at_validation or "")
+    assert ("tried again" in outcome.conflict.message) == (retries > 0)
+    assert table.orphan_files() == table.leftovers() == []
+
+
 def test_write_that_wins_at_once_tells_no_attempts_in_its_commit(table: ScenarioTable) -> None:
     outcome = upsert(table.lakehouse, 3)
 

@@ -147,7 +147,6 @@ def test_a_schema_conflict_is_told_before_a_file_conflict(tables: ScenarioTables
 
 def test_with_resolution_switched_off_the_last_schema_wins(tables: ScenarioTables) -> None:
     table = tables(schema=SCHEMAS["S1"])
-    table.excuse_referee("hudi-rs takes the schema of the commit that was requested last")
     off = {"hoodie.write.concurrency.schema.conflict.resolution.enable": "false"}
     writer, rival = table.writer("writer", options=off), table.writer("rival")
     writer.upsert(row(1, "S3"), schema=SCHEMAS["S3"])

@@ -16,11 +16,14 @@ import pytest
 from tests.support.clocks import ManualClock, SkewedClock
 from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioTables, ScenarioWriter
 from tests.support.watched_storage import At, Died, Sleep, WatchedStorage, fails
+from workers.concurrency import late_writers
 from workers.config import write_options
-from workers.errors import LakehouseError, LeaseLost
+from workers.errors import InstantRolledBack, LakehouseError, LockTimeout
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline.instant import Action
+from workers.write.local import write_arrow
+from workers.write.request import WriteRequest
 
 OPTIONS = write_options({})
 HOUR_MS = 3_600_000
@@ -194,7 +197,7 @@ def test_rollback_that_wakes_in_the_middle_of_deleting_touches_nothing_new(
 
 
 @pytest.mark.parametrize("part", [".heartbeat", ".commit.requested", ".inflight"])
-def test_beginner_who_wakes_after_his_lock_was_taken_has_not_begun(
+def test_beginner_who_wakes_after_his_lock_was_taken_begins_anew(
     tables: ScenarioTables, part: str
 ) -> None:
     """Both would take the same instant time under this clock; at most one gets it (bug A2)."""
@@ -206,11 +209,13 @@ def test_beginner_who_wakes_after_his_lock_was_taken_has_not_begun(
         clock.advance(10 * HOUR_MS)
         other = table.writer("other").upsert({"id": 2, "city": "Oslo"})
 
-    assert isinstance(beginning.exception(), LeaseLost)
-    assert not sleeper.is_beating
+    assert beginning.exception() is None
+    assert sleeper.last_instant > other.last_instant
     other.wins()
+    sleeper.write({"id": 1, "city": "Rome"})
+    sleeper.wins()
     table.writer("next").upsert_and_commit({"id": 3, "city": "Oslo"})
-    assert [row["id"] for row in table.rows()] == [2, 3]
+    assert [row["id"] for row in table.rows()] == [1, 2, 3]
 
 
 def test_task_that_wakes_after_its_writer_was_rolled_back_leaves_no_file(
@@ -221,11 +226,47 @@ def test_task_that_wakes_after_its_writer_was_rolled_back_leaves_no_file(
 
     with asleep_in(sleeper, sleep, lambda: sleeper.upsert({"id": 1, "city": "Oslo"})) as writing:
         later(table, "next").upsert_and_commit({"id": 1, "city": "Bergen"})
-    assert writing.exception() is None
+    assert isinstance(writing.exception(), InstantRolledBack)
 
+    assert table.orphan_files() == []
     sleeper.is_told_rolled_back()
     assert table.rows() == [{"id": 1, "city": "Bergen"}]
     assert table.orphan_files() == []
+
+
+@pytest.mark.parametrize("files", [1, 2, 3])
+def test_write_that_wakes_after_it_was_rolled_back_leaves_no_file(
+    tables: ScenarioTables, files: int
+) -> None:
+    """Also the file that it was at, whichever of them, once the timeline is archived."""
+    table = tables(options={"hoodie.bucket.index.num.buckets": "8"})
+    sleep, opened = Sleep(), []
+
+    def at_a_file(call: str, path: str) -> None:
+        if call == "create_data" and path.endswith(".parquet"):
+            opened.append(path)
+            if len(opened) == files:
+                sleep()
+
+    storage = WatchedStorage(table.location, before=at_a_file)
+    sleeper = table.writer("sleeper", storage=storage)
+    batch = table.batch([{"id": number, "city": "Oslo"} for number in range(20)])
+
+    def write() -> None:
+        request = WriteRequest("upsert")
+        write_arrow(sleeper.table, batch, request, {"hoodie.write.markers.type": "direct"})
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        sleep.await_asleep()
+        sleeper.falls_silent()
+        later(table, "next").upsert_and_commit({"id": 1, "city": "Bergen"})
+        sleep.wake()
+        assert isinstance(writing.exception(), InstantRolledBack)
+
+    assert table.rows() == [{"id": 1, "city": "Bergen"}]
+    assert table.orphan_files() == []
+    assert late_writers.late_writers(table.storage) == []
 
 
 def test_late_file_of_a_task_whose_writer_never_came_back_goes_with_a_later_sweep(
@@ -246,8 +287,13 @@ def test_lock_holder_who_wakes_does_not_free_the_lock_of_his_successor(
     table: ScenarioTable,
 ) -> None:
     """Hudi's loser deletes the winner's lock file (bug F1)."""
-    sleeper, sleep = sleeper_at(table, "put", ".heartbeat")
-    successor_sleep = Sleep()
+    impatiently = {"hoodie.write.lock.wait_time_ms": "100"}
+    sleep, successor_sleep = Sleep(), Sleep()
+    sleeper = table.writer(
+        "sleeper",
+        storage=WatchedStorage(table.location, before=At("put", ".heartbeat", sleep)),
+        options=impatiently,
+    )
     successor = table.writer(
         "successor",
         clock=SkewedClock(HOUR_MS),
@@ -258,12 +304,8 @@ def test_lock_holder_who_wakes_does_not_free_the_lock_of_his_successor(
         with asleep_in(sleeper, sleep, lambda: sleeper.begin(CITIES)) as beginning:
             holding = pool.submit(successor.begin, CITIES)
             successor_sleep.await_asleep()
-        assert isinstance(beginning.exception(), LeaseLost)
-        impatient = table.writer(
-            "impatient",
-            clock=SkewedClock(HOUR_MS),
-            options={"hoodie.write.lock.wait_time_ms": "100"},
-        )
+        assert isinstance(beginning.exception(), LockTimeout)  # He begins anew, and waits.
+        impatient = table.writer("impatient", clock=SkewedClock(HOUR_MS), options=impatiently)
         with pytest.raises(LakehouseError, match="lock stayed"):
             impatient.begin(CITIES)
         successor_sleep.wake()

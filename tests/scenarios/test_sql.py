@@ -32,8 +32,7 @@ def sql(
     tables: Mapping[str, Path] | None = None,
 ) -> CommitOutcome:
     known: dict[str, LakehouseTable | str | Path] = {"ads": table.lakehouse, **(tables or {})}
-    outcome = run_sql(statement, tables=known, options=DIRECT | dict(options or {}))
-    assert not isinstance(outcome, LakehouseTable)
+    outcome: CommitOutcome = run_sql(statement, tables=known, options=DIRECT | dict(options or {}))
     if isinstance(outcome, Committed):
         table.reported.append(outcome.instant)
     return outcome

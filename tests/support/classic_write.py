@@ -47,6 +47,7 @@ def main(folder: str) -> None:
                 lambda tag, watch: (
                     run_tasks(frame, context, tag, write, task_bytes=1, watch=watch),
                     (),
+                    None,
                 ),
             )
             wait_until(lambda: len(started(flags)) == SLOTS, job)

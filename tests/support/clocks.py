@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
+from typing import ClassVar
+from uuid import uuid4
 
 from workers.clock import SystemClock
 from workers.ports import Repetition, ThreadScheduler
+from workers.processes import ProcessName, SystemProcesses, this_process
+
+_SIMULATED = "simulated-"
 
 
 class ManualClock:
@@ -42,6 +48,28 @@ class SkewedClock(SystemClock):
 
     def now_ms(self) -> int:
         return super().now_ms() + self._ahead_ms
+
+
+class MortalProcess:
+    """A writer that is a process of its own as far as others can tell: it ends when the test says
+    so. Of real processes the system tells.
+    """
+
+    _ended: ClassVar[set[ProcessName]] = set()
+
+    def __init__(self) -> None:
+        self._name = replace(this_process(), started=f"{_SIMULATED}{uuid4().hex}")
+
+    def here(self) -> ProcessName:
+        return self._name
+
+    def has_ended(self, process: ProcessName) -> bool:
+        if process.started.startswith(_SIMULATED):
+            return process in self._ended
+        return SystemProcesses().has_ended(process)
+
+    def ends(self) -> None:
+        self._ended.add(self._name)
 
 
 class MortalScheduler:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import Event
 
 from workers.ports import Ports, Repetition
+from workers.processes import ProcessName
 
 START_MS = 1_790_000_000_000
 
@@ -50,5 +51,18 @@ class _Never:
         return None
 
 
+class OneProcess:
+    """Of one who died before the next began: whoever looks is the only one who lives."""
+
+    def __init__(self, name: str) -> None:
+        self._name = ProcessName("still", "boot", 1, name)
+
+    def here(self) -> ProcessName:
+        return self._name
+
+    def has_ended(self, process: ProcessName) -> bool:
+        return process != self._name
+
+
 def still_ports(clock: StillClock, *, prefix: str) -> Ports:
-    return Ports(clock, CountingIds(prefix), StillScheduler())
+    return Ports(clock, CountingIds(prefix), StillScheduler(), OneProcess(prefix))

@@ -41,6 +41,7 @@ from workers.markers.doom import read_doom, refuse_doomed
 from workers.markers.marker import IOType, Marker
 from workers.markers.store import delete_markers
 from workers.ports import Ports
+from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import FileInfo
 from workers.table.table import Table, TableDefinition, create
@@ -358,7 +359,7 @@ def _options() -> WriteOptions:
 
 @cache
 def _beat_of(name: str) -> bytes:
-    return HeartbeatContent(_options(), name, "upsert", None).encode()
+    return HeartbeatContent(_options(), name, "upsert", None).encode(this_process())
 
 
 @cache

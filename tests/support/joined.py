@@ -40,7 +40,11 @@ def make(
         schema=pa.schema(_COLUMNS),
         record_key=["id"],
         table_type=table_type,
-        options={"hoodie.multistream.groups": json.dumps(GROUPS), **(options or {})},
+        options={
+            "hoodie.multistream.groups": json.dumps(GROUPS),
+            "sluice.event.time.unit": "ms",
+            **(options or {}),
+        },
     )
 
 

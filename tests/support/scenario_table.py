@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.support.clocks import MortalScheduler
+from tests.support.clocks import MortalProcess, MortalScheduler
 from tests.support.invariants import (
     assert_nothing_reported_is_lost,
     assert_table_is_sound,
@@ -39,6 +39,7 @@ from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import Operation
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
+from workers.write.sought import sought_by
 from workers.write.status import TaskIds, WriteStatus
 
 Row = dict[str, Any]
@@ -104,7 +105,12 @@ class ScenarioTable:
         return twin
 
     def ports(self, *, clock: Clock | None = None) -> Ports:
-        return Ports(clock=clock or self.clock, ids=RandomIds(), scheduler=MortalScheduler())
+        return Ports(
+            clock=clock or self.clock,
+            ids=RandomIds(),
+            scheduler=MortalScheduler(),
+            processes=MortalProcess(),
+        )
 
     @property
     def table(self) -> Table:
@@ -250,9 +256,9 @@ class ScenarioWriter:
     def write_batch(self, batch: pa.Table, *, task: int = 0, attempt: int = 0) -> None:
         context = self.transaction.context
         ids = TaskIds(partition=task, attempt=attempt)
-        self._statuses += write_file_groups(
-            context, prepare(context, batch), ids, self.table.storage
-        )
+        prepared = prepare(context, batch)
+        self.transaction.seeks(sought_by(context, prepared, (), self.table.storage))
+        self._statuses += write_file_groups(context, prepared, ids, self.table.storage)
 
     @property
     def written(self) -> tuple[WriteStatus, ...]:
@@ -303,6 +309,9 @@ class ScenarioWriter:
     def dies(self) -> None:
         """As by SIGKILL: its threads end, nothing is tidied up, and its last beat is long ago."""
         self.falls_silent()
+        process = self.table.ports.processes
+        assert isinstance(process, MortalProcess)
+        process.ends()
         beat = Path(self.table.storage.location) / path_of(self.last_instant)
         last_ms = self.table.ports.clock.now_ms() - LONG_AGO_S * 1000
         os.utime(beat, (last_ms / 1000, last_ms / 1000))

@@ -13,8 +13,8 @@ from workers.lock_config import (
     LockProvider,
     LockSettings,
     LockUrl,
-    refuse_password,
 )
+from workers.node_options import refuse_connections
 
 HUDI = "org.apache.hudi.client.transaction.lock."
 SECRET = "s3cr3t/with@signs"
@@ -147,9 +147,9 @@ def test_address_without_password_takes_it_from_the_environment(
     assert lock(provider="redis").url == LockUrl(REDIS)
 
 
-def test_stored_options_may_not_hold_a_password() -> None:
-    refuse_password({"sluice.lock.url": "redis://cache:6379/0"})
+def test_options_of_a_request_name_no_address_and_none_is_repeated() -> None:
+    refuse_connections({"hoodie.write.lock.provider": "redis"})
 
     with pytest.raises(InvalidInput, match="SLUICE_LOCK_URL") as refused:
-        refuse_password({"sluice.lock.url": REDIS})
+        refuse_connections({"sluice.lock.url": REDIS})
     assert "s3cr3t" not in str(refused.value)

@@ -134,7 +134,7 @@ def test_absent_control_plane_costs_a_warning(caplog: pytest.LogCaptureFixture) 
 
 
 def test_nobody_to_report_to_is_silence() -> None:
-    reporter = reporter_for(None)
+    reporter = reporter_for(None, "7", {})
 
     reporter.send(SUCCEEDED)
     reporter.close()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.errors import MalformedTable
+from workers.files.arrow_streams import OpenParquet, parquet_file
 from workers.files.calendar import PROLEPTIC, check_calendar
 from workers.files.footer_keys import FooterKeys, KeyFilter, range_footer
 from workers.files.key_range import KeyBounds
@@ -155,9 +156,7 @@ def _write_row_groups(
 
 def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
     """Raises one of UNREADABLE when the content is damaged, UnsupportedTable."""
-    # With threads, pool threads hold a Python stream, and a short process now and then aborts at
-    # its end ("terminate called without an active exception": 4 of 500, without threads 0 of 500).
-    file = pq.ParquetFile(stream)
+    file = parquet_file(stream)
     check_calendar(file)
     table = file.read(columns=columns, use_threads=False)
     return table.replace_schema_metadata(None)
@@ -183,7 +182,7 @@ def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> i
     """
     with storage.open_data(path) as stream:
         try:
-            file = pq.ParquetFile(stream)
+            file = parquet_file(stream)
             metadata, schema = file.metadata, file.schema_arrow
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
@@ -206,8 +205,8 @@ def iterate_base_file(
     """As `read_base_file`, some rows at a time, so that memory does not grow with the file."""
     with storage.open_data(path) as stream:
         try:
-            # Without pre-buffering, or the whole row group is held beside its decoded batches.
-            file = pq.ParquetFile(stream, pre_buffer=False)
+            # It reads nothing ahead, or the whole row group were held beside its decoded batches.
+            file = parquet_file(stream)
             check_calendar(file)
             for batch in file.iter_batches(_batch_rows(file), columns=columns, use_threads=False):
                 part = pa.Table.from_batches([batch])
@@ -216,7 +215,7 @@ def iterate_base_file(
             raise MalformedTable("base file is not readable", path=path) from error
 
 
-def _batch_rows(file: pq.ParquetFile) -> int:
+def _batch_rows(file: OpenParquet) -> int:
     """Fewer of wide rows."""
     metadata = file.metadata
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
@@ -241,7 +240,7 @@ def read_footer(storage: Storage, path: str) -> dict[str, str]:
     """What the footer says beside the rows. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
-            found = pq.ParquetFile(stream).metadata.metadata or {}
+            found = parquet_file(stream).metadata.metadata or {}
             return {key.decode(): value.decode() for key, value in found.items()}
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from workers.errors import MalformedTable
+from workers.files.arrow_streams import OpenParquet, parquet_file
 from workers.files.base_file import UNREADABLE
 from workers.files.meta_columns import RECORD_KEY
 from workers.storage.base import Storage
@@ -67,7 +67,7 @@ def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
     """Positions of those `keys` that the file has. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
-            file = pq.ParquetFile(stream, pre_buffer=False)
+            file = parquet_file(stream)
             found = [np.empty(0, np.int64)]
             for number in range(file.metadata.num_row_groups):
                 within = _within(file, number, keys)
@@ -79,7 +79,7 @@ def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
     return np.unique(np.concatenate(found))
 
 
-def _within(file: pq.ParquetFile, number: int, keys: SortedKeys) -> slice:
+def _within(file: OpenParquet, number: int, keys: SortedKeys) -> slice:
     metadata = file.metadata
     names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
     told: Any = metadata.row_group(number).column(names.index(RECORD_KEY)).statistics

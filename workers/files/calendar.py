@@ -12,6 +12,7 @@ import json
 import pyarrow.parquet as pq
 
 from workers.errors import UnsupportedTable
+from workers.files.arrow_streams import OpenParquet
 
 # Spark suspects the hybrid calendar also where no version of it is named, and raises on old values.
 # It compares versions as text: 3.1 is the first whose dates and times of every kind are like ours.
@@ -27,7 +28,7 @@ _FIRST_SECOND = -2_208_988_800
 _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 
-def check_calendar(file: pq.ParquetFile) -> None:
+def check_calendar(file: OpenParquet) -> None:
     """Raises UnsupportedTable when the file may hold old values in the hybrid calendar."""
     keys = file.metadata.metadata or {}
     is_old = keys.get(VERSION_KEY.encode(), _FIRST_PROLEPTIC) < _FIRST_PROLEPTIC

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from workers.errors import InvalidInput
 from workers.files.names import partition_path
 from workers.files.time_texts import time_texts
 from workers.table_config import TableConfig
@@ -43,6 +44,26 @@ def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:
 
 
 def _path(config: TableConfig, values: Sequence[object]) -> str:
+    if config.is_portable:
+        for field, value in zip(config.partition_by, values, strict=True):
+            _check_portable(config, field, value)
     return partition_path(
         config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
     )
+
+
+def _check_portable(config: TableConfig, field: str, value: object) -> None:
+    """Apache Hudi shows what the path says: it has no empty text, and names end at a '='."""
+    if value == "":
+        raise InvalidInput(
+            "Apache Hudi shows an empty partition value as null; write null, as a portable table "
+            "reads alike everywhere",
+            column=field,
+        )
+    if isinstance(value, str) and "=" in value and not config.url_encode:
+        raise InvalidInput(
+            "Apache Hudi shows only what follows '=' in a partition value; create a portable table "
+            "of such values with hoodie.datasource.write.partitionpath.urlencode=true",
+            column=field,
+            value=value,
+        )

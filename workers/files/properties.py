@@ -18,6 +18,7 @@ from workers.storage.base import Storage
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 BACKUP_PATH = ".hoodie/hoodie.properties.backup"
 CHECKSUM_KEY = "hoodie.table.checksum"
+_HEADING = "Properties"
 _NAME_KEY = "hoodie.table.name"
 _DATABASE_KEY = "hoodie.database.name"
 
@@ -99,7 +100,7 @@ def _unescape(text: str) -> str:
     return joined.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def format_properties(properties: Mapping[str, str], *, comment: str = "Properties") -> bytes:
+def format_properties(properties: Mapping[str, str], *, comment: str = _HEADING) -> bytes:
     """One `key=value` line each, in the mapping's order, the checksum last."""
     ordered = {key: value for key, value in properties.items() if key != CHECKSUM_KEY}
     if CHECKSUM_KEY in properties:
@@ -124,18 +125,24 @@ def _escape(text: str, *, is_key: bool = False) -> str:
     return "".join(out)
 
 
+def is_our_writing(content: bytes) -> bool:
+    """Whether Sluice wrote the file last: Hudi's heading says when it was."""
+    return content.startswith(f"#{_HEADING}\n".encode())
+
+
 def table_checksum(database: str | None, table: str) -> int:
     return zlib.crc32(f"{database or ''}.{table}".encode())
 
 
 def load_properties(storage: Storage) -> dict[str, str]:
-    """The table's properties, from the backup when the file itself is missing or torn.
+    """The table's properties, from the backup when the file itself is missing or torn; and from the
+    file again when the backup is gone, for Hudi may have replaced the one between both looks.
 
     Raises TableNotFound, or MalformedTable when neither file is whole.
     """
     problem: LakehouseError | None = None
     unproven: dict[str, str] | None = None
-    for path in (PROPERTIES_PATH, BACKUP_PATH):
+    for path in (PROPERTIES_PATH, BACKUP_PATH, PROPERTIES_PATH):
         try:
             found = _checked(parse_properties(storage.read(path)), path=path)
         except NotFound:

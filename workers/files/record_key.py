@@ -26,7 +26,8 @@ def check_key_type(field: str, found: pa.DataType) -> None:
     is_exact = types.is_integer(found) or types.is_decimal(found) or types.is_boolean(found)
     if not (is_text or is_exact or types.is_date32(found)):
         raise InvalidInput(
-            "a record key is text, a whole number, a date, a decimal or a boolean",
+            "a record key is text, a whole number, a date, a decimal or a boolean: of other types "
+            "the write paths of Hudi make different texts",
             column=field,
             type=found,
         )

@@ -73,11 +73,25 @@ class CsvFile:
                 include_columns=list(self.key_from),
                 column_types=dict.fromkeys(self.key_from, pa.string()),
             )
+            self._check_key(table.column_names)
             texts = pa_csv.read_csv(self.path, convert_options=convert)
             parts: Any = [texts.column(name) for name in self.key_from]
             keys = pc.binary_join_element_wise(*parts, KEY_SEPARATOR)
             table = table.add_column(0, pa.field(self.key, pa.string()), keys)
         return table.select(self.chosen(table.column_names))
+
+    def _check_key(self, present: Sequence[str]) -> None:
+        """Raises InvalidInput."""
+        if missing := [name for name in self.key_from if name not in present]:
+            raise InvalidInput(
+                "the key is to be made of columns that the file does not have",
+                missing=missing,
+                columns=list(present),
+            )
+        if self.key in present:
+            raise InvalidInput(
+                "the key that is made needs a name that no column of the file has", name=self.key
+            )
 
     def chosen(self, present: Sequence[str]) -> list[str]:
         """The columns that are wanted of those that are there. Raises InvalidInput."""
@@ -98,7 +112,8 @@ class ParquetFile:
     def read(self) -> pa.Table:
         """Everything. Raises InvalidInput for a file that is no Parquet."""
         try:
-            return pq.read_table(self.path, partitioning=None)
+            # A file that Arrow opens itself: its threads call no Python.
+            return pq.read_table(self.path, partitioning=None)  # noqa: TID251
         except pa.ArrowInvalid as error:
             raise InvalidInput("file is not read as Parquet", path=self.path, why=error) from error
 

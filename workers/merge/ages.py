@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,9 +12,23 @@ import pyarrow.compute as pc
 
 from workers.column_groups import ColumnGroup
 from workers.merge.group_state import column_version, group_delete, has_column_ages
-from workers.merge.versions import Positions, single
+from workers.merge.versions import Mask, Positions, single
 
 Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Per key, the greatest of some versions: where it stands, or -1, and its age."""
+
+    at: Positions
+    age: Ages
+
+    def is_above(self, other: Found) -> Mask:
+        """Greater than the other's; where one state holds both, it has been decided before."""
+        greater = (self.age > other.age) | ((self.age == other.age) & (self.at >= other.at))
+        above: Mask = (self.at >= 0) & ((other.at < 0) | greater)
+        return above
 
 
 def below_earlier(codes: Positions, ages: Ages) -> Positions:

@@ -18,6 +18,7 @@ from workers.column_groups import ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_merge import Decided, GroupMerge, is_deciding, merged_states
 from workers.merge.merge_facts import MergeFacts
+from workers.merge.sums import summed
 from workers.merge.versions import (
     DELETE_NOW,
     DELETED,
@@ -120,7 +121,8 @@ class _Later:
         self, base: pa.Table, rows: Positions, mine: Positions, groups: Sequence[ColumnGroup]
     ) -> pa.Table:
         """The columns that decide, of the touched rows and of what touches them."""
-        looked_at = () if self.facts is None else (RECORD_KEY,)
+        names_keys = self.facts is not None or bool(summed(groups))
+        looked_at = (RECORD_KEY,) if names_keys else ()
         ours, theirs = (
             [name for name in names if name in looked_at or is_deciding(name, groups)]
             for names in (base.column_names, self.newer.column_names)

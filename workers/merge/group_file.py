@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.column_groups import ColumnGroup, GroupRule
 from workers.errors import MalformedTable
+from workers.files.arrow_streams import arrow_stream
 from workers.files.meta_columns import COMMIT_TIME
 from workers.group_facts import Told, only_told
 from workers.group_types import default_scalar
-from workers.merge.group_merge import is_alive
-from workers.merge.group_state import GONE, SET, bits, has_bit, without_state
+from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, without_state
 from workers.merge.versions import Mask
 
 TOMBSTONES_KEY = "sluice.tombstones"
@@ -82,7 +82,7 @@ def remembered(footer_text: str, *, path: str) -> pa.Table:
     """The dead keys that a base file's footer tells. Raises MalformedTable."""
     try:
         content = base64.b64decode(footer_text, validate=True)
-        return pa.ipc.open_stream(content).read_all()
+        return arrow_stream(content).read_all()
     except (ValueError, pa.ArrowException) as error:
         raise MalformedTable("a base file's tombstones are damaged", path=path) from error
 

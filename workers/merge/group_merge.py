@@ -19,7 +19,16 @@ import pyarrow.compute as pc
 
 from workers.column_groups import Aggregate, ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.ages import Ages, age_columns, below_earlier, highest, lowest, on_one_scale
+from workers.merge.ages import (
+    Ages,
+    Found,
+    age_columns,
+    below_earlier,
+    highest,
+    lowest,
+    on_one_scale,
+)
+from workers.merge.erasing import tombstones
 from workers.merge.group_state import (
     ERASED,
     GONE,
@@ -35,6 +44,7 @@ from workers.merge.group_state import (
     is_hidden,
 )
 from workers.merge.merge_facts import MergeFacts
+from workers.merge.sums import checked_sums, summed
 from workers.merge.top_n import merged_lists
 from workers.merge.versions import (
     ABSENT,
@@ -52,20 +62,6 @@ from workers.merge.versions import (
 _NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Per key, the greatest of some versions: where it stands, or -1, and its age."""
-
-    at: Positions
-    age: Ages
-
-    def is_above(self, other: _Found) -> Mask:
-        """Greater than the other's; where one state holds both, it has been decided before."""
-        greater = (self.age > other.age) | ((self.age == other.age) & (self.at >= other.at))
-        above: Mask = (self.at >= 0) & ((other.at < 0) | greater)
-        return above
-
-
 def merge_groups(
     versions: pa.Table, groups: Sequence[ColumnGroup], facts: MergeFacts | None = None
 ) -> pa.Table:
@@ -76,7 +72,7 @@ def merge_groups(
     answer has too. What a DELETE_NOW erased before them no state tells: with one among them,
     `versions` are to hold all that its key had.
     """
-    versions = _after_erasing(versions)
+    versions = after_erasing(versions, groups)
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
@@ -97,22 +93,23 @@ def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None 
     return merged.drop_columns(absent) if absent else merged
 
 
-def is_alive(states: pa.Table) -> Mask:
-    """Which keys have a group that is set and not deleted."""
-    return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
-
-
-def _after_erasing(versions: pa.Table) -> pa.Table:
+def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
+    """What deletes by key left of `versions`, and what came after them, without `DELETED`."""
     if DELETED not in versions.column_names:
         return versions
-    erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
-    rows = versions.drop_columns([DELETED])
-    if not len(erasing):
-        return rows
-    keys = Keys.of(versions)
-    last = np.full(len(keys.distinct), _NOBODY)
-    last[keys.codes[erasing]] = erasing
-    return rows.take(np.flatnonzero(np.arange(len(keys.codes)) > last[keys.codes]))
+    # What is erased is not summed: it may be beyond what a column holds.
+    dropped = [DELETED, *(name for name in summed(groups) if name in versions.column_names)]
+    # Each round takes the first delete of every key, so there are as many as one key has.
+    while len(erasing := np.flatnonzero(kinds(versions) == DELETE_NOW)):
+        codes, at = Keys.of(versions).codes, np.arange(versions.num_rows)
+        first = np.full(versions.num_rows, _NOBODY)
+        first[codes[erasing[::-1]]] = erasing[::-1]  # Numpy lets the last of equal indices win.
+        erased = versions.drop_columns(dropped).take(np.flatnonzero(at < first[codes]))
+        left = tombstones(merge_groups(erased, groups), groups)
+        later = versions.take(np.flatnonzero(at > first[codes]))
+        versions = pa.concat_tables([left, later], promote_options="default")
+        versions = versions.select(later.column_names)
+    return versions.drop_columns([DELETED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +193,7 @@ class GroupMerge:
         number: int,
         written: Mask,
         at: Positions,
-        row_delete: _Found,
+        row_delete: Found,
     ) -> Positions:
         """Where the latest version stands that a column with an age of its own comes from."""
         latest = np.full(self._count, _NOBODY)
@@ -242,13 +239,13 @@ class GroupMerge:
         if name in self._names:
             self._cells[name] = at
 
-    def _row_delete(self) -> _Found:
+    def _row_delete(self) -> Found:
         if ROW_GONE not in self._names:
             return self._nothing()
         said = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
         return self._greatest(self._ages((ROW_GONE,)), said)
 
-    def _group_delete(self, group: ColumnGroup, number: int) -> _Found:
+    def _group_delete(self, group: ColumnGroup, number: int) -> Found:
         """The greatest delete of a group whose columns have ages, or come in order of commits."""
         if has_column_ages(group):
             names = [group_delete(group.name, n) for n in range(len(group.ordering))]
@@ -260,7 +257,7 @@ class GroupMerge:
 
     def _column_winner(
         self, group: ColumnGroup, column: str, written: Mask, *, is_first: bool
-    ) -> _Found:
+    ) -> Found:
         if group.is_ordered:
             names = [column_version(column, n) for n in range(len(group.ordering))]
             ages = self._ages(tuple(names))
@@ -287,6 +284,8 @@ class GroupMerge:
     def _folded(self, column: str, written: Mask, kind: Aggregate) -> pa.Array[Any]:
         values = single(self._versions.column(column))
         said = np.flatnonzero(written)
+        if kind is Aggregate.SUM:
+            return checked_sums(self._versions, self._codes, self._count, column, said)
         rows = pa.table({"key": taken(self._codes[said]), "value": values.take(taken(said))})
         fold: Any = _FOLDS[kind]
         found = rows.group_by("key", use_threads=False).aggregate([("value", fold)])
@@ -325,7 +324,7 @@ class GroupMerge:
             for names, ages in zip(some, on_one_scale(self._versions, some), strict=True)
         }
 
-    def _greatest(self, ages: Ages, said: Mask) -> _Found:
+    def _greatest(self, ages: Ages, said: Mask) -> Found:
         best = np.full(self._count, lowest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(said)
         codes, mine = self._codes[positions], ages[positions]
@@ -333,9 +332,9 @@ class GroupMerge:
         hits = positions[mine == best[codes]]
         at = np.full(self._count, _NOBODY)
         at[self._codes[hits]] = hits  # Numpy lets the last of equal indices win.
-        return _Found(at, best)
+        return Found(at, best)
 
-    def _smallest(self, ages: Ages, said: Mask) -> _Found:
+    def _smallest(self, ages: Ages, said: Mask) -> Found:
         """The first of those with the smallest age."""
         best = np.full(self._count, highest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(said)
@@ -344,12 +343,12 @@ class GroupMerge:
         hits = positions[mine == best[codes]][::-1]
         at = np.full(self._count, _NOBODY)
         at[self._codes[hits]] = hits
-        return _Found(at, best)
+        return Found(at, best)
 
-    def _nothing(self) -> _Found:
-        return _Found(np.full(self._count, _NOBODY), np.zeros(self._count, np.int64))
+    def _nothing(self) -> Found:
+        return Found(np.full(self._count, _NOBODY), np.zeros(self._count, np.int64))
 
-    def _count_facts(self, group: ColumnGroup, written: Mask, winner: _Found) -> None:
+    def _count_facts(self, group: ColumnGroup, written: Mask, winner: Found) -> None:
         if self._facts is None:
             return
         if not group.is_ordered:

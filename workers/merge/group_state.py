@@ -95,6 +95,11 @@ def bits(rows: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]
     return np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.int64)
 
 
+def is_alive(states: pa.Table) -> Mask:
+    """Which keys have a group that is set and not deleted."""
+    return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
+
+
 def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Mask:
     return np.asarray((mask >> number) & 1, dtype=np.bool_)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.versions import Positions, taken
+from workers.merge.versions import Positions, single, taken
+
+_GREATEST_FIRST: Final = (("0", "descending"), ("place", "ascending"))
 
 
 def own_list(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
@@ -17,9 +19,12 @@ def own_list(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
 
 
 def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) -> pa.Array[Any]:
-    """Per code below `count`, the `most` elements with the greatest first field, each once; null
-    where no list came. Null is below everything, and a null element is none. Equal first fields
-    are ordered by the other fields, so that no order of arrival shows.
+    """Per code below `count`, the `most` elements with the greatest first field; null where no list
+    came. `lists` stand in the order in which they became visible.
+
+    What an element tells besides its first field is what it is of: that is listed once, with the
+    greatest first field that it had. Of equal ones the earlier stands first. Null is below
+    everything, and a null element is none.
     """
     there = np.flatnonzero(np.asarray(lists.is_valid()))
     given: Any = lists.take(taken(there))
@@ -28,16 +33,18 @@ def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) 
     told = np.flatnonzero(np.asarray(elements.is_valid()))
     elements = elements.take(taken(told))
     owners = codes[np.asarray(pc.list_parent_indices(given))[told]]
-    fields = [elements.type.field(n) for n in range(elements.type.num_fields)]
+    names = [str(n) for n in range(elements.type.num_fields)]
     flat = pa.table(
-        [pa.array(owners), *elements.flatten()],
-        names=["owner", *(str(n) for n in range(len(fields)))],
+        [pa.array(owners), pa.array(np.arange(len(owners))), *elements.flatten()],
+        names=["owner", "place", *names],
     )
-    keys: Any = [("owner", "ascending"), *((str(n), "descending") for n in range(len(fields)))]
-    order = pc.sort_indices(flat, sort_keys=keys)
-    flat, elements = flat.take(order), elements.take(order)
-    is_new = _differs(flat)
-    flat, elements = flat.filter(pa.array(is_new)), elements.filter(pa.array(is_new))
+    same = ["owner", *(names[1:] or names)]
+    flat = _sorted(flat, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
+    flat = _sorted(
+        flat.filter(pa.array(_differs(flat.select(same)))),
+        [("owner", "ascending"), *_GREATEST_FIRST],
+    )
+    elements = elements.take(single(flat.column("place")))
     owners = flat.column("owner").to_numpy()
     starts = np.flatnonzero(np.append(True, np.diff(owners) != 0)) if len(owners) else owners
     place = np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
@@ -50,6 +57,10 @@ def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) 
     values: Any = elements.filter(pa.array(kept))
     found: Any = pa.ListArray.from_arrays(offsets, values, type=lists.type, mask=missing)
     return cast("pa.Array[Any]", found)
+
+
+def _sorted(rows: pa.Table, keys: Any) -> pa.Table:
+    return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 
 def _differs(sorted_rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -17,9 +17,8 @@ from workers.errors import InvalidInput
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from workers.files.names import bucket_of
 from workers.index.bucket import bucket_of_keys
-from workers.merge.group_merge import merged_states
+from workers.merge.group_merge import after_erasing, merged_states
 from workers.merge.group_state import GONE, ROW_GONE, SET, column_version
-from workers.merge.versions import DELETE_NOW, DELETED
 from workers.read.log_versions import LogReader
 from workers.read.states import base_states
 from workers.schema.table_schema import TableSchema
@@ -142,13 +141,13 @@ def _story(
     found = [one for one in (base, _of_key(logs, key)) if one is not None and one.num_rows]
     if not found:
         return None
-    versions = _after_last_erasing(pa.concat_tables(found, promote_options="default"))
+    groups = rule.groups(schema.field_names)
+    versions = after_erasing(pa.concat_tables(found, promote_options="default"), groups)
     name = owner.name if owner is not None else ""
     if not versions.num_rows:
         return CellStory(key, slice_.partition, slice_.file_id, column, name, "erased", ())
     merged = merged_states(versions, rule)
     in_base = 0 if base is None else base.num_rows
-    groups = rule.groups(schema.field_names)
     stories = tuple(
         _group_story(group, number, versions, merged, in_base, column)
         for number, group in enumerate(groups)
@@ -186,15 +185,6 @@ def _of_key(rows: pa.Table | None, key: str) -> pa.Table | None:
         return None
     is_asked: Any = pc.equal(rows.column(RECORD_KEY), pa.scalar(key))
     return rows.filter(is_asked)
-
-
-def _after_last_erasing(versions: pa.Table) -> pa.Table:
-    """Without what a delete by key took away, and without that delete."""
-    if DELETED not in versions.column_names:
-        return versions
-    said = [one == DELETE_NOW for one in versions.column(DELETED).to_pylist()]
-    last = max((at for at, erases in enumerate(said) if erases), default=-1)
-    return versions.slice(last + 1).drop_columns([DELETED])
 
 
 def _group_story(

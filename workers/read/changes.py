@@ -23,11 +23,18 @@ from workers.read.comparison import is_new_or_different
 from workers.read.conformed import with_meta
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
+from workers.read.new_defaults import (
+    columns_missing,
+    gains_defaults,
+    has_defaults,
+    without_columns,
+)
 from workers.read.snapshot import schema_for_reading
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.table.schema_history import schema_at
 from workers.table.table import Table
 from workers.table.view import GroupKey
 from workers.table_config import TableConfig
@@ -52,6 +59,8 @@ class ChangeUnit:
     """Columns of the window's end that were not there then: files may hold values of others that
     had the same names and were dropped.
     """
+    new_columns: frozenset[str] = frozenset()
+    """Columns that this commit gave to rows that stood, with a value of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +105,14 @@ def unit_changes(
     rule: MergeRule | None = None,
 ) -> pa.Table:
     """`rule` as for `read_slice`. Raises NotFound, MalformedTable, UnsupportedTable."""
-    there = schema
-    if unit.absent:
-        there = schema.select([name for name in schema.field_names if name not in unit.absent])
 
-    def rows(slices: tuple[FileSlice, ...]) -> pa.Table:
+    def rows(slices: tuple[FileSlice, ...], absent: frozenset[str]) -> pa.Table:
+        there = without_columns(schema, absent)
         parts = [read_slice(storage, config, there, one, rule=rule) for one in slices]
         return with_meta(pa.concat_tables([slice_schema(there).empty_table(), *parts]), schema)
 
-    before, after = rows(unit.before), rows(unit.after)
+    before = rows(unit.before, unit.absent | unit.new_columns)
+    after = rows(unit.after, unit.absent)
     keys = _single(before.column(RECORD_KEY))
     older = pc.index_in(after.column(RECORD_KEY), value_set=keys).cast(pa.int64())
     is_new = pc.is_null(older)
@@ -159,6 +167,7 @@ def _planned(
     units: list[ChangeUnit] = []
     for (instant, metadata), absent in zip(changing, _absent(schema, changing), strict=True):
         units += _units(history, instant, metadata, absent)
+        units += _default_units(table, history, instant, metadata, absent)
     return ChangesPlan(schema, tuple(units))
 
 
@@ -194,6 +203,30 @@ def _units(
             history.slices(just_before, groups=groups),
             history.slices(completed_at, groups=groups),
             absent,
+        )
+
+
+def _default_units(
+    table: Table,
+    history: History,
+    instant: Instant,
+    metadata: CommitMetadata,
+    absent: frozenset[str],
+) -> Iterator[ChangeUnit]:
+    """Every row that stood when a commit declared a column group with defaults."""
+    if not (has_defaults(table.config) and metadata.schema_json) or metadata.file_groups:
+        return
+    completed_at = instant.completed_at
+    assert completed_at is not None, instant
+    just_before = format_instant(parse_instant(completed_at) - 1)
+    before = schema_at(table, history.timeline, as_of=just_before)
+    after = TableSchema.from_avro_json(metadata.schema_json)
+    if before is None or not gains_defaults(table.config, before.schema, after):
+        return
+    new_columns = columns_missing(before.schema, after)
+    for slice_ in history.slices(completed_at):
+        yield ChangeUnit(
+            instant.requested_at, completed_at, (slice_,), (slice_,), absent, new_columns
         )
 
 

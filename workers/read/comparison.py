@@ -18,11 +18,12 @@ def is_new_or_different(before: pa.Table, after: pa.Table) -> Any:
     different: Any = pc.is_null(positions)
     for name in after.column_names:
         if name not in META_COLUMNS:
-            different = pc.or_(different, _differs(older.column(name), after.column(name)))
+            different = pc.or_(different, differs(older.column(name), after.column(name)))
     return different
 
 
-def _differs(left: Any, right: Any) -> Any:
+def differs(left: Any, right: Any) -> Any:
+    """Per row whether two columns of one type hold other values; two nulls are the same."""
     if pa.types.is_nested(right.type):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return pa.chunked_array([pa.array([one != other for one, other in pairs], pa.bool_())])

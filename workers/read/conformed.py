@@ -17,7 +17,7 @@ def with_meta(
     """All meta columns first, then of the schema's those wanted; null what `rows` does not have."""
     names = [name for name in schema.field_names if wanted is None or name in wanted]
     present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]
-    conformed = conform(rows.select(present), schema, columns=names)
+    conformed = conform(rows.select(present), schema, columns=names, are_stored=True)
     fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
     meta = [
         rows.column(name).cast(pa.string())

@@ -1,4 +1,4 @@
-"""Ordering values as times: what a clock of a stream says, where its ordering column can be one."""
+"""Ordering values as times: what a clock of a stream says, where its ordering column is one."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.merge.versions import single
+from workers.time_units import TimeUnit
 
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 Times = np.ndarray[tuple[int], np.dtype[np.int64]]
-_UNITS = (1.0, 1e3, 1e6)
-"""Of an epoch in seconds, milliseconds, microseconds: told apart by their size."""
-_LEAST_S, _MOST_S = 1e8, 1e10
+_MOST_MS = 253_402_300_800_000.0  # The year 10000, where a date ends.
 
 
-def event_times(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> Times:
-    """Milliseconds since 1970 per value; `NO_TIME` where it is null or can be no time."""
+def event_times(
+    column: pa.ChunkedArray[Any] | pa.Array[Any], unit: TimeUnit | None = None
+) -> Times:
+    """Milliseconds since 1970 per value; `NO_TIME` where it is null or no time. Numbers are times
+    where the table declares their unit.
+    """
     values: Any = single(column) if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
         found: Any = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
         return np.asarray(pc.fill_null(found, int(NO_TIME)).to_numpy(zero_copy_only=False))
     if pa.types.is_string(values.type):
         return _of_texts(values)
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    if is_number and unit is not None:
         wide: Any = values.cast(pa.float64(), safe=False)
-        numbers: Any = pc.fill_null(wide, 0.0)
-        return _of_numbers(numbers.to_numpy(zero_copy_only=False))
+        numbers: Any = pc.fill_null(wide, float("nan"))
+        return _of_numbers(numbers.to_numpy(zero_copy_only=False), unit)
     return np.full(len(values), NO_TIME)
 
 
-def _of_numbers(numbers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Times:
+def _of_numbers(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], unit: TimeUnit) -> Times:
     times = np.full(len(numbers), NO_TIME)
-    for unit in _UNITS:
-        is_time = (times == NO_TIME) & (numbers / unit >= _LEAST_S) & (numbers / unit < _MOST_S)
-        times[is_time] = (numbers[is_time] * (1e3 / unit)).astype(np.int64)
+    found_ms = numbers * (1_000 / unit.per_s)
+    is_time = np.abs(found_ms) < _MOST_MS  # A null is not.
+    times[is_time] = found_ms[is_time].astype(np.int64)
     return times
 
 

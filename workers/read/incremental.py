@@ -20,13 +20,21 @@ from workers.files.meta_columns import COMMIT_TIME
 from workers.files.names import instant_of
 from workers.merge.rule import MergeRule
 from workers.read.comparison import is_new_or_different
+from workers.read.conformed import with_meta
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.history import History
+from workers.read.new_defaults import (
+    columns_missing,
+    gains_defaults,
+    has_defaults,
+    without_columns,
+)
 from workers.read.snapshot import schema_for_reading
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.table.schema_history import schema_at
 from workers.table.table import Table
 from workers.table_config import TableConfig
 from workers.timeline.timeline import Timeline
@@ -48,6 +56,10 @@ class IncrementalPlan:
     """Requested times of the window's commits, in the order in which they became visible."""
     slices: tuple[WindowSlice, ...]
     """Those that may hold rows of the window."""
+    absent_before: frozenset[str] = frozenset()
+    """Columns that the table did not have at the window's start, where they brought values of their
+    own into rows that stood.
+    """
 
 
 def plan_incremental(
@@ -87,7 +99,11 @@ def window_rows(
         commits = pa.array(plan.instants, pa.string())
         return rows.filter(pc.is_in(rows.column(COMMIT_TIME), value_set=commits))
     # A late version can change a row whose commit time stays that of a newer one.
-    older = [read_slice(storage, config, plan.schema, slice_, rule=rule) for slice_ in one.before]
+    there = without_columns(plan.schema, plan.absent_before)
+    older = [
+        with_meta(read_slice(storage, config, there, slice_, rule=rule), plan.schema)
+        for slice_ in one.before
+    ]
     return rows.filter(is_new_or_different(pa.concat_tables([rows.slice(0, 0), *older]), rows))
 
 
@@ -98,12 +114,16 @@ def _planned(
     history = History.load(table, timeline, earliest=since if compares else until)
     writes = history.writes(since, until)
     instants = tuple(one.requested_at for one in writes)
-    holding = [one for one in history.slices(until) if _may_hold(one, set(instants))]
-    return IncrementalPlan(
-        schema_for_reading(table, timeline, until, has_data=bool(holding)),
-        instants,
-        tuple(_window_slices(table, history, since, holding)),
-    )
+    standing = history.slices(until)
+    holding = [slice_ for slice_ in standing if _may_hold(slice_, set(instants))]
+    schema = schema_for_reading(table, timeline, until, has_data=bool(holding))
+    before = schema_at(table, timeline, as_of=since) if has_defaults(table.config) else None
+    absent: frozenset[str] = frozenset()
+    if before is not None and gains_defaults(table.config, before.schema, schema):
+        holding = list(standing)
+        absent = columns_missing(before.schema, schema)
+    windows = tuple(_window_slices(table, history, since, holding))
+    return IncrementalPlan(schema, instants, windows, absent)
 
 
 def _window_slices(

@@ -30,6 +30,7 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.time_units import TimeUnits, time_units
 
 Bits: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 OLDEST_KEPT = 20
@@ -109,7 +110,7 @@ def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
     if rule is None or schema is None:
         raise InvalidInput("only a table with column groups has a join", table=table.config.name)
     view = FileSystemView.load(table)
-    tally, read = _Tally(rule, schema), 0
+    tally, read = _Tally(rule, schema, time_units(table.config.time_units)), 0
     for slice_, is_wide in sampled(table, view, bounds or SampleBounds()):
         try:
             parts = _states(table, rule, schema, slice_, tally.columns if is_wide else ())
@@ -137,6 +138,7 @@ def _states(
 class _Tally:
     rule: GroupRule
     schema: TableSchema
+    units: TimeUnits
     groups: tuple[ColumnGroup, ...] = ()
     columns: tuple[str, ...] = ()
     left_out: int = 0
@@ -186,7 +188,8 @@ class _Tally:
         found = np.full(rows.num_rows, most)
         for number, group in enumerate(self.groups):
             if group.ordering and group.ordering[0] in rows.column_names and rows.num_rows:
-                times = event_times(rows.column(group.ordering[0]))
+                name = group.ordering[0]
+                times = event_times(rows.column(name), self.units.of(name))
                 counts = has_bit(present, number) & (times != NO_TIME)
                 found = np.where(counts, np.minimum(found, times), found)
         return np.where(found == most, NO_TIME, found)

@@ -182,6 +182,7 @@ def _cast(values: list[Any], target: Any) -> pa.Array[Any]:
         found = pa.array(values)
         is_number = pa.types.is_integer(found.type)
         found = found.cast(pa.int32() if is_number and target == pa.date32() else found.type)
-        found = found.cast(target)
+        # Beyond 2^53 a double holds the nearest that it can: the column was a long once.
+        found = found.cast(target, safe=not pa.types.is_floating(target))
     assert isinstance(found, pa.Array)
     return found

@@ -1,7 +1,7 @@
 """Reports to the control plane over HTTP: one thread, a bounded queue, no waiting caller.
 
 A full queue drops its oldest report; a control plane that is away costs one warning per report,
-never a commit. No redirect is followed and no proxy asked: the worker token goes to the configured
+never a commit. No redirect is followed and no proxy asked: the token goes to the configured
 address or nowhere.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from collections import deque
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 from workers.clock import Clock, SystemClock
 from workers.reporting.report import OperationReport, Reporter, ReportState, SilentReporter
-
-TOKEN_VARIABLE = "SLUICE_WORKER_TOKEN"  # noqa: S105 -- the name of a variable, not a token
+from workers.reporting.tokens import token_for
 
 _QUEUE_MAX = 200
 _TIMEOUT_S = 3.0
@@ -29,11 +28,13 @@ _BODY_BYTES_MAX = 256 * 1024
 _log = logging.getLogger(__name__)
 
 
-def reporter_for(report_url: str | None, *, token: str | None = None) -> Reporter:
+def reporter_for(
+    report_url: str | None, operation_id: str, environment: Mapping[str, str]
+) -> Reporter:
     """An HTTP reporter where there is somebody to report to, else a silent one."""
     if report_url is None:
         return SilentReporter()
-    return HttpReporter(report_url, token=token or os.environ.get(TOKEN_VARIABLE, ""))
+    return HttpReporter(report_url, token=token_for(operation_id, environment))
 
 
 class HttpReporter:

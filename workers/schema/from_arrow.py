@@ -1,8 +1,7 @@
 """From an Arrow schema to Hudi's spelling of it in Avro, and from any Arrow type to ours.
 
-Everything becomes nullable with a default of null: an Arrow batch says nothing about the next one.
-Names of nested records and decimals follow the column's path, so that Java finds no name defined
-twice.
+What is declared `nullable=False` is required, all else is nullable with a default of null. Names of
+nested records and decimals follow the column's path, so that Java finds no name defined twice.
 """
 
 from __future__ import annotations
@@ -29,14 +28,33 @@ DECIMAL_DIGITS_MAX = 38
 
 
 def avro_field(field: pa.Field[Any], *, parent: str) -> dict[str, Any]:
-    """A nullable Avro field of the record whose full name is `parent`.
+    """An Avro field of the record whose full name is `parent`, as nullable as it is in Arrow.
 
     Raises InvalidInput naming the column.
     """
     check_column_name(field.name)
     path = f"{parent}.{field.name}"
     avro = _avro_type(normal_type(field.type, column=field.name), field.name, parent, path)
+    if not field.nullable:
+        return {"name": field.name, "type": avro}
     return {"name": field.name, "type": ["null", avro], "default": None}
+
+
+def optional(schema: pa.Schema) -> pa.Schema:
+    """The same columns, none of them required at any level."""
+    return pa.schema([field.with_nullable(True).with_type(_loose(field.type)) for field in schema])
+
+
+def _loose(found: Any) -> pa.DataType:
+    if isinstance(found, _LISTS):
+        return pa.list_(pa.field("element", _loose(found.value_type)))
+    if pa.types.is_map(found):
+        return pa.map_(found.key_type, _loose(found.item_type))
+    if pa.types.is_struct(found):
+        children = [found.field(at) for at in range(found.num_fields)]
+        return pa.struct([pa.field(child.name, _loose(child.type)) for child in children])
+    assert isinstance(found, pa.DataType), found
+    return found
 
 
 def normal_type(found: pa.DataType, *, column: str) -> pa.DataType:
@@ -64,7 +82,8 @@ def normal_type(found: pa.DataType, *, column: str) -> pa.DataType:
     if types.is_decimal(found):
         return _normal_decimal(found, column=column)
     if isinstance(found, _LISTS):
-        return pa.list_(pa.field("element", normal_type(found.value_type, column=column)))
+        element = normal_type(found.value_type, column=column)
+        return pa.list_(pa.field("element", element, nullable=found.value_field.nullable))
     if types.is_map(found):
         return _normal_map(found, column=column)
     if types.is_struct(found):
@@ -87,7 +106,9 @@ def _normal_decimal(found: Any, *, column: str) -> pa.DataType:
 def _normal_map(found: Any, *, column: str) -> pa.DataType:
     if normal_type(found.key_type, column=column) != pa.string():
         raise InvalidInput("map keys must be text", column=column, type=found)
-    return pa.map_(pa.string(), normal_type(found.item_type, column=column))
+    value = normal_type(found.item_type, column=column)
+    item: Any = pa.field("value", value, nullable=found.item_field.nullable)
+    return pa.map_(pa.string(), item)
 
 
 def _normal_struct(found: Any, *, column: str) -> pa.DataType:
@@ -98,7 +119,7 @@ def _normal_struct(found: Any, *, column: str) -> pa.DataType:
     if len({name.lower() for name in names}) < len(names):
         raise InvalidInput("struct has two fields of one name", column=column, fields=names)
     return pa.struct(
-        [pa.field(child.name, normal_type(child.type, column=column)) for child in children]
+        [child.with_type(normal_type(child.type, column=column)) for child in children]
     )
 
 
@@ -122,11 +143,13 @@ def _avro_type(found: Any, name: str, parent: str, path: str) -> Any:
             "scale": found.scale,
         }
     if pa.types.is_list(found):
-        items = ["null", _avro_type(found.value_type, name, parent, path)]
-        return {"type": "array", "items": items}
+        items = _avro_type(found.value_type, name, parent, path)
+        is_nullable = found.value_field.nullable
+        return {"type": "array", "items": ["null", items] if is_nullable else items}
     if pa.types.is_map(found):
-        values = ["null", _avro_type(found.item_type, name, parent, path)]
-        return {"type": "map", "values": values}
+        values = _avro_type(found.item_type, name, parent, path)
+        is_nullable = found.item_field.nullable
+        return {"type": "map", "values": ["null", values] if is_nullable else values}
     assert pa.types.is_struct(found), found
     children = [found.field(at) for at in range(found.num_fields)]
     fields = [avro_field(child, parent=path) for child in children]

@@ -12,13 +12,17 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from workers.errors import InvalidInput
-from workers.files.avro_schema import Field, arrow_type
+from workers.errors import InvalidInput, UnsupportedTable
+from workers.files.avro_schema import AvroType, Field, Place, arrow_type
 from workers.files.meta_columns import META_COLUMNS
 from workers.schema.bad_rows import bad_rows, refuse_rows, rows_lost_in_cast
-from workers.schema.from_arrow import avro_field, normal_type
+from workers.schema.from_arrow import normal_type, optional
+from workers.schema.promotion import promoted, promotes
+from workers.schema.required import lacking_rows
 from workers.schema.table_schema import TableSchema
+from workers.schema.to_avro import spelled_field
 from workers.schema.widening import holds, joined_places, may_be_added
 
 _LOST_ROWS_MAX = 20_000
@@ -98,16 +102,20 @@ def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str])
             column=field.name,
         )
     if not may_be_added(field):
-        raise InvalidInput("new column is required but has no default", column=field.name)
+        raise InvalidInput(
+            "new column is required but has no default, and the rows that are there have no value "
+            "for it; bring it as one that may be null",
+            column=field.name,
+        )
     if not field.place.is_nullable:
         raise InvalidInput("new column must be nullable", column=field.name)
-    return avro_field(pa.field(field.name, arrow_type(field.place.type)), parent=parent)
+    return spelled_field(field, parent=parent)
 
 
 def spelled(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
     """The old field with its new type, its doc and custom properties kept."""
-    fresh = avro_field(pa.field(wider.name, arrow_type(wider.place.type)), parent=parent)
-    avro = fresh["type"][1]
+    required = Field(wider.name, Place(wider.place.type, is_nullable=False), None)
+    avro = spelled_field(required, parent=parent)["type"]
     if not wider.place.is_nullable:
         return {**old, "type": avro}
     is_null_first = "default" not in old or old["default"] is None
@@ -119,11 +127,16 @@ def conform(
     schema: TableSchema,
     *,
     columns: Collection[str] | None = None,
+    excused: pa.Array[Any] | None = None,
+    are_stored: bool = False,
 ) -> pa.Table:
     """`table` in the schema's order and types, absent columns null; only `columns` when given.
 
     Meta columns are dropped. Raises InvalidInput naming a column that is not in the schema, BadRows
-    for rows that lose a value in the cast or lack one that the schema requires.
+    for rows that lose a value in the cast or lack one that the schema requires; `excused` rows,
+    which are not kept, may lack it. Rows that `are_stored` may have types that another engine
+    promoted since (`promotion`), UnsupportedTable for others; nothing is required of them any more,
+    because one of their versions may have been written of some columns only.
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     known = set(schema.field_names)
@@ -134,23 +147,34 @@ def conform(
     chosen = [field for field in schema.tree.fields if columns is None or field.name in columns]
     fields = [schema.arrow.field(field.name) for field in chosen]
     arrays = [
-        _conformed(batch, field, target.type) for field, target in zip(chosen, fields, strict=True)
+        _conformed(batch, field, target.type, excused, are_stored)
+        for field, target in zip(chosen, fields, strict=True)
     ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _conformed(batch: pa.Table, field: Field, target: pa.DataType) -> pa.ChunkedArray[Any]:
-    name, is_required = field.name, not field.place.is_nullable
+def _conformed(
+    batch: pa.Table,
+    field: Field,
+    target: pa.DataType,
+    excused: pa.Array[Any] | None,
+    are_stored: bool,
+) -> pa.ChunkedArray[Any]:
+    name = field.name
     if name not in batch.column_names:
-        return _filled(batch.num_rows, field, target)
+        return _filled(batch.num_rows, field, target, are_stored)
     column = batch.column(name)
-    if is_required and column.null_count:
-        refuse_rows(column.is_null(), "required column holds null", name)
+    for path, lacking in () if are_stored else lacking_rows(field, column):
+        is_bad = lacking if excused is None else pc.and_not(lacking, excused)
+        refuse_rows(is_bad, "required column holds null", path)
     if column.type == target:
         return column
     if pa.types.is_null(column.type):
         return _nulls(len(column), target)
-    _check_fits(name, column.type, field)
+    if (other := _type_that_does_not_fit(name, column.type, field)) is not None:
+        if are_stored and promotes(field.place.type, other):
+            return promoted(column, target, name=name)
+        raise _unfit(name, field, other, are_stored)
     try:
         return column.cast(target)
     except pa.ArrowException as error:
@@ -165,9 +189,9 @@ def _lossy_cast(name: str, column: pa.ChunkedArray[Any], target: pa.DataType) ->
     return bad_rows(rows, message, name, batch=column.type, table=target)
 
 
-def _filled(rows: int, field: Field, target: Any) -> pa.ChunkedArray[Any]:
+def _filled(rows: int, field: Field, target: Any, are_stored: bool) -> pa.ChunkedArray[Any]:
     """An absent column: null, or what the schema says of rows written before it was required."""
-    if field.place.is_nullable:
+    if field.place.is_nullable or (are_stored and field.default is None):
         return _nulls(rows, target)
     if field.default is None:
         raise InvalidInput("required column is missing", column=field.name)
@@ -179,14 +203,24 @@ def _nulls(rows: int, target: Any) -> pa.ChunkedArray[Any]:
     return pa.chunked_array([pa.nulls(rows, target)])
 
 
-def _check_fits(name: str, found: pa.DataType, field: Field) -> None:
+def _type_that_does_not_fit(name: str, found: pa.DataType, field: Field) -> AvroType | None:
     if normal_type(found, column=name) == arrow_type(field.place.type):
-        return
-    source = TableSchema.from_arrow(pa.schema([(name, found)]), table_name="batch").tree.fields[0]
-    if not holds(field.place.type, source.place.type):
-        raise InvalidInput(
-            "column has an incompatible type",
+        return None
+    brought = optional(pa.schema([(name, found)]))
+    source = TableSchema.from_arrow(brought, table_name="batch").tree.fields[0]
+    return None if holds(field.place.type, source.place.type) else source.place.type
+
+
+def _unfit(
+    name: str, field: Field, other: AvroType, are_stored: bool
+) -> InvalidInput | UnsupportedTable:
+    if are_stored:
+        return UnsupportedTable(
+            "files of the table hold a column as a type that is not read as what it is now",
             column=name,
             table=field.place.type,
-            batch=source.place.type,
+            stored=other,
         )
+    return InvalidInput(
+        "column has an incompatible type", column=name, table=field.place.type, batch=other
+    )

@@ -65,6 +65,16 @@ class TableSchema:
         return tuple(one.name for one in self.tree.fields)
 
     @property
+    def declared(self) -> pa.Schema:
+        """As `arrow`, with the columns that are required said to be."""
+        return pa.schema(
+            [
+                self.arrow.field(one.name).with_nullable(one.place.is_nullable)
+                for one in self.tree.fields
+            ]
+        )
+
+    @property
     def record_name(self) -> str:
         """Full name of the record, which the names of nested types begin with."""
         avro = self.to_avro()

@@ -67,11 +67,14 @@ def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None
             "schema evolution by column ids (hoodie.schema.on.read.enable) is not read",
             instant=instant.requested_at,
         )
-    if metadata.operation_type == _CLUSTER_OPERATION or metadata.compacted:
-        return None
-    if not metadata.schema_json:
+    if is_service_commit(metadata) or not metadata.schema_json:
         return None
     return SchemaVersion(instant.requested_at, TableSchema.from_avro_json(metadata.schema_json))
+
+
+def is_service_commit(metadata: CommitMetadata) -> bool:
+    """It carries the schema as it was, and Apache Hudi does not look for one in it."""
+    return metadata.operation_type == _CLUSTER_OPERATION or metadata.compacted
 
 
 def _archived_schema(

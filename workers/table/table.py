@@ -8,13 +8,12 @@ ones, because they would be older than everything on the timeline (format page 2
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workers.clock import InstantTime, next_instant
+from workers.clock import InstantTime, format_instant, next_instant
 from workers.column_groups import (
     GROUPS_KEY,
-    PORTABLE_KEY,
     SHORTHAND_KEY,
     GroupRule,
     group_rule,
@@ -25,17 +24,23 @@ from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
 from workers.files.time_texts import check_time_column
-from workers.group_types import check_group_columns
 from workers.index_kind import INDEX_KEY, IndexKind
 from workers.merge.mergers import merger_named
-from workers.option_values import boolean, listed
+from workers.option_values import boolean, choice, listed
 from workers.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
 from workers.ports import Ports
+from workers.readability import HISTORY_KEY
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
+from workers.table.grouped import check_grouped_table
 from workers.table.key_generators import KeyGenerator, asked_generator
-from workers.table.writability import WRITTEN_VERSION, made_by_sluice, write_refusal
+from workers.table.writability import (
+    WRITTEN_VERSION,
+    change_since,
+    made_by_sluice,
+    write_refusal,
+)
 from workers.table_config import (
     ASKED_GENERATOR_KEY,
     HASH_FIELD_KEY,
@@ -57,6 +62,7 @@ from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
 from workers.timeline.timeline import Timeline
 from workers.top_n import TOP_N_KEY, top_n_of
+from workers.writer_modes import MODE_KEY, ConcurrencyMode
 
 CREATION_OPERATION = "ALTER_SCHEMA"
 GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
@@ -72,6 +78,8 @@ class Table:
     """Why this table may be read but not written; None when it may be written."""
     is_foreign: bool = False
     """Another engine made it."""
+    properties: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As they were when it was opened."""
 
     @property
     def layout(self) -> TimelineLayout:
@@ -134,22 +142,37 @@ class Table:
             raise InvalidInput("only a table with column groups hides rows", table=self.config.name)
         return replace(self, config=self.config.showing_unmatched)
 
-    def check_writable(self) -> None:
+    def check_opened_writable(self) -> None:
+        """Whether it was so when it was opened: what was begun then may be taken back later, too.
+        Raises UnsupportedTable.
+        """
         if self.write_refusal:
             raise UnsupportedTable(self.write_refusal, table=self.storage.location)
 
-    def check_groups_unchanged(self) -> None:
-        """Raises TableChanged when a column group was declared since this was opened: whoever does
-        not know it would take its columns for those of no group.
+    def check_writable(self, *, begins_to_write: bool = False) -> None:
+        """Looks at the properties again, for others change them while this is open.
+
+        Raises UnsupportedTable, and TableChanged where rows would lie or merge in another way, or
+        when whoever `begins_to_write` does not know a column group that was declared since: it
+        would take the group's columns for those of no group. A write that has begun goes on.
         """
-        if self.config.groups is None:
+        self.check_opened_writable()
+        now = load_properties(self.storage)
+        if (change := change_since(self.config, self.properties, now)) is not None:
+            raise type(change)(change.message, table=self.storage.location, **change.values)
+        if not begins_to_write or self.config.groups is None:
             return
-        now = config_from_properties(load_properties(self.storage)).groups
-        if now != self.config.groups:
+        if config_from_properties(now).groups != self.config.groups:
             raise TableChanged(
                 "column groups were declared since the table was opened; open it again",
                 table=self.storage.location,
             )
+
+    def groups_now(self) -> GroupRule | None:
+        """The column groups as they are declared by now; no table gets its first ones later."""
+        if self.config.groups is None:
+            return None
+        return config_from_properties(load_properties(self.storage)).groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +205,11 @@ def create(
     _check_definition(definition, values)
     _check_times(definition, generator)
     properties = _new_properties(definition, values) | generator.properties
+    properties[HISTORY_KEY] = format_instant(ports.clock.now_ms())
     if _exists(storage) or not create_properties(storage, properties):
         raise TableExists("a table lives here already", location=storage.location)
     config = config_from_properties(properties)
-    table = Table(storage, config, ports, write_refusal(properties, config))
+    table = Table(storage, config, ports, write_refusal(properties, config), properties=properties)
     if definition.schema is not None:
         _commit_schema(table, definition.schema)
     return table
@@ -196,7 +220,8 @@ def open_(storage: Storage, ports: Ports) -> Table:
     properties = load_properties(storage)
     config = config_from_properties(properties)
     refusal = write_refusal(properties, config)
-    return Table(storage, config, ports, refusal, is_foreign=not made_by_sluice(properties))
+    is_foreign = not made_by_sluice(properties)
+    return Table(storage, config, ports, refusal, is_foreign, properties)
 
 
 def _exists(storage: Storage) -> bool:
@@ -237,7 +262,8 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
     if values["sluice.record.merger"]:
         merger_named(values["sluice.record.merger"])
     if groups is not None:
-        _check_groups(definition, values, groups)
+        check_grouped_table(definition, values, groups)
+    _check_mode(definition, values)
     top_n = top_n_of(values[TOP_N_KEY]) if values[TOP_N_KEY] else None
     if definition.schema is not None:
         names = set(definition.schema.field_names)
@@ -253,6 +279,25 @@ def _check_definition(definition: TableDefinition, values: Mapping[str, str]) ->
             check_portable(definition.schema)
     if values["hoodie.table.partial.update.mode"] == PARTIAL_IGNORE_DEFAULTS:
         _check_partial_updates(definition, values)
+
+
+def _check_mode(definition: TableDefinition, values: Mapping[str, str]) -> None:
+    """A mode that none of the table's writers could have is refused with the table."""
+    if not values[MODE_KEY]:
+        return
+    mode = choice(values, MODE_KEY, ConcurrencyMode)
+    if mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
+        return
+    if definition.table_type is not TableType.MERGE_ON_READ:
+        raise InvalidInput(
+            "non-blocking concurrency control needs a MERGE_ON_READ table", key=MODE_KEY
+        )
+    if IndexKind(values[INDEX_KEY]).looks_up:
+        raise InvalidInput(
+            "non-blocking concurrency control needs the bucket index",
+            key=MODE_KEY,
+            index=values[INDEX_KEY],
+        )
 
 
 def _check_partial_updates(definition: TableDefinition, values: Mapping[str, str]) -> None:
@@ -273,26 +318,6 @@ def _check_partial_updates(definition: TableDefinition, values: Mapping[str, str
         )
 
 
-def _check_groups(
-    definition: TableDefinition, values: Mapping[str, str], groups: GroupRule
-) -> None:
-    if definition.schema is None:
-        raise InvalidInput("a table with column groups needs a schema", table=definition.name)
-    if values["sluice.record.merger"] or values["hoodie.table.partial.update.mode"]:
-        raise InvalidInput(
-            "column groups come with a merge of their own: no merger, no update mode"
-        )
-    if values["hoodie.record.merge.mode"]:
-        raise InvalidInput("the merge mode of a table with column groups is not chosen")
-    if boolean(values, "sluice.portable"):
-        raise InvalidInput(f"other readers need {PORTABLE_KEY}=true to read column groups")
-    if groups.is_portable and definition.table_type is TableType.MERGE_ON_READ:
-        raise InvalidInput(
-            "a portable table with column groups is COPY_ON_WRITE: no other reader merges its logs"
-        )
-    check_group_columns(groups, definition.schema.arrow)
-
-
 def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> dict[str, str]:
     groups = group_rule(values, apart=(), ordering=())
     merge_mode = values["hoodie.record.merge.mode"] or (
@@ -304,6 +329,8 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         values = {**values, GROUPS_KEY: groups_json(groups.declared), SHORTHAND_KEY: ""}
         if not is_portable:
             values["hoodie.record.merge.strategy.id"] = GROUP_MERGE_STRATEGY
+        if definition.table_type is TableType.MERGE_ON_READ and not values[MODE_KEY]:
+            values[MODE_KEY] = ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     if merge_mode not in set(MergeMode):
         raise InvalidInput("unsupported merge mode", given=merge_mode)
     if merge_mode == MergeMode.EVENT_TIME_ORDERING and not definition.ordering:
@@ -347,8 +374,8 @@ def _hash_fields(definition: TableDefinition, values: Mapping[str, str]) -> dict
 def _check_times(definition: TableDefinition, generator: KeyGenerator) -> None:
     if generator.rule is None or definition.schema is None:
         return
-    for field in generator.times:
-        check_time_column(generator.rule, field, definition.schema.arrow.field(field).type)
+    for name in generator.times:
+        check_time_column(generator.rule, name, definition.schema.arrow.field(name).type)
 
 
 def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:

@@ -4,7 +4,10 @@ Directories are listed, because that is what every reader does; uncommitted file
 and nowhere else.
 
 A file whose instant is not on the active timeline may be an archived one's: its completion time is
-then looked up in the history, and not finding it is an error, never "later" (bug A13).
+then looked up in the history. What is older than the timeline's start and not there was rolled
+back, and its writer woke up late: it does not count, as far back as the history is whole. Before
+that, and where other engines kept the history, such a base file counts as it does for Hudi, and of
+a log nobody knows to which slice it belongs, which is an error, never "later" (bug A13).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.timeline.archive import ArchivedTimeline
+from workers.timeline.decisions import is_decided_to_go
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
@@ -90,6 +94,11 @@ class VisibleFiles:
             one.requested_at for one in timeline.instants if one.action is not Action.SAVEPOINT
         }
         self._archived = ArchivedTimeline(table.storage, table.layout)
+        self._archived_at: dict[InstantTime, InstantTime | None] = {}
+        self._unknown: dict[InstantTime, bool] = {}
+        """Of instants that are older than the start and not in the history, whether that says
+        nothing.
+        """
         self._log_by_base = table.config.timeline_layout == 1
         self.uncommitted: list[tuple[InstantTime, str]] = []
         self.replaced_at: dict[str, InstantTime] = {}
@@ -98,18 +107,25 @@ class VisibleFiles:
         return self._as_of is None or (instant.completed_at or "") <= self._as_of
 
     def _base_counts(self, requested_at: InstantTime) -> bool:
-        """Without opening the history where the format says it all: the latest slice goes by
+        """Without opening the history where it could say nothing else: the latest slice goes by
         request time, and what is older than the timeline's start is committed (format page 2.4).
         """
         is_before_start = self._first is not None and requested_at < self._first
-        if is_before_start and self._as_of is None and requested_at not in self._known:
+        is_plain = is_before_start and self._as_of is None and requested_at not in self._known
+        since = self._table.config.history_since
+        if is_plain and (since is None or requested_at < since):
             return True
-        return self.completed_at(requested_at) is not None
+        try:
+            return self.completed_at(requested_at) is not None
+        except MalformedTable:
+            if is_plain:  # A damaged history must not hide rows; whoever needs it is told.
+                return True
+            raise
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
         """When files of this instant became visible; None when they do not count.
 
-        Raises MalformedTable when it is neither on the timeline nor in its history.
+        Of files that count as they do for Hudi, because no history tells, when they were requested.
         """
         if done := self._completed.get(requested_at):
             return done.completed_at
@@ -117,16 +133,61 @@ class VisibleFiles:
             return None  # Pending, or completed after `as_of`.
         if self._table.config.timeline_layout == 1:
             return requested_at if self._first is None or requested_at < self._first else None
-        # Not only what is older than the start: a listing that ran beside an archiver has holes
-        # (bug A10), and what it misses is durable in the history.
-        completed_at = self._archived.completed_at(requested_at)
-        if completed_at is None and self._first is not None and requested_at < self._first:
+        completed_at = self._looked_up(requested_at)
+        if completed_at is None and self._is_unknown(requested_at):
+            completed_at = requested_at
+        if completed_at is None or (self._as_of is not None and completed_at > self._as_of):
+            return None
+        return completed_at
+
+    def counts_unproved(self, requested_at: InstantTime) -> bool:
+        """Whether files of this instant count as they do for Hudi, and neither the timeline nor the
+        history tells that it completed. False for layout 1, of which nobody can tell.
+        """
+        if requested_at in self._known or self._table.config.timeline_layout == 1:
+            return False
+        try:
+            is_told = self._looked_up(requested_at) is not None
+        except MalformedTable:  # The history is damaged.
+            return True
+        return not is_told and self._is_unknown(requested_at)
+
+    def _looked_up(self, requested_at: InstantTime) -> InstantTime | None:
+        """In the history. Not only what is older than the start: a listing that ran beside an
+        archiver has holes (bug A10), and what it misses is durable there.
+        """
+        if requested_at not in self._archived_at:
+            self._archived_at[requested_at] = self._archived.completed_at(requested_at)
+        return self._archived_at[requested_at]
+
+    def _is_unknown(self, requested_at: InstantTime) -> bool:
+        """Whether it is older than the timeline's start, not in its history, and that says nothing:
+        the history does not reach back so far, is gone, or was kept by others.
+
+        An instant between the end of the history and the timeline's start still has its decision.
+        """
+        if self._first is None or requested_at >= self._first:
+            return False
+        if requested_at not in self._unknown:
+            since, span = self._table.config.history_since, self._archived.span()
+            is_told = since is not None and requested_at >= since and span is not None
+            if is_told and span is not None and requested_at > span[1]:
+                is_told = is_decided_to_go(self._table.storage, requested_at)
+            elif is_told and span is not None:
+                is_told = requested_at >= span[0]
+            self._unknown[requested_at] = not is_told
+        return self._unknown[requested_at]
+
+    def _log_completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+        """Raises MalformedTable when it is neither on the timeline nor in its history, which does
+        not reach back so far. Where all of it is gone nothing is known better than the request.
+        """
+        completed_at = self.completed_at(requested_at)
+        if self._unknown.get(requested_at) and self._archived.span() is not None:
             raise MalformedTable(
                 "a file's instant is neither on the timeline nor in its history",
                 instant=requested_at,
             )
-        if completed_at is None or (self._as_of is not None and completed_at > self._as_of):
-            return None
         return completed_at
 
     def collect(
@@ -138,7 +199,7 @@ class VisibleFiles:
         elif not log.is_cdc:
             # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on
             # reading.
-            completed_at = log.instant if self._log_by_base else self.completed_at(log.instant)
+            completed_at = log.instant if self._log_by_base else self._log_completed_at(log.instant)
             if completed_at is None:
                 self.uncommitted.append((log.instant, path))
             else:

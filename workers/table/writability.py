@@ -1,28 +1,31 @@
 """Whether Sluice writes into a table, whoever made it, and else why not and what to do.
 
-Asked when a table is opened, so that a write is refused before its first effect.
+Asked when a table is opened, so that a write is refused before its first effect, and again when a
+write begins and under the lock that it commits under: another engine changes the properties of a
+table that is open here whenever it likes, and Hudi's defaults switch the metadata table on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
+from workers.errors import TableChanged, UnsupportedTable
+from workers.files.properties import CHECKSUM_KEY
 from workers.index_kind import INDEX_KEY, IndexKind, unsupported_index
+from workers.readability import OWN_KEY
 from workers.table.key_generators import generator_refusal
-from workers.table_config import BUCKETS_KEY, TableConfig
+from workers.table_config import BUCKETS_KEY, TableConfig, config_from_properties
 
 WRITTEN_VERSION: Final = 9
 TIME_ZONE_KEY: Final = "hoodie.table.timeline.timezone"
-ADOPTED_KEY: Final = "sluice.adopted.at"
-"""When Sluice began to write into a table that another engine made."""
 METADATA_KEY: Final = "hoodie.table.metadata.partitions"
+METADATA_KEYS: Final = (METADATA_KEY, "hoodie.table.metadata.partitions.inflight")
 METADATA_REFUSAL: Final = (
     "the table has an active metadata table, which Sluice does not maintain; let the engine that "
-    "made it delete it (hoodie.metadata.enable=false), and keep it off"
+    "made it delete it (one write with hoodie.metadata.enable=false), and keep it off"
 )
-_OWN_KEY: Final = "sluice.portable"
-"""Every table that Sluice made has it."""
 _UPGRADE: Final = "; upgrade the table first (`manage.py table upgrade`, or `table.upgrade()`)"
 _ADOPT: Final = "; adopt the table first (`manage.py table adopt`, or `table.adopt()`)"
 
@@ -38,15 +41,57 @@ def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | N
     return None
 
 
+def change_since(
+    opened: TableConfig, before: Mapping[str, str], now: Mapping[str, str]
+) -> UnsupportedTable | TableChanged | None:
+    """Why a handle that found `before` may not write what is `now`. Whoever declares a column group
+    does not stop others (`Table.check_writable`).
+    """
+    if now == before:
+        return None
+    try:
+        config = config_from_properties(now)
+    except UnsupportedTable as refusal:
+        return refusal
+    if reason := write_refusal(now, config):
+        return UnsupportedTable(reason)
+    if _written_by(config) == _written_by(opened):
+        return None
+    return TableChanged(
+        "the table's properties were changed since it was opened; open it again",
+        changed=changed_keys(before, now),
+    )
+
+
+def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """An empty value is none, and the checksum says nothing of its own."""
+    keys = {*before, *now} - {CHECKSUM_KEY}
+    return sorted(key for key in keys if before.get(key, "") != now.get(key, ""))
+
+
+def _written_by(config: TableConfig) -> TableConfig:
+    """What decides where rows lie and how they are merged."""
+    return replace(
+        config,
+        name="",
+        is_portable=False,
+        archive_folder="",
+        create_schema_json=None,
+        groups=None,
+        top_n="",
+        concurrency_mode=None,
+    )
+
+
 def made_by_sluice(properties: Mapping[str, str]) -> bool:
-    return _OWN_KEY in properties
+    return OWN_KEY in properties
 
 
 def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     """What adopting the table does not change."""
     if config.version != WRITTEN_VERSION:
         return f"tables of version {config.version} are read only{_UPGRADE}"
-    if properties.get(METADATA_KEY):
+    if any(properties.get(key) for key in METADATA_KEYS):
         return METADATA_REFUSAL
     if properties.get("hoodie.table.cdc.enabled") == "true":
         return "the table logs changes (CDC), which Sluice does not maintain"

@@ -15,7 +15,7 @@ from typing import Any
 from celery import shared_task
 
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.config import write_options
+from workers.config import SHORT_LIVED, write_options
 from workers.errors import LakehouseError
 from workers.jobs import CancelJob
 from workers.ports import Ports, system_ports
@@ -64,11 +64,16 @@ def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
     Raises LockTimeout, and InvalidInput for a table outside the roots.
     """
     table = open_(storage_under_root(job.table, os.environ), ports)
-    options = write_options({"sluice.writer.name": job.by})
+    options = write_options({**SHORT_LIVED, "sluice.writer.name": job.by})
     outcome: dict[str, list[str]] = {"rolled_back": [], "committed": []}
     for instant in _pending(table, job.operation_id):
         request = RollbackRequest(
-            instant, by=job.by, reason=job.reason, is_forced=True, is_only_pending=True
+            instant,
+            by=job.by,
+            reason=job.reason,
+            is_forced=True,
+            is_only_pending=True,
+            writer_has_ended=True,
         )
         ended = rollback(table, request, options)
         outcome["committed" if ended.is_committed else "rolled_back"].append(instant)

@@ -14,6 +14,7 @@ from celery import shared_task
 from workers.jobs import ReplayJob
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
+from workers.reporting.at_work import being_at_work
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.replay import Replayed
 from workers.sink.kafka.replay import replay_letters as replay
@@ -30,9 +31,15 @@ from workers.tasks.reports import reporting
 @shared_task(name=ReplayJob.TASK, acks_late=True)
 def replay_letters(message: dict[str, Any]) -> None:
     job = ReplayJob.from_message(message)
-    with reporting(job.operation_id, job.report_url) as reporter:
+    ports = system_ports()
+    with (
+        being_at_work(job.run_dir, ports.clock) as is_mine,
+        reporting(job.operation_id, job.report_url) as reporter,
+    ):
+        if not is_mine:
+            return
         _report(job, reporter, ReportState.RUNNING, "reads the letters")
-        table = open_(storage_under_root(job.table, os.environ), system_ports())
+        table = open_(storage_under_root(job.table, os.environ), ports)
         storage_under_root(job.directory, os.environ)
         config = sink_config(job.sink_options)
 

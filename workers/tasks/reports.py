@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,7 +17,7 @@ _log = logging.getLogger(__name__)
 @contextmanager
 def reporting(operation_id: str, report_url: str | None) -> Iterator[Reporter]:
     """An error of the engine is reported and ends here; any other fails the task as well."""
-    reporter = reporter_for(report_url)
+    reporter = reporter_for(report_url, operation_id, os.environ)
     try:
         yield reporter
     except LakehouseError as error:

@@ -1,4 +1,7 @@
-"""Carry out a rollback that a person confirmed, with its progress."""
+"""Carry out a rollback that a person confirmed, with its progress.
+
+A job that comes again goes on with what was decided in its name, or finds it done.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,28 @@ from typing import Any
 
 from celery import shared_task
 
-from workers.config import write_options
+from workers.config import SHORT_LIVED, write_options
 from workers.jobs import RollbackJob
 from workers.ports import system_ports
 from workers.recovery import rollback as recovery
 from workers.reporting import OperationReport, Progress, ReportState
+from workers.reporting.at_work import being_at_work
 from workers.storage.roots import storage_under_root
 from workers.table.table import open_
+from workers.tasks.alive import staying_alive
 from workers.tasks.reports import reporting
 
 
 @shared_task(name=RollbackJob.TASK, acks_late=True)
 def rollback(message: dict[str, Any]) -> None:
     job = RollbackJob.from_message(message)
-    with reporting(job.operation_id, job.report_url) as reporter:
+    ports = system_ports()
+    with (
+        being_at_work(job.run_dir, ports.clock) as is_mine,
+        reporting(job.operation_id, job.report_url) as reporter,
+    ):
+        if not is_mine:
+            return
 
         def report(
             state: ReportState, message: str, progress: Progress | None = None, **outcome: Any
@@ -41,7 +52,7 @@ def rollback(message: dict[str, Any]) -> None:
             report(ReportState.PROGRESS, "deleting files", Progress(done, total, "files"))
 
         report(ReportState.RUNNING, f"rolling back {job.instant}")
-        table = open_(storage_under_root(job.table, os.environ), system_ports())
+        table = open_(storage_under_root(job.table, os.environ), ports)
         request = recovery.RollbackRequest(
             job.instant,
             by=job.by,
@@ -50,8 +61,9 @@ def rollback(message: dict[str, Any]) -> None:
             is_only_pending=not job.plan_hash,
             is_forced=True,  # A person has read the plan's warnings and confirmed.
         )
-        options = write_options({"sluice.operation.id": job.operation_id})
-        ended = recovery.rollback(table, request, options, on_progress=on_progress)
+        options = write_options({**SHORT_LIVED, "sluice.operation.id": job.operation_id})
+        with staying_alive(lambda: report(ReportState.RUNNING, f"rolling back {job.instant}")):
+            ended = recovery.rollback(table, request, options, on_progress=on_progress)
         if ended.is_committed:
             report(ReportState.FAILED, f"{job.instant} was committed meanwhile", **asdict(ended))
         else:

@@ -17,11 +17,12 @@ from typing import Any
 from celery import Task, shared_task
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions, write_options
+from workers.config import SHORT_LIVED, WriteOptions, write_options
 from workers.errors import ServiceBusy
 from workers.jobs import ServiceJob
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
+from workers.reporting.at_work import being_at_work
 from workers.services import registry
 from workers.services.given_rows import PATH_KEY
 from workers.services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
@@ -41,8 +42,12 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
     job = ServiceJob.from_message(message)
     delivery = self.request.delivery_info or {}
     is_again = job.attempt > 0 or bool(delivery.get("redelivered"))
-    with reporting(job.operation_id, job.report_url) as reporter:
-        _Run(job, reporter, is_again=is_again).carry_out()
+    with (
+        being_at_work(job.run_dir, system_ports().clock) as is_mine,
+        reporting(job.operation_id, job.report_url) as reporter,
+    ):
+        if is_mine:
+            _Run(job, reporter, is_again=is_again).carry_out()
 
 
 class _Run:
@@ -78,7 +83,7 @@ class _Run:
         if outcome is not None:
             self._report(
                 ReportState.SUCCEEDED,
-                outcome.summary,
+                "; ".join([outcome.summary, *outcome.warnings]),
                 instant=outcome.instant,
                 outcome={"figures": dict(outcome.figures)},
             )
@@ -104,6 +109,7 @@ class _Run:
     def _options(self) -> WriteOptions:
         return write_options(
             {
+                **SHORT_LIVED,
                 "sluice.operation.id": self._job.operation_id,
                 "sluice.writer.name": f"{self._job.service} by {self._job.by}",
             }

@@ -2,7 +2,7 @@
 
 No cell is touched: the group's columns are new to the table, so no file holds them yet. The group
 is declared before its columns join the schema; writers that opened the table earlier do not know
-the group, and are sent back when they begin (`check_groups_unchanged`).
+the group, and are sent back when they begin (`Table.check_writable`).
 """
 
 from __future__ import annotations

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import pyarrow.parquet as pq
-
 from workers.concurrency import transaction
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.transaction import Proposal, Started
 from workers.config import WriteOptions
 from workers.errors import EarlyConflict, InvalidInput
+from workers.files.arrow_streams import parquet_schema
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS
+from workers.group_types import check_ages_of
 from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import clean_before_write
 from workers.schema.alter import AddColumn, DropColumn, SchemaChange, altered, renamed
@@ -116,6 +116,7 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
             "be lost; add a column instead",
             columns=sorted(names),
         )
+    check_ages_of(groups, [change.name for change in changes if isinstance(change, AddColumn)])
     dropped = {change.name for change in changes if isinstance(change, DropColumn)}
     if held := sorted(groups.grouped & dropped):
         raise InvalidInput("a column of a group stays: its stream writes it", columns=held)
@@ -136,7 +137,7 @@ def _held_names(table: Table, timeline: Timeline) -> set[str]:
 
 def _base_names(storage: Storage, path: str) -> list[str]:
     with storage.open_data(path) as stream:
-        return list(pq.read_schema(stream).names)
+        return list(parquet_schema(stream).names)
 
 
 def _rewrite(table: Table, options: WriteOptions, changes: Sequence[SchemaChange]) -> CommitOutcome:

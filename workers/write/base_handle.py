@@ -14,8 +14,9 @@ from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.group_facts import Told, added
 from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.marker import IOType, Marker
+from workers.merge.erasing import tombstones
 from workers.merge.group_file import StatesOfFile
-from workers.merge.group_merge import is_alive
+from workers.merge.group_state import is_alive
 from workers.merge.merge import merge, merge_into
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.versions import without_deletes
@@ -145,14 +146,18 @@ class BaseDelete:
         return bool(_is_held(keys, self.group.rows).any())
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
-        is_grouped = context.rule.groups is not None
-        base = (standing_states if is_grouped else base_rows)(storage, self.standing, context)
-        stays = ~_is_held(base, self.group.rows)
-        kept = with_file_name(base.filter(pa.array(stays)), self.file_name)
+        grouped = context.rule.groups
+        base = (standing_states if grouped else base_rows)(storage, self.standing, context)
+        goes = _is_held(base, self.group.rows)
+        kept = base.filter(pa.array(~goes))
+        if grouped is not None:
+            left = tombstones(base.filter(pa.array(goes)), grouped.groups(base.column_names))
+            kept = pa.concat_tables([kept, left])
+        kept = with_file_name(kept, self.file_name)
         path = join(self.group.partition, self.file_name)
-        before = int(np.count_nonzero(is_alive(base))) if is_grouped else base.num_rows
+        before = int(np.count_nonzero(is_alive(base))) if grouped else base.num_rows
         told: Told = {}
-        if is_grouped:
+        if grouped:
             file, told = _write_states(context, storage, path, kept)
         else:
             file = _write(context, storage, path, kept)

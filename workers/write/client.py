@@ -19,7 +19,9 @@ from workers.clock import InstantTime, parse_instant
 from workers.concurrency import transaction
 from workers.concurrency.conflicts import Conflict, FileGroupKey, LostWrite
 from workers.concurrency.heartbeat import HeartbeatContent
+from workers.concurrency.late_writers import forget_beginner
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
+from workers.concurrency.sought_keys import Sought
 from workers.concurrency.transaction import Condition, Proposal, Started
 from workers.config import WriteOptions
 from workers.errors import (
@@ -31,13 +33,14 @@ from workers.errors import (
 from workers.files.names import parse_base_file, parse_log_file
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
+from workers.processes import this_process
 from workers.recovery.failed_writes import (
     clean_after_write,
     clean_before_write,
     delete_late_files,
 )
 from workers.recovery.plan import files_of
-from workers.recovery.rollback import RollbackRequest, rollback
+from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.strategies import check_strategy
 from workers.storage.base import FileInfo
 from workers.table.schema_history import current_schema
@@ -50,6 +53,7 @@ from workers.write.columns import writer_schema
 from workers.write.context import WriteContext
 from workers.write.dead_letters import DeadLetters, check_bad_rows
 from workers.write.finalize import drop_strays
+from workers.write.overtaken import OvertakenRows
 from workers.write.replacing import replacement
 from workers.write.request import WriteRequest, check_request
 from workers.write.snapshot_context import snapshot_context
@@ -75,8 +79,7 @@ class WriteClient:
         """
         request = request or WriteRequest()
         table = self._table
-        table.check_writable()
-        table.check_groups_unchanged()
+        table.check_writable(begins_to_write=True)
         check_request(table, self._options, request)
         check_strategy(self._options.schema_strategy)
         # Refused here, before the first effect; done again on what the transaction then starts
@@ -117,7 +120,9 @@ class Transaction:
         self._started = started
         self._instant = started.instant.requested_at
         self._letters: tuple[DeadLetterFile, ...] = ()
+        self._sought: Sought | None = None
         self._is_over = False
+        self._committing_since_s = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -138,9 +143,7 @@ class Transaction:
 
     @property
     def is_fenced(self) -> bool:
-        """Somebody decided to roll this instant back: whatever is still being written is in
-        vain.
-        """
+        """Somebody decided to roll this instant back: what is still being written is in vain."""
         return self._started.heartbeat.is_fenced
 
     def prepare(self, batch_schema: pa.Schema | None) -> None:
@@ -158,7 +161,12 @@ class Transaction:
             writer=self._writer,
             schema=schema,
             batch_schema=batch_schema,
+            begun_in=this_process(),
         )
+
+    def seeks(self, sought: Sought | None) -> None:
+        """Which keys the write looks for to delete them: see `sought_by`."""
+        self._sought = sought
 
     def commit(
         self,
@@ -176,6 +184,7 @@ class Transaction:
         heart beats on, and the caller tries the same commit again or aborts.
         """
         written = list(statuses)
+        self._committing_since_s = self._table.ports.clock.monotonic_s()
         self._letters = tuple(letters)
         stop_points.reach("after_data", writer=self._writer)
         try:
@@ -253,7 +262,9 @@ class Transaction:
         self._is_over = True
         self._started.heartbeat.stop()
         try:
-            self._roll_back(reason)
+            if self._roll_back(reason).was_gone:  # And the file that this was at came later.
+                self._started.heartbeat.remove()
+                self._tidy_undone(files_of(self._table, self._instant))
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
 
@@ -262,8 +273,8 @@ class Transaction:
         heartbeat = self._started.heartbeat
         heartbeat.stop()
         match outcome:
-            case Committed():
-                self._tidy_committed(written)
+            case Committed(restated_by=restated_by):
+                self._tidy_committed(written, restated_by)
             case Conflicted(conflict=conflict):
                 self._roll_back(conflict.message, conflict=conflict)
             case RolledBack():
@@ -278,21 +289,26 @@ class Transaction:
         for file in written:
             self._table.storage.delete(file.path)
         delete_markers(self._table.storage, self._instant)
+        forget_beginner(self._table.storage, self._instant)
         self._drop_letters()
 
-    def _tidy_committed(self, written: list[WriteStatus]) -> None:
+    def _tidy_committed(self, written: list[WriteStatus], again: InstantTime | None) -> None:
         """The commit stands whatever happens here; what is left over goes with the next writer."""
         try:
             # A straggler may have opened its file between the first look and the decision.
             self._drop_strays(written)
-            delete_markers(self._table.storage, self._instant)
+            for instant in (self._instant, again):
+                if instant is not None:
+                    delete_markers(self._table.storage, instant)
             self._started.heartbeat.remove()
+            if self._table.ports.clock.monotonic_s() >= self._committing_since_s + 0.5:
+                forget_beginner(self._table.storage, self._instant)  # Its lease may have run out.
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("committed, not tidied: instant=%s error=%s", self._instant, error)
             return
         clean_after_write(self._table, self._options)
 
-    def _roll_back(self, reason: str, *, conflict: Conflict | None = None) -> None:
+    def _roll_back(self, reason: str, *, conflict: Conflict | None = None) -> RollbackOutcome:
         request = RollbackRequest(
             self._instant,
             by=self._writer,
@@ -301,9 +317,13 @@ class Transaction:
             is_only_pending=True,
             conflict=conflict.to_json() if conflict else None,
             writer=self._writer,
+            writer_has_ended=True,
         )
-        if not rollback(self._table, request, self._options).is_committed:
+        outcome = rollback(self._table, request, self._options)
+        forget_beginner(self._table.storage, self._instant)
+        if not outcome.is_committed:
             self._drop_letters()
+        return outcome
 
     def _drop_strays(self, written: list[WriteStatus]) -> None:
         """What attempts left that were not taken."""
@@ -356,6 +376,8 @@ class Transaction:
             is_whole_table=replaced.is_whole_table,
             written=self._written(written),
             deletes_only=self._request.operation in ("delete", "delete_partition"),
+            sought=self._sought,
+            overtaken=OvertakenRows(self.context, self._table.storage, content.stats),
         )
 
     def _written(self, statuses: list[WriteStatus]) -> frozenset[str] | None:
@@ -374,6 +396,5 @@ def _file_group(file: FileInfo) -> FileGroupKey | None:
 
 
 def _own_columns(context: WriteContext) -> list[str]:
-    config = context.config
-    shared = {*config.record_key, *config.partition_by, *config.ordering}
+    shared = {*(one := context.config).record_key, *one.partition_by, *one.ordering}
     return [name for name in context.columns if name not in shared]

@@ -10,14 +10,17 @@ from workers.column_groups import Aggregate, Granularity, GroupRule
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
+from workers.group_types import check_ages_of
 from workers.read.log_versions import IS_DELETED
 from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
+from workers.schema.widening import may_be_added
 from workers.table.table import Table
 from workers.table_config import TableConfig
 from workers.write.deletes import ordering_wrapper
 from workers.write.request import WriteRequest
+from workers.writer_modes import ConcurrencyMode
 
 
 def writer_schema(
@@ -53,11 +56,25 @@ def writer_schema(
         evolution=options.allows_evolution,
         pinned=config.pinned_columns,
     )
+    is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+    if not (request.only_updates and is_blocking):  # Who does not lose may meet a row that is gone.
+        _refuse_lacking(schema, batch)
     for field in config.record_key:
         check_key_type(field, schema.arrow.field(field).type)
     if config.is_portable:
         check_portable(schema)
     return schema
+
+
+def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
+    """A row may be new, however few columns a batch brings."""
+    lacking = [
+        field.name
+        for field in schema.tree.fields
+        if not may_be_added(field) and field.name not in batch.names
+    ]
+    if lacking:
+        raise InvalidInput("the batch lacks columns that the table requires", missing=lacking)
 
 
 def _deleted_by(config: TableConfig) -> tuple[str, ...]:
@@ -111,7 +128,9 @@ def _without_delete_mark(
 def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
     """Raises InvalidInput for a batch that brings a group in part, or deletes what cannot go."""
     names, is_deleting = set(brought_names), IS_DELETED in brought_names
-    for group in rule.groups([name for name in brought_names if name != IS_DELETED]):
+    columns = [name for name in brought_names if name != IS_DELETED]
+    check_ages_of(rule, columns)
+    for group in rule.groups(columns):
         brought = [name for name in group.all_columns if name in names]
         if not brought:
             continue

@@ -16,6 +16,7 @@ from workers.files.names import FileId, bucket_file_id, new_file_id
 from workers.insert_sizing import DEFAULT_SIZING, InsertSizing
 from workers.markers.base import MarkerSettings
 from workers.merge.rule import MergeRule
+from workers.processes import ProcessName
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 from workers.table_config import TableConfig
@@ -72,6 +73,8 @@ class WriteContext:
     """Standing file groups that a pending plan holds: they take no inserts."""
     emptied: tuple[str, ...] = ()
     """Partitions that the write replaces besides those that its rows name."""
+    begun_in: ProcessName | None = None
+    """Whose heartbeat names it. Others who write are noted while they do (`late_writers`)."""
 
     @property
     def looks_up(self) -> bool:

@@ -5,10 +5,13 @@ Runs on executors and in plain processes alike. It sees only the context and its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import pyarrow as pa
 
+from workers.concurrency.late_writers import writing
+from workers.errors import InstantRolledBack
 from workers.files.names import BaseFileName, LogFileName, write_token
 from workers.files.partition import ensure_partition
 from workers.markers.base import MarkerWriter
@@ -18,6 +21,7 @@ from workers.markers.opening import open_markers
 from workers.ports import system_ports
 from workers.storage.base import Storage
 from workers.table.table import Table
+from workers.timeline import decisions
 from workers.write.base_handle import BaseDelete, BaseWrite
 from workers.write.context import WriteContext
 from workers.write.duplicates import without_known_keys
@@ -52,6 +56,20 @@ def write_row_groups(
     writes = [write for write in planned if write is not None]
     if not writes:
         return []
+    with _noted(context, storage):
+        return _written(context, writes, task, storage)
+
+
+def _noted(context: WriteContext, storage: Storage) -> AbstractContextManager[None]:
+    ports = system_ports()
+    if context.begun_in == ports.processes.here():
+        return nullcontext()
+    return writing(storage, context.instant, ports.processes, ports.ids.token())
+
+
+def _written(
+    context: WriteContext, writes: Sequence[FileWrite], task: TaskIds, storage: Storage
+) -> list[WriteStatus]:
     markers = _markers(context, storage)
     markers.create_all(write.marker for write in writes)
     partitions = sorted({write.marker.partition for write in writes})
@@ -62,7 +80,20 @@ def write_row_groups(
         refuse_fenced(storage, context.instant)  # Whoever was rolled back stops here (bug C2).
         some = writes[start : start + storage.files_at_once]
         statuses += storage.at_once(lambda write: write.run(context, storage, task), some)
+    _take_back_if_settled(context, statuses, storage)
     return statuses
+
+
+def _take_back_if_settled(
+    context: WriteContext, statuses: Sequence[WriteStatus], storage: Storage
+) -> None:
+    """A decision that came after our markers may have listed before our files were there.
+
+    A commit is decided when its tasks have answered, and we have not: it is another attempt's.
+    """
+    if decisions.is_settled(storage, context.instant):
+        storage.delete_many([status.stat.path for status in statuses])
+        raise InstantRolledBack("instant was decided under its task", instant=context.instant)
 
 
 def _markers(context: WriteContext, storage: Storage) -> MarkerWriter:

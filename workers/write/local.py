@@ -18,6 +18,7 @@ from workers.write.handles import write_file_groups
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.sifting import sift
+from workers.write.sought import sought_by
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
@@ -34,7 +35,8 @@ def write_arrow(
     rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     schema = batch.schema if batch is not None else None
-    return write_found(table, schema, request, write_options(options), lambda _: batch)
+    typed = write_options(options, table.config.mode_of(request.operation))
+    return write_found(table, schema, request, typed, lambda _: batch)
 
 
 def write_found(
@@ -70,6 +72,7 @@ def _attempt(
         context, task = transaction.context, TaskIds()
         if (batch := find(context)) is not None:
             sifted = sift(context, batch, is_numbered=True)
+            transaction.seeks(sought_by(context, sifted.prepared, (), table.storage))
             statuses = write_file_groups(context, sifted.prepared, task, table.storage)
             letters = sifted.put_letters(context, task, table.storage)
     except EarlyConflict:

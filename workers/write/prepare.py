@@ -54,7 +54,10 @@ def prepare(
     kinds = _kinds(context, table) if context.marks_deletes else None
     if kinds is not None and IS_DELETED not in context.columns:
         table = table.drop_columns([IS_DELETED])
-    rows = conform(table, context.schema, columns=list(context.columns))
+    excused: Any = None
+    if kinds is not None and IS_DELETED not in context.columns:
+        excused = pc.not_equal(kinds, pa.scalar(ROW, pa.int8()))
+    rows = conform(table, context.schema, columns=list(context.columns), excused=excused)
     _check_ordering(context, rows)
     keys, slots = _located(context, rows) if located is None else located(rows)
     is_located = set(context.config.partition_by) <= set(context.columns)

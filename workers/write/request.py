@@ -18,9 +18,7 @@ from workers.table_config import TableConfig
 from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.context import OPERATIONS, REPLACING, Operation
 from workers.write.dead_letters import check_dead_letter_path
-from workers.writer_modes import ConcurrencyMode
-
-_NON_BLOCKING: tuple[Operation, ...] = ("upsert", "delete")
+from workers.writer_modes import APPENDING, ConcurrencyMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,9 @@ class WriteRequest:
 
     sink: tuple[str, int] | None = None
     """The sink that this is a transaction of, and the epoch of its coordinator."""
+
+    only_updates: bool = False
+    """Rows of keys that are there: they may lack what the table requires of a new row."""
 
     bounds_bad_rows: bool = True
     """A batch with too many is refused; a stream has no batch that could be bad as a whole."""
@@ -118,12 +119,12 @@ def _check_mode(table: Table, options: WriteOptions, operation: Operation) -> No
             "groups; use OPTIMISTIC_CONCURRENCY_CONTROL, or a table with the bucket index",
             index=table.config.index,
         )
-    if operation not in _NON_BLOCKING:
+    if operation not in APPENDING:
         raise InvalidInput(
             "non-blocking writers only append logs, which neither replace file groups nor look "
             "for keys that are there already; use OPTIMISTIC_CONCURRENCY_CONTROL",
             operation=operation,
-            non_blocking=_NON_BLOCKING,
+            non_blocking=APPENDING,
         )
 
 
@@ -136,11 +137,25 @@ def _check_stream(table: Table, request: WriteRequest) -> None:
             stream=request.stream,
             needs="hoodie.multistream.groups, or hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
         )
+    _check_stream_known(table, request.stream)
     if request.operation == "delete" or request.replaces:
         raise InvalidInput(
             "a stream cannot take rows away that other streams wrote too",
             stream=request.stream,
             operation=request.operation,
+        )
+
+
+def _check_stream_known(table: Table, stream: str) -> None:
+    """Streams of column groups are named as their groups; elsewhere any name will do."""
+    if table.config.groups is None:
+        return
+    known = [group.name for group in table.config.groups.groups(())]
+    if stream not in known:
+        raise InvalidInput(
+            "the table has no such stream: name one of its column groups, or leave `stream` out",
+            stream=stream,
+            known=known,
         )
 
 

@@ -18,6 +18,7 @@ from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
 from workers.config import WriteOptions
+from workers.errors import InvalidInput
 from workers.markers.fence import is_fenced
 from workers.ports import Ports
 from workers.table.table import Table
@@ -48,19 +49,26 @@ def with_retries(
     """Call `attempt` with its number, from 1, until it does not conflict or none is left.
 
     `before` are attempts that the caller has made already; these are counted on and added to it.
-    Raises as `attempt`.
+    A batch that is refused only now does not go with what the rival made of the table: it lost to
+    him. Raises as `attempt`.
     """
     attempts = before or Attempts()
     last = attempts.made + options.conflict_retries + 1
+    lost: Conflicted | None = None
     while True:
         attempts.made += 1
         number = attempts.made
-        outcome = attempt(number)
+        try:
+            outcome = attempt(number)
+        except InvalidInput as refused:
+            if lost is None:
+                raise
+            return _refused_after(lost, tuple(attempts.lost[:-1]), refused)
         if isinstance(outcome, Committed):
             return replace(outcome, attempts=number)
         if not isinstance(outcome, Conflicted):
             return outcome
-        earlier = tuple(attempts.lost)
+        lost, earlier = outcome, tuple(attempts.lost)
         attempts.lost.append(outcome.conflict)
         if number >= last:
             return _lost_for_good(outcome, earlier)
@@ -83,6 +91,13 @@ def _lost_for_good(outcome: Conflicted, lost: tuple[Conflict, ...]) -> Conflicte
     names = ", ".join(_named(one) for one in (*lost, outcome.conflict))
     message = f"{outcome.conflict.message}; {len(lost) + 1} attempts lost, to {names}"
     return Conflicted(outcome.instant, replace(outcome.conflict, message=message), earlier=lost)
+
+
+def _refused_after(
+    lost: Conflicted, earlier: tuple[Conflict, ...], refused: InvalidInput
+) -> Conflicted:
+    message = f"{lost.conflict.message}; tried again, it was refused: {refused}"
+    return Conflicted(lost.instant, replace(lost.conflict, message=message), earlier=earlier)
 
 
 def _named(conflict: Conflict) -> str:

@@ -69,7 +69,8 @@ def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> p
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
     marks = [name for name in rows.column_names if name == DELETED]
-    data = conform(rows.drop_columns([*META_COLUMNS, *marks]), context.schema)
+    own = rows.drop_columns([*META_COLUMNS, *marks])
+    data = conform(own, context.schema, are_stored=True)
     fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
     columns = [*(rows.column(name).cast(pa.string()) for name in META_COLUMNS), *data.columns]
     conformed = pa.table(columns, schema=pa.schema([*fields, *data.schema]))

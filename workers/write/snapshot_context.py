@@ -21,6 +21,7 @@ from workers.insert_sizing import InsertSizing
 from workers.markers.base import MarkerSettings
 from workers.markers.tokens import mint_token
 from workers.merge.rule import MergeRule
+from workers.processes import ProcessName
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
@@ -42,6 +43,7 @@ def snapshot_context(
     writer: str,
     schema: TableSchema,
     batch_schema: pa.Schema | None,
+    begun_in: ProcessName | None = None,
 ) -> WriteContext:
     """Raises InvalidInput for file groups that no bucket of the table has."""
     table = view.table
@@ -60,6 +62,7 @@ def snapshot_context(
         options=options,
         rule=MergeRule.of(table.config),
         marks_deletes=marks_deletes(request, batch_schema),
+        begun_in=begun_in,
         **_of_lookup(view, options, request),
     )
 

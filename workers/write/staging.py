@@ -1,8 +1,9 @@
 """Rows on their way from the task that has them to the task that writes their file group.
 
-A staged file is an Arrow IPC file with a record batch per file group. It lies beside the instant's
-markers, so whoever takes these away takes it away too, after a commit, a rollback or a crash.
-Nothing of it need outlive a power loss.
+A staged file is an Arrow stream with a record batch per file group, and where each begins is told
+beside it: of an Arrow file the footer would be read on one of Arrow's threads. It lies beside the
+instant's markers, so whoever takes these away takes it away too, after a commit, a rollback or a
+crash. Nothing of it need outlive a power loss.
 
 Before keys were looked up rows have no file group yet: they are staged by shares of their keys
 (`groups.rows_by_share`), in batches that keep their partition paths.
@@ -13,13 +14,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import astuple, dataclass
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable
+from workers.files.arrow_streams import arrow_stream
 from workers.markers.marker import markers_directory
 from workers.storage.base import Storage
 from workers.write.groups import RowGroup
@@ -36,6 +38,9 @@ class StagedRows:
     bytes: int
     """In memory."""
     rows: int
+    begins: int
+    """Of its bytes in the file, where it ends too."""
+    ends: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class StagedFile:
     """Of rows that are staged by shares."""
 
     def to_json(self) -> str:
-        listed = [[one.partition, one.slot, one.bytes, one.rows] for one in self.batches]
+        listed = [astuple(one) for one in self.batches]
         body = {"path": self.path, "batches": listed, "partitions": self.partitions}
         return json.dumps(body)
 
@@ -62,7 +67,10 @@ class Piece(NamedTuple):
     """Rows of one batch of a staged file."""
 
     path: str
-    number: int
+    schema_ends: int
+    begins: int
+    ends: int
+    """Where the batch's bytes are in the file, and those of the schema before all batches."""
     start: int
     rows: int
 
@@ -96,14 +104,19 @@ def stage(
     path = f"{markers_directory(instant)}/{_DIRECTORY}/{attempt}.arrow"
     batches = []
     with storage.create_data(path) as stream, ExitStack() as stack:
-        writer = None
+        writer, begins = None, 0
         for group in groups:
             (batch,) = group.rows.combine_chunks().to_batches()
             if writer is None:
                 sink: Any = stream
-                writer = stack.enter_context(pa.ipc.new_file(sink, batch.schema))
+                writer = stack.enter_context(pa.ipc.new_stream(sink, batch.schema))
+                begins = batch.schema.serialize().size  # Written with the first batch.
             writer.write_batch(batch)
-            batches.append(StagedRows(group.partition, group.slot, batch.nbytes, batch.num_rows))
+            ends = stream.tell()
+            batches.append(
+                StagedRows(group.partition, group.slot, batch.nbytes, batch.num_rows, begins, ends)
+            )
+            begins = ends
     return StagedFile(path, tuple(batches), tuple(sorted(partitions)))
 
 
@@ -111,8 +124,9 @@ def by_file_group(files: Iterable[StagedFile]) -> list[StagedGroup]:
     """Each file group, or share, once, with what all files hold of it."""
     found: dict[tuple[str, int], list[tuple[Piece, int]]] = {}
     for file in files:
-        for number, one in enumerate(file.batches):
-            piece = Piece(file.path, number, 0, one.rows), one.bytes
+        for one in file.batches:
+            schema_ends = file.batches[0].begins
+            piece = Piece(file.path, schema_ends, one.begins, one.ends, 0, one.rows), one.bytes
             found.setdefault((one.partition, one.slot), []).append(piece)
     return [
         StagedGroup(
@@ -150,27 +164,32 @@ def read_staged(
 ) -> Iterator[RowGroup]:
     """Raises NotFound when the instant was rolled back meanwhile, MalformedTable."""
     with ExitStack() as stack:
-        files: dict[str, pa.RecordBatchFileReader] = {}
+        files: dict[str, IO[bytes]] = {}
         first_row = 0
         for group in groups:
             batches = []
-            for path, number, start, count in group.pieces:
-                if path not in files:
-                    stream = stack.enter_context(storage.open_data(path))
-                    files[path] = _opened(stream, path, columns)
-                batches.append(files[path].get_batch(number).slice(start, count))
+            for piece in group.pieces:
+                if piece.path not in files:
+                    files[piece.path] = stack.enter_context(storage.open_data(piece.path))
+                batch = _batch(files[piece.path], piece, columns)
+                batches.append(batch.slice(piece.start, piece.rows))
             rows = pa.Table.from_batches(batches).combine_chunks()
             yield RowGroup(group.partition, group.slot, rows, first_row)
             first_row += rows.num_rows
 
 
-def _opened(stream: Any, path: str, columns: Collection[str] | None) -> pa.RecordBatchFileReader:
+def _batch(stream: IO[bytes], piece: Piece, columns: Collection[str] | None) -> pa.RecordBatch:
+    content = _span(stream, 0, piece.schema_ends) + _span(stream, piece.begins, piece.ends)
     try:
-        whole = pa.ipc.open_file(stream)
-        if columns is None:
-            return whole
-        fields = [whole.schema.get_field_index(name) for name in columns]
-        stream.seek(0)
-        return pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=fields))
-    except pa.ArrowException as error:
-        raise MalformedTable("staged rows are damaged", path=path) from error
+        fields: Sequence[int] = ()
+        if columns is not None:
+            schema = arrow_stream(content).schema
+            fields = [schema.get_field_index(name) for name in columns]
+        return arrow_stream(content, fields).read_next_batch()
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise MalformedTable("staged rows are damaged", path=piece.path) from error
+
+
+def _span(stream: IO[bytes], begins: int, ends: int) -> bytes:
+    stream.seek(begins)
+    return stream.read(ends - begins)

@@ -179,7 +179,7 @@ class Kind:
 def _cell_of(table: GroupTable, name: str, number: int) -> Any:
     kind = table.schema.field(name).type
     if kind == ITEMS:
-        return [{"score": number % 3, "item": str(number)}]
+        return [{"score": 5 * number % 7, "item": str(number)}]
     return str(number) if pa.types.is_string(kind) else (5 * number) % 7
 
 
@@ -331,6 +331,12 @@ class Chance:
             row[DELETED] = DELETE if pick.random() < 0.5 else 0
         return row
 
+    def _score(self) -> int | None:
+        """Of equal ones the earlier stands first, so that the order of arrival shows."""
+        return (
+            self._random.choice([None, 1, 2, 3]) if self._has_ties else self._random.getrandbits(40)
+        )
+
     def _cell(self, name: str) -> Any:
         pick = self._random
         if pick.random() < 0.25:
@@ -338,7 +344,7 @@ class Chance:
         kind = self._table.schema.field(name).type
         if kind == ITEMS:
             return [
-                {"score": pick.choice([None, 1, 2, 3]), "item": pick.choice("xyz")}
+                {"score": self._score(), "item": pick.choice("xyz")}
                 for _ in range(pick.randint(0, 4))
             ]
         number = pick.randint(-99, 99)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 Version: TypeAlias = dict[str, Any]
 Group: TypeAlias = Mapping[str, Any]
+Rank: TypeAlias = tuple[Any, ...]
 DELETED = "_sluice_deleted"
 DELETE, DELETE_NOW = 1, 2
 
@@ -37,14 +38,10 @@ class Answer:
 
 def merged(versions: Sequence[Version], groups: Sequence[Group]) -> Answer:
     """What a key holds after these versions, given in the order in which they became visible."""
-    erasing = [at for at, one in enumerate(versions) if one.get(DELETED) == DELETE_NOW]
-    versions = versions[erasing[-1] + 1 :] if erasing else versions
-    gone_until = _row_delete(versions, groups)
+    told_of = _counting(versions, groups)
     answer = Answer()
     for group in groups:
-        told = _told(versions, group)
-        if gone_until is not None:
-            told = [one for one in told if one.rank >= gone_until]
+        told = told_of[group["name"]]
         if not told:
             defaults = group.get("defaults", {})
             for column in (*group["ordering"], *group["columns"]):
@@ -58,6 +55,48 @@ def merged(versions: Sequence[Version], groups: Sequence[Group]) -> Answer:
         for column in group["columns"]:
             answer.row[column] = _value(column, group, told, current)
     return answer
+
+
+def _counting(versions: Sequence[Version], groups: Sequence[Group]) -> dict[str, list[Told]]:
+    """The versions of each group that no delete of rows took away. A delete by key leaves of what
+    counted before it the deletes that have an age.
+    """
+    gone_until: Rank | None = None
+    left: dict[str, list[Told]] = {group["name"]: [] for group in groups}
+    counting = left
+    begin = 0
+    for end, version in enumerate((*versions, {DELETED: DELETE_NOW})):
+        if version.get(DELETED) != DELETE_NOW:
+            continue
+        some = [one if begin <= at < end else {} for at, one in enumerate(versions)]
+        ages = [age for age in (gone_until, _row_delete(some, groups)) if age is not None]
+        gone_until = max(ages, default=None)
+        counting = {
+            group["name"]: [
+                one
+                for one in (*left[group["name"]], *_told(some, group))
+                if gone_until is None or one.rank >= gone_until
+            ]
+            for group in groups
+        }
+        if end == len(versions):
+            break
+        left = {group["name"]: _deletes(group, counting[group["name"]]) for group in groups}
+        begin = end + 1
+    return counting
+
+
+def _deletes(group: Group, told: Sequence[Told]) -> list[Told]:
+    """What is remembered of a group where its key is deleted: of columns with ages of their own
+    the greatest delete, else the delete that the group ended with.
+    """
+    if not told or not group["ordering"] or group.get("on_late") == "overwrite":
+        return []
+    is_apart = any(_is_apart(column, group) for column in group["columns"])
+    is_by_column = is_apart or group.get("granularity") == "column"
+    current = max(told, key=_rank)
+    deletes = [one for one in told if one.is_delete] if is_by_column else [current]
+    return [max(deletes, key=_rank)] if deletes and max(deletes, key=_rank).is_delete else []
 
 
 def _rank(told: Told) -> tuple[Any, ...]:
@@ -101,8 +140,7 @@ def _value(column: str, group: Group, told: Sequence[Told], current: Told) -> An
     how = group.get("aggregates", {}).get(column, "")
     if how in ("sum", "max", "min") or how.startswith("collect_topn"):
         return _folded(how, [one.row.get(column) for one in told])
-    is_apart = how or group.get("granularity") == "column" or group.get("null_mode") == "keep"
-    if not is_apart:
+    if not _is_apart(column, group):
         return None if current.is_delete else current.row.get(column)
     deletes = [one.rank for one in told if one.is_delete]
     says = [
@@ -118,18 +156,30 @@ def _value(column: str, group: Group, told: Sequence[Told], current: Told) -> An
     return choose(says, key=_rank).row[column]
 
 
+def _is_apart(column: str, group: Group) -> bool:
+    """Whether the column has an age of its own."""
+    how = group.get("aggregates", {}).get(column, "")
+    is_by_column = group.get("granularity") == "column" or group.get("null_mode") == "keep"
+    return how in ("first", "last_non_null") or (not how and is_by_column)
+
+
 def _folded(how: str, values: Sequence[Any]) -> Any:
     given = [one for one in values if one is not None]
     if not given:
         return None
     if how.startswith("collect_topn"):
         most = int(how.removeprefix("collect_topn(").removesuffix(")"))
-        distinct = {tuple(item.items()) for listed in given for item in listed}
-        best = sorted(distinct, key=_greatness, reverse=True)
-        return [dict(item) for item in best[:most]]
+        return _greatest_of_each([item for listed in given for item in listed])[:most]
     folds: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "max": max, "min": min}
     return folds[how](given)
 
 
-def _greatness(item: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
-    return _comparable(tuple((value is not None, value) for _, value in item))
+def _greatest_of_each(items: Sequence[Version]) -> list[Version]:
+    """Each item once, with its greatest score; of equal scores the one that came earlier first."""
+    best: dict[tuple[Any, ...], tuple[Any, Version]] = {}
+    for place, item in enumerate(items):
+        score, *others = item.values()
+        rank = (*_comparable(((score is not None, score),)), -place)
+        if tuple(others) not in best or rank > best[tuple(others)][0]:
+            best[tuple(others)] = rank, item
+    return [item for _, item in sorted(best.values(), key=lambda one: one[0], reverse=True)]

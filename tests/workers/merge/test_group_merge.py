@@ -22,8 +22,8 @@ from tests.workers.merge.group_cases import (
 from tests.workers.merge.group_oracle import DELETED, Version, merged
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_file import finished
-from workers.merge.group_merge import is_alive, merge_groups
-from workers.merge.group_state import GONE, SET, bits, hidden_fields, with_absent
+from workers.merge.group_merge import merge_groups
+from workers.merge.group_state import GONE, SET, bits, hidden_fields, is_alive, with_absent
 from workers.merge.merge import merge, merge_into, merge_into_parts, settled
 from workers.merge.rule import MergeRule
 from workers.merge.versions import DELETED_FIELD
@@ -124,10 +124,12 @@ def by_step(table: GroupTable, cases: Sequence[Case]) -> list[pa.Table]:
 
 def cohorts(table: GroupTable, count: int, **chance: bool) -> Iterator[tuple[int, list[Case]]]:
     """Some keys that are written and folded together, most of them in large cohorts; a few are
-    alone, as nothing but one key's versions are then merged.
+    alone, as nothing but one key's versions are then merged. Even few keys come in cohorts of
+    every length of history.
     """
+    most = min(2_500, count // 5)
     for seed in range(1, 10_000):
-        size = min(count, 2_500 if seed % 6 else 1)
+        size = min(count, most if seed % 6 else 1)
         if size == 0:
             return
         count -= size

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.workers.merge.group_cases import ITEMS, TABLES, Batch, GroupTable, group
-from tests.workers.merge.group_oracle import DELETE, DELETED, Version
+from tests.workers.merge.group_oracle import DELETE, DELETE_NOW, DELETED, Version
 from tests.workers.merge.test_group_merge import (
     associations,
     fold,
@@ -157,6 +157,54 @@ def test_an_older_version_stays_away_after_a_delete_was_compacted() -> None:
     }
 
 
+def erased(table: GroupTable, *commits: list[Version]) -> Version | None:
+    """What the key holds when it is deleted by key before the last commit; all merged at once."""
+    *before, last = states(table, *commits)
+    delete_now = pa.table({RECORD_KEY: ["k"], DELETED: pa.array([DELETE_NOW], pa.int8())})
+    return held(shown(table, fold(table, [*before, delete_now, last]))).get("k")
+
+
+def test_a_delete_by_key_leaves_what_was_deleted_deleted() -> None:
+    """It took the memory of the older delete along, so that what that one kept away came back."""
+    table = GroupTable([group("a", "a1"), group("b", "b1")], {})
+    before = [commit({"ts_a": 10, "a1": 1, "ts_b": 10, "b1": 1}), commit(delete(ts_a=20))]
+
+    assert erased(table, *before, commit({"ts_a": 15, "a1": 2})) is None
+    later = erased(table, *before, commit({"ts_b": 1, "b1": 7}))
+    assert later == {"ts_a": 20, "a1": None, "ts_b": 1, "b1": 7, "present": 0b100}
+    assert erased(table, *before, commit({"ts_a": 21, "a1": 3})) == {
+        "ts_a": 21,
+        "a1": 3,
+        "ts_b": None,
+        "b1": None,
+        "present": 0b10,
+    }
+
+
+def test_a_delete_by_key_leaves_rows_deleted_up_to_their_age() -> None:
+    table = GroupTable([group("a", "a1", delete="row"), group("b", "b1")], {})
+    before = [commit(delete(ts_a=20)), commit({"ts_a": 30, "a1": 1, "ts_b": 30, "b1": 1})]
+
+    assert erased(table, *before, commit({"ts_b": 19, "b1": 2})) is None
+    found = erased(table, *before, commit({"ts_b": 21, "b1": 3}))
+    assert found == {"ts_a": None, "a1": None, "ts_b": 21, "b1": 3, "present": 0b100}
+
+
+def test_keys_that_are_deleted_time_and_again_begin_afresh_each_time() -> None:
+    table = GroupTable([group("a", "a1 a2", granularity="column")], {})
+    delete_now = pa.table({RECORD_KEY: ["k"], DELETED: pa.array([DELETE_NOW], pa.int8())})
+    given = [
+        one
+        for age in range(1_100)  # More than Python would call itself.
+        for one in (*states(table, commit({"ts_a": 2_000 - age, "a1": age})), delete_now)
+    ]
+
+    (last,) = states(table, commit({"ts_a": 1, "a2": 5}))
+    found = held(shown(table, fold(table, [*given, last])))["k"]
+
+    assert found == {"ts_a": 1, "a1": None, "a2": 5, "present": 0b10}
+
+
 def test_a_delete_that_brings_no_loose_column_is_remembered() -> None:
     """It was forgotten, because `_default` had no columns in such a batch."""
     table = GroupTable([group("a", "a1")], {}, ordering=("ts",), loose=("c1", "c2"))
@@ -192,13 +240,13 @@ def test_a_delete_takes_columns_away_where_the_later_commit_wins() -> None:
 
 def test_a_list_of_the_greatest_is_cut_before_a_second_version_comes() -> None:
     table = TABLES["aggregates"]
-    items = [{"score": score, "item": "x"} for score in (1, 3, 2, 3)]
+    items = [{"score": score, "item": f"x{score}"} for score in (1, 3, 2, 3)]
     given = {"ts_a": 1, "a1": 1, "a2": 1, "a3": 1, "a4": items, "a5": 1}
 
     found = row(table, commit(given))
 
     assert found is not None
-    assert found["a4"] == [{"score": 3, "item": "x"}, {"score": 2, "item": "x"}]
+    assert found["a4"] == [{"score": 3, "item": "x3"}, {"score": 2, "item": "x2"}]
 
 
 @pytest.mark.parametrize("how", ["sum", "max", "min", "collect_topn(2)"])

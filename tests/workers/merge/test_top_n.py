@@ -1,4 +1,4 @@
-"""Lists of the n greatest: a set, whatever the order and the cuts in which elements came."""
+"""Lists of the n greatest: the same whatever the cuts in which elements came."""
 
 from __future__ import annotations
 
@@ -43,14 +43,18 @@ def together(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
 
 
 def greatness(item: Item) -> tuple[Any, ...]:
-    score, name = item
-    return (score is not None, score or 0.0, name is not None, name or "")
+    score, _ = item
+    return (score is not None, score or 0.0)
 
 
 def best(lists: list[list[Item | None] | None], most: int) -> list[Item] | None:
+    """Python's sort keeps equal ones in their order."""
     came = [one for one in lists if one is not None]
-    found = {item for one in came for item in one if item is not None}
-    return sorted(found, key=greatness, reverse=True)[:most] if came else None
+    every = [item for one in came for item in one if item is not None]
+    found: dict[str | None, Item] = {}
+    for item in sorted(every, key=greatness, reverse=True):
+        found.setdefault(item[1], item)
+    return list(found.values())[:most] if came else None
 
 
 @given(lists=lists_of_items, most=st.integers(1, 4))
@@ -71,15 +75,26 @@ def test_any_association_and_any_repetition_give_the_same_list(
     assert plain(merged) == [best(lists, most)]
 
 
-def test_every_order_of_equal_scores_gives_the_same_list() -> None:
+def test_of_equal_scores_the_earlier_stands_first() -> None:
     elements: list[Item] = [(1.0, "x"), (1.0, "y"), (1.0, None), (None, "z")]
 
-    found = {
-        str(plain(together(arrow([[one] for one in order]), 3)))
-        for order in itertools.permutations(elements)
-    }
+    for order in itertools.permutations(elements):
+        found = plain(together(arrow([[one] for one in order]), 3))
+        assert found == [sorted(order, key=greatness, reverse=True)[:3]]
 
-    assert found == {str([[(1.0, "y"), (1.0, "x"), (1.0, None)]])}
+
+def test_an_item_that_is_rated_again_stands_once_with_its_greatest_score() -> None:
+    for scores in itertools.permutations([1.0, 3.0, 2.0]):
+        lists: list[list[Item | None] | None] = [[(score, "x")] for score in scores]
+
+        assert plain(together(arrow([*lists, [(2.5, "y")]]), 3)) == [[(3.0, "x"), (2.5, "y")]]
+
+
+def test_elements_of_one_field_stand_once_each() -> None:
+    kind = pa.list_(pa.struct([pa.field("score", pa.int64())]))
+    lists = pa.array([[{"score": 1}, {"score": 2}], [{"score": 2}, {"score": 3}]], kind)
+
+    assert together(lists, 2).to_pylist() == [[{"score": 3}, {"score": 2}]]
 
 
 @given(lists=lists_of_items, most=st.integers(1, 4))
@@ -90,8 +105,8 @@ def test_a_list_by_itself_is_cut_and_sorted(
 
 
 def test_keys_keep_their_lists_apart() -> None:
-    lists = arrow([[(1.0, "x")], None, [(2.0, "y"), (2.0, "y")], [], [(3.0, "x")]])
+    lists = arrow([[(1.0, "x")], None, [(2.0, "y"), (2.0, "y")], [], [(3.0, "z")]])
 
     merged = merged_lists(lists, np.array([0, 1, 2, 4, 0]), 5, 2)
 
-    assert plain(merged) == [[(3.0, "x"), (1.0, "x")], None, [(2.0, "y")], None, []]
+    assert plain(merged) == [[(3.0, "z"), (1.0, "x")], None, [(2.0, "y")], None, []]

@@ -205,9 +205,9 @@ def test_newest_commit_is_never_archived_before_an_older_one(tables: ScenarioTab
 
     run(table.table, "archive", **ARCHIVE_ALL)
 
-    assert table.table.timeline().completed_writes()[-1].completed_at == ended_at
+    newest = table.table.timeline().completed_writes()[-1]
+    assert (newest.completed_at or "") > ended_at, "it states the one that ended again"
     assert table.schema_columns() == ["id", "city", "note"]
-    table.excuse_referee("hudi-rs takes the schema of the newest requested commit")
 
 
 def test_changes_show_no_values_of_a_dropped_column_as_those_of_its_namesake(

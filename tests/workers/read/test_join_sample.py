@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from workers.errors import InvalidInput
 from workers.read.event_time import NO_TIME, event_times
 from workers.read.join_sample import sample_join
 from workers.read.slice_sample import SampleBounds
+from workers.time_units import TimeUnit, time_units
 
 DAY_MS = 24 * 3600 * 1000
 NOON_MS = 1_777_636_800_000
@@ -70,7 +72,7 @@ def test_coverage_goes_by_the_day_of_the_event(tmp_path: Path) -> None:
 
 
 def test_ordering_that_is_no_time_gives_coverage_by_commit(tmp_path: Path) -> None:
-    table = make(tmp_path)
+    table = make(tmp_path, options={"sluice.event.time.unit": ""})
     commit(table, {"id": "a", "shop_ts": 1, "price": 1.0})
 
     found = sample_join(table.table)
@@ -112,16 +114,32 @@ def test_a_table_without_groups_has_no_join(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "unit"),
     [
-        pa.array([NOON_MS // 1000, None, 17]),
-        pa.array([NOON_MS, None, 17]),
-        pa.array([NOON_MS * 1000, None, 17]),
-        pa.array([NOON_MS / 1000, None, 17.0]),
+        (pa.array([NOON_MS // 1000, None]), "s"),
+        (pa.array([NOON_MS, None]), "ms"),
+        (pa.array([NOON_MS * 1000, None]), "us"),
+        (pa.array([NOON_MS * 1_000_000, None]), "ns"),
+        (pa.array([NOON_MS / 1000, None]), "s"),
     ],
 )
-def test_numbers_are_times_by_their_size(values: pa.Array[pa.Int64Scalar]) -> None:
-    assert event_times(values).tolist() == [NOON_MS, NO_TIME, NO_TIME]
+def test_numbers_are_times_by_their_declared_unit(values: Any, unit: str) -> None:
+    assert event_times(values, TimeUnit(unit)).tolist() == [NOON_MS, NO_TIME]
+    assert event_times(values).tolist() == [NO_TIME, NO_TIME]
+    assert event_times(pa.array([1e300, float("nan")]), TimeUnit(unit)).tolist() == [NO_TIME] * 2
+
+
+@pytest.mark.parametrize("text", ["minutes", "shop_ts=h", "ms,shop_ts", "="])
+def test_a_unit_that_is_none_is_refused_when_the_table_is_made(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput, match="a unit of time is s, ms, us or ns"):
+        make(tmp_path, options={"sluice.event.time.unit": text})
+
+
+def test_units_are_declared_for_all_columns_or_for_one() -> None:
+    units = time_units("ms, paid_at=s")
+
+    assert (units.of("paid_at"), units.of("shown_at")) == (TimeUnit.SECONDS, TimeUnit.MILLISECONDS)
+    assert time_units("").of("shown_at") is None
 
 
 def test_timestamps_and_their_texts_are_times() -> None:

@@ -1,0 +1,142 @@
+"""Columns in no group beside `delete=row`: without an ordering field of the table they have no age,
+so every delete would be younger than they are, for ever. They are refused at every way in.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
+from workers.errors import InvalidInput, TableChanged
+from workers.schema.alter import AddColumn
+
+SHOWN = {"name": "shown", "ordering": ["shown_at"], "columns": ["site"], "delete": "row"}
+CLICK = {"name": "click", "ordering": ["clicked_at"], "columns": ["x"]}
+GROUPED = schema_of(
+    id=pa.string(), shown_at=pa.int64(), site=pa.string(), clicked_at=pa.int64(), x=pa.int32()
+)
+DIRECT = {"hoodie.write.markers.type": "direct"}
+MERGING = {
+    "hoodie.write.concurrency.schema.conflict.resolution.strategy": "evolvability",
+}
+WHY = "columns in no group have none"
+
+
+def made(
+    tables: ScenarioTables,
+    table_type: str = "MERGE_ON_READ",
+    *,
+    ordering: tuple[str, ...] = (),
+    shown: dict[str, Any] = SHOWN,
+) -> ScenarioTable:
+    more = [pa.field(name, pa.int64()) for name in ordering]
+    return tables(
+        table_type=table_type,
+        schema=pa.schema([*GROUPED, *more]),
+        ordering=ordering,
+        options={
+            "hoodie.bucket.index.num.buckets": "1",
+            "hoodie.multistream.groups": json.dumps([shown, CLICK]),
+        },
+    )
+
+
+@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def deleting(request: pytest.FixtureRequest, tables: ScenarioTables) -> ScenarioTable:
+    """A key that a delete of the row took away, and one that lives."""
+    table = made(tables, request.param)
+    table.lakehouse.write(
+        table.batch([{"id": "k", "shown_at": 10, "site": "s"}, {"id": "l", "shown_at": 10}]),
+        options=DIRECT,
+    )
+    gone = table.batch([{"id": "k", "shown_at": 20, "_hoodie_is_deleted": True}])
+    table.lakehouse.write(gone, options=DIRECT)
+    return table
+
+
+def test_a_batch_with_a_new_column_is_refused_before_anything_is_written(
+    deleting: ScenarioTable,
+) -> None:
+    files, columns = deleting.data_files(), deleting.schema_columns()
+
+    with pytest.raises(InvalidInput, match=WHY) as refused:
+        deleting.lakehouse.write(deleting.batch([{"id": "k", "note": "n"}]), options=DIRECT)
+
+    assert refused.value.values["columns"] == ("note",)
+    assert (deleting.data_files(), deleting.schema_columns()) == (files, columns)
+
+
+def test_an_alter_that_adds_a_column_is_refused(deleting: ScenarioTable) -> None:
+    with pytest.raises(InvalidInput, match=WHY):
+        deleting.lakehouse.alter(AddColumn("note", pa.string()), options=DIRECT)
+
+    assert "note" not in deleting.schema_columns()
+
+
+def test_with_an_ordering_field_columns_of_no_group_have_an_age_and_may_come_later(
+    tables: ScenarioTables,
+) -> None:
+    for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
+        table = made(tables, table_type, ordering=("ts",))
+        gone = table.batch([{"id": "k", "shown_at": 20, "_hoodie_is_deleted": True}])
+        table.lakehouse.write(gone, options=DIRECT)
+
+        table.lakehouse.write(
+            table.batch([{"id": "k", "ts": 21, "note": "n"}, {"id": "l", "ts": 1, "note": "m"}]),
+            options=DIRECT,
+        )
+
+        assert table.rows("id", "note") == [{"id": "k", "note": "n"}, {"id": "l", "note": "m"}]
+
+
+def test_a_group_that_deletes_rows_is_not_added_beside_a_writer_that_brings_such_a_column(
+    tables: ScenarioTables,
+) -> None:
+    table = made(tables, shown=SHOWN | {"delete": "group"})
+    open_writer = table.writer("open", mode="non-blocking", options=MERGING)
+    open_writer.upsert({"id": "k", "note": "n"})
+    bought = {"name": "bought", "ordering": ["bought_at"], "columns": ["amount"], "delete": "row"}
+    types: dict[str, pa.DataType] = {"bought_at": pa.int64(), "amount": pa.float64()}
+    table.lakehouse.add_group(bought, types, options=DIRECT)
+
+    with pytest.raises(InvalidInput, match=WHY):
+        open_writer.commit()
+
+    assert "note" not in table.schema_columns()
+    assert table.rows() == []
+
+
+def test_a_writer_that_brings_a_column_of_a_group_that_was_added_meanwhile_is_refused(
+    tables: ScenarioTables,
+) -> None:
+    table = made(tables, shown=SHOWN | {"delete": "group"})
+    open_writer = table.writer("open", mode="non-blocking", options=MERGING)
+    open_writer.upsert({"id": "k", "amount": 1.5})
+    bought = {"name": "bought", "ordering": ["bought_at"], "columns": ["amount"]}
+    types: dict[str, pa.DataType] = {"bought_at": pa.int64(), "amount": pa.float64()}
+    table.lakehouse.add_group(bought, types, options=DIRECT)
+
+    with pytest.raises(TableChanged, match="joined a group"):
+        open_writer.commit()
+
+    assert table.rows() == []
+
+
+def test_a_writer_that_was_open_when_a_group_was_added_still_commits_its_own(
+    tables: ScenarioTables,
+) -> None:
+    table = made(tables, shown=SHOWN | {"delete": "group"})
+    open_writer = table.writer("open", mode="non-blocking").upsert(
+        {"id": "k", "shown_at": 1, "site": "s"}
+    )
+    bought = {"name": "bought", "ordering": ["bought_at"], "columns": ["amount"], "delete": "row"}
+    types: dict[str, pa.DataType] = {"bought_at": pa.int64(), "amount": pa.float64()}
+    table.lakehouse.add_group(bought, types, options=DIRECT)
+
+    open_writer.wins()
+
+    assert table.rows("id", "site") == [{"id": "k", "site": "s"}]

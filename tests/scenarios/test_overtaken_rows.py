@@ -1,0 +1,113 @@
+"""Non-blocking writers of one key that complete in another order than they were requested in: who
+merges by the time of request sees what we see when each write returns.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.overtaking import SCHEMA, commits_of_paused_writers, deleting, fill, row
+from tests.support.scenario_table import Row, ScenarioTable, ScenarioTables, ScenarioWriter
+from workers.timeline.metadata import RESTATED_KEYS_KEY, RESTATES_KEY
+
+Act = Callable[[ScenarioWriter], ScenarioWriter]
+TABLES_TRIED = 3
+
+
+def filled(tables: ScenarioTables, *, ordering: bool = True) -> ScenarioTable:
+    given = ["ts"] if ordering else []
+    table = tables(table_type="MERGE_ON_READ", schema=SCHEMA, ordering=given)
+    fill(table)
+    return table
+
+
+def upsert(*rows: Row) -> Act:
+    return lambda writer: writer.upsert(*rows)
+
+
+def delete(*keys: int) -> Act:
+    return lambda writer: deleting(writer, *keys)
+
+
+def overtaken(table: ScenarioTable, late: Act, rival: Act) -> ScenarioWriter:
+    """`late` begins first and commits last."""
+    writer = late(table.writer("late", mode="non-blocking"))
+    rival(table.writer("rival", mode="non-blocking")).wins()
+    table.assert_referee_agrees()
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("late", "rival", "city"),
+    [
+        (upsert(row(1, 5, "Late")), upsert(row(1, 5, "Rival")), "Late"),
+        (delete(1), upsert(row(1, 5, "Rival")), None),
+        (upsert(row(1, 5, "Late")), delete(1), "Late"),
+        (upsert(row(1, 4, "Late")), upsert(row(1, 5, "Rival")), "Rival"),
+        (upsert(row(1, 6, "Late")), upsert(row(1, 5, "Rival")), "Late"),
+    ],
+    ids=["tie", "delete by key", "row after a delete", "older", "newer"],
+)
+def test_every_reader_sees_the_writer_that_completed_last(
+    tables: ScenarioTables, late: Act, rival: Act, city: str | None
+) -> None:
+    table = filled(tables)
+    writer = overtaken(table, late, rival)
+
+    writer.wins()
+
+    table.assert_referee_agrees()
+    assert [one["city"] for one in table.rows() if one["id"] == 1] == ([city] if city else [])
+    assert table.leftovers() == []
+
+
+def test_rows_by_commit_time_too(tables: ScenarioTables) -> None:
+    table = filled(tables, ordering=False)
+    writer = overtaken(table, upsert(row(1, 1, "Late")), upsert(row(1, 9, "Rival")))
+
+    outcome = writer.wins()
+
+    assert outcome.restated_keys == 1
+    table.assert_referee_agrees()
+    assert table.rows()[1]["city"] == "Late"
+
+
+def test_only_what_would_be_seen_otherwise_is_written_again(tables: ScenarioTables) -> None:
+    table = filled(tables)
+    late = upsert(row(1, 5, "Late"), row(2, 4, "Late"), row(3, 5, "Late"))
+    writer = overtaken(table, late, upsert(row(1, 5, "Rival"), row(2, 5, "Rival")))
+
+    outcome = writer.wins()
+
+    assert outcome.restated_by is not None
+    told = table.metadata(outcome.restated_by)
+    assert told.extra_metadata[RESTATES_KEY] == outcome.instant
+    assert told.extra_metadata[RESTATED_KEYS_KEY] == "1"
+    assert sum(one.num_writes for one in told.stats) == 1
+
+
+def test_nothing_is_written_again_for_rows_that_go_by_their_own_ordering_values(
+    tables: ScenarioTables,
+) -> None:
+    table = filled(tables)
+    writer = overtaken(table, upsert(row(1, 6, "Late")), upsert(row(1, 5, "Rival")))
+
+    assert writer.wins().restated_by is None
+
+
+@pytest.mark.parametrize("ordering", [True, False], ids=["event time", "commit time"])
+def test_writers_that_pause_at_random_are_seen_alike_after_every_commit(
+    tables: ScenarioTables, ordering: bool
+) -> None:
+    seed = int(os.environ.get("SLUICE_READERS_SEED", "0")) or random.SystemRandom().getrandbits(32)
+    sys.stdout.write(f"SLUICE_READERS_SEED={seed}\n")
+    for number in range(TABLES_TRIED):
+        table, chance = filled(tables, ordering=ordering), random.Random(seed + number)
+
+        for _ in commits_of_paused_writers(table, chance, commits=10):
+            table.assert_referee_agrees()

@@ -1,0 +1,61 @@
+"""Non-blocking writers of one table that pause at random: they begin in one order and commit in
+another.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tests.support.scenario_table import Row, ScenarioTable, ScenarioWriter, schema_of
+
+SCHEMA = schema_of(id=pa.int64(), ts=pa.int64(), city=pa.string(), note=pa.string())
+KEYS = range(8)
+_OPEN_MAX = 4
+_FIRST_TS = 1
+_AGES = (2, 3, 4)
+"""Few, so that ties are many; above the base file's, beside which a row after a delete is a known
+difference.
+"""
+
+
+def row(key: int, ts: int, city: str) -> Row:
+    return {"id": key, "ts": ts, "city": city, "note": city}
+
+
+def fill(table: ScenarioTable) -> None:
+    table.writer("first").upsert_and_commit(*(row(key, _FIRST_TS, "first") for key in KEYS))
+
+
+def deleting(writer: ScenarioWriter, *keys: int) -> ScenarioWriter:
+    named = pa.table({"id": pa.array(keys, pa.int64())})
+    writer.begin(named.schema, "delete")
+    writer.write_batch(named)
+    return writer
+
+
+def commits_of_paused_writers(
+    table: ScenarioTable, chance: random.Random, *, commits: int
+) -> Iterator[str]:
+    """One after the other, each told when it is done."""
+    paused: list[ScenarioWriter] = []
+    begun = done = 0
+    while done < commits:
+        if len(paused) < _OPEN_MAX and (not paused or chance.random() < 0.6):
+            paused.append(_begun(table, chance, f"writer{begun}"))
+            begun += 1
+            continue
+        writer = paused.pop(chance.randrange(len(paused)))
+        writer.wins()
+        done += 1
+        yield writer.name
+
+
+def _begun(table: ScenarioTable, chance: random.Random, name: str) -> ScenarioWriter:
+    writer = table.writer(name, mode="non-blocking")
+    keys = chance.sample(KEYS, chance.randint(1, 3))
+    if chance.random() < 0.3:
+        return deleting(writer, *keys)
+    return writer.upsert(*(row(key, chance.choice(_AGES), name) for key in keys))

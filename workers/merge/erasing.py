@@ -1,0 +1,76 @@
+"""What a delete by key leaves of a state: the deletes by age that it tells, and nothing else.
+
+A delete by key has no age, so of what was alive nothing is remembered and a later row begins
+afresh. But what a delete by age took away stays away: that delete is older than nothing that comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.column_groups import ColumnGroup
+from workers.merge.group_state import (
+    ERASED,
+    GONE,
+    ROW_GONE,
+    SET,
+    bits,
+    column_version,
+    group_delete,
+    has_bit,
+    has_column_ages,
+)
+from workers.merge.versions import Mask
+
+
+def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
+    """What stays of `states`, one per key, when their keys are deleted; keys of which nothing does
+    are left out.
+    """
+    names = set(states.column_names)
+    gone = bits(states, GONE)
+    kept = np.zeros(states.num_rows, np.int64)
+    cells: dict[str, Any] = {}
+    for number, group in enumerate(groups):
+        cells |= dict.fromkeys(group.all_columns)
+        cells |= {column_version(name, n): None for name in group.columns for n in _parts(group)}
+        if not group.is_ordered or not names.issuperset(group.ordering):
+            continue  # Without an age its deletes keep nothing away.
+        ages = list(group.ordering)
+        stays = has_bit(gone, number)
+        if has_column_ages(group):
+            ages = [group_delete(group.name, part) for part in _parts(group)]
+            stays = _is_any_valid(states, ages)
+        kept |= stays.astype(np.int64) << number
+        for column, age in zip(group.ordering, ages, strict=True):
+            cells[column] = pc.if_else(pa.array(stays), states.column(age), None)
+    cells |= {SET: pa.array(kept), GONE: pa.array(kept), ERASED: pa.array(np.zeros_like(kept))}
+    stays = kept != 0
+    if ROW_GONE in names:
+        stays |= _is_any_valid(states, [ROW_GONE])
+    return _replaced(states, cells).filter(pa.array(stays))
+
+
+def _parts(group: ColumnGroup) -> range:
+    return range(len(group.ordering))
+
+
+def _is_any_valid(states: pa.Table, names: Sequence[str]) -> Mask:
+    mask = np.zeros(states.num_rows, dtype=np.bool_)
+    for name in names:
+        mask |= np.asarray(states.column(name).is_valid().to_numpy())
+    return mask
+
+
+def _replaced(states: pa.Table, cells: dict[str, Any]) -> pa.Table:
+    """With these columns where there are such; None stands for nulls."""
+    columns = []
+    for field in states.schema:
+        column = cells[field.name] if field.name in cells else states.column(field.name)
+        columns.append(pa.nulls(states.num_rows, field.type) if column is None else column)
+    return pa.table(columns, schema=states.schema)

@@ -1,0 +1,120 @@
+"""Stored values under the type that their column was given later, where Apache Hudi promotes it.
+
+Wider than `widening`: Hudi also lets a writer turn numbers into floating point, beyond 2^53 too,
+and numbers, dates and bytes into text. Sluice never changes a column so itself, but reads what
+stands there as Hudi does: text of numbers is that of Java.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from workers.errors import UnsupportedTable
+from workers.files.avro_schema import AvroType, ListOf, MapOf, Place, Scalar, Struct
+from workers.schema.widening import holds
+
+_TO: Final = {
+    "int": ("float", "double", "string"),
+    "long": ("float", "double", "string"),
+    "float": ("string",),
+    "double": ("string",),
+    "bytes": ("string",),
+    "string": ("bytes",),
+}
+"""Plain types -> those that they become besides what `widening.holds` says."""
+_POSITIONAL = (-3, 7)
+"""Exponents from the first of which and below the second Java writes no exponent."""
+
+
+def promotes(wanted: AvroType, stored: AvroType) -> bool:
+    """Whether a stored value is read as one of the type wanted."""
+    if holds(wanted, stored):
+        return True
+    match wanted, stored:
+        case Scalar(logical=None), Scalar(logical=None):
+            return wanted.kind in _TO.get(stored.kind, ())
+        case Scalar(logical=None), Scalar(logical="date"):
+            return wanted.kind == "string"
+        case ListOf(left), ListOf(right):
+            return _places(left, right)
+        case MapOf(left), MapOf(right):
+            return _places(left, right)
+        case Struct(), Struct():
+            both = ((one, stored.field(one.name)) for one in wanted.fields)
+            return all(
+                one.place.is_nullable if other is None else _places(one.place, other.place)
+                for one, other in both
+            )
+        case _:
+            return False
+
+
+def _places(wanted: Place, stored: Place) -> bool:
+    return promotes(wanted.type, stored.type)
+
+
+def promoted(
+    column: pa.ChunkedArray[Any], target: pa.DataType, *, name: str
+) -> pa.ChunkedArray[Any]:
+    """Raises UnsupportedTable for bytes that are no text."""
+    try:
+        parts: Any = [_promoted(one, target) for one in column.chunks]
+        as_type: Any = target
+        found: Any = pa.chunked_array(parts, as_type)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise UnsupportedTable(
+            "stored values do not fit the type that the column was given since",
+            column=name,
+            stored=column.type,
+            table=target,
+        ) from error
+    return cast("pa.ChunkedArray[Any]", found)
+
+
+def _promoted(array: Any, target: Any) -> Any:
+    found = array.type
+    if pa.types.is_nested(found):
+        return pa.array([_value(one, found, target) for one in array.to_pylist()], target)
+    if pa.types.is_floating(found) and pa.types.is_string(target):
+        encoded = array.dictionary_encode()
+        texts = pa.array([_java_text(one, found) for one in encoded.dictionary.to_pylist()])
+        return pa.DictionaryArray.from_arrays(encoded.indices, texts.cast(target)).cast(target)
+    # Beyond 2^53 a double holds the nearest that it can, as in Java.
+    return array.cast(target, safe=not pa.types.is_floating(target))
+
+
+def _value(one: Any, found: Any, target: Any) -> Any:
+    if one is None or found == target:
+        return one
+    if pa.types.is_struct(found):
+        known = {field.name: field.type for field in found}
+        return {
+            field.name: _value(one[field.name], known[field.name], field.type)
+            for field in target
+            if field.name in known
+        }
+    if pa.types.is_map(found):
+        return [(key, _value(value, found.item_type, target.item_type)) for key, value in one]
+    if pa.types.is_list(found):
+        return [_value(value, found.value_type, target.value_type) for value in one]
+    return _promoted(pa.array([one], found), target)[0].as_py()
+
+
+def _java_text(value: float, kind: pa.DataType) -> str:
+    """As `Double.toString` and `Float.toString`: the shortest digits that mean this value."""
+    single = np.float32(value) if pa.types.is_float32(kind) else np.float64(value)
+    if not np.isfinite(single):
+        return "NaN" if np.isnan(single) else ("Infinity" if single > 0 else "-Infinity")
+    text = np.format_float_scientific(single, unique=True, trim="-")
+    mantissa, _, exponent = text.partition("e")
+    sign, digits, power = mantissa[: mantissa.startswith("-")], mantissa.lstrip("-"), int(exponent)
+    digits = digits.replace(".", "")
+    if not _POSITIONAL[0] <= power < _POSITIONAL[1]:
+        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    whole, rest = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]
+    return f"{sign}{whole}.{rest or '0'}"

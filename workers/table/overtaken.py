@@ -1,0 +1,79 @@
+"""Commits that another engine overtook: it changed the properties while they were published.
+
+An engine that takes no lock of ours can do so between the last look under the lock and the
+completed file. So whoever publishes looks once more afterwards. What it sees is told in its outcome
+and kept beside the timeline, for the table's page; the commit stands.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+
+from workers.clock import InstantTime
+from workers.errors import (
+    LakehouseError,
+    MalformedTable,
+    NotFound,
+    TableChanged,
+    UnsupportedTable,
+)
+from workers.storage.base import Storage
+from workers.table.table import Table
+
+DIRECTORY = ".hoodie/.sluice/overtaken"
+KEPT_MAX = 100
+"""The newest ones of a table."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    instant: InstantTime
+    change: str
+    """What the properties say now, and what to do."""
+    seen_ms: int
+
+
+def look_again(table: Table, instant: InstantTime) -> tuple[str, ...]:
+    """Warnings about `instant`, which was published; it stands whatever happens here."""
+    try:
+        table.check_writable()
+    except (TableChanged, UnsupportedTable) as change:
+        _log.warning("overtaken by another engine: instant=%s change=%s", instant, change)
+        _keep(table, Overtaken(instant, change.message, table.ports.clock.now_ms()))
+        told = "committed, but another engine changed the table and may not know the files of"
+        return (f"{told} {instant}: {change.message}",)
+    except (LakehouseError, OSError) as error:
+        _log.warning("not looked at again: instant=%s error=%s", instant, error)
+        return (f"committed, but the table's properties could not be looked at again: {error}",)
+    return ()
+
+
+def overtaken(storage: Storage) -> list[Overtaken]:
+    """Oldest first."""
+    names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
+    return [one for name in names[-KEPT_MAX:] if (one := _read(storage, name)) is not None]
+
+
+def _keep(table: Table, one: Overtaken) -> None:
+    storage = table.storage
+    try:
+        storage.put(f"{DIRECTORY}/{one.instant}", json.dumps(asdict(one)).encode())
+        names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
+        for name in names[:-KEPT_MAX]:
+            storage.delete(f"{DIRECTORY}/{name}")
+    except (LakehouseError, OSError) as error:
+        _log.warning("not kept for the table's page: instant=%s error=%s", one.instant, error)
+
+
+def _read(storage: Storage, name: str) -> Overtaken | None:
+    """None for one that was deleted meanwhile. Raises MalformedTable."""
+    path = f"{DIRECTORY}/{name}"
+    try:
+        return Overtaken(**json.loads(storage.read(path)))
+    except NotFound:
+        return None
+    except (ValueError, TypeError) as error:
+        raise MalformedTable("note of a change is damaged", path=path) from error

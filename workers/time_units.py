@@ -1,0 +1,65 @@
+"""What the numbers of an ordering column count, where they are times: declared, never guessed.
+
+A column of timestamps or dates says so by its type. Of numbers a table declares it in
+`sluice.event.time.unit`: a unit for all of them (`ms`), or one by column (`shown_at=ms,paid_at=s`).
+A number of a column without a unit orders versions, and is no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from workers.errors import InvalidInput
+from workers.option_values import listed
+
+TIME_UNIT_KEY = "sluice.event.time.unit"
+
+
+class TimeUnit(StrEnum):
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+    @property
+    def per_s(self) -> int:
+        return _PER_S[self]
+
+
+_PER_S = {
+    TimeUnit.SECONDS: 1,
+    TimeUnit.MILLISECONDS: 1_000,
+    TimeUnit.MICROSECONDS: 1_000_000,
+    TimeUnit.NANOSECONDS: 1_000_000_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUnits:
+    every: TimeUnit | None = None
+    by_column: Mapping[str, TimeUnit] = field(default_factory=dict)
+
+    def of(self, column: str) -> TimeUnit | None:
+        """None where the column's numbers are no times."""
+        return self.by_column.get(column, self.every)
+
+
+def time_units(text: str) -> TimeUnits:
+    """Raises InvalidInput."""
+    every: TimeUnit | None = None
+    by_column: dict[str, TimeUnit] = {}
+    for part in listed(text):
+        column, is_named, unit = part.rpartition("=")
+        if unit not in set(TimeUnit):
+            raise InvalidInput(
+                "a unit of time is s, ms, us or ns, for all columns or as column=unit",
+                key=TIME_UNIT_KEY,
+                given=part,
+            )
+        if is_named:
+            by_column[column.strip()] = TimeUnit(unit)
+        else:
+            every = TimeUnit(unit)
+    return TimeUnits(every, by_column)

@@ -1,0 +1,71 @@
+"""The keys that a write looks for to delete them, for who validates its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from workers.concurrency.sought_keys import Sought, SoughtKeys
+from workers.files.base_keys import SortedKeys
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.merge.versions import DELETED, ROW, kinds
+from workers.storage.base import Storage
+from workers.write.context import WriteContext
+from workers.write.groups import RowGroup, row_groups
+from workers.write.lookup import batch_keys
+from workers.write.staging import StagedFile, by_file_group, read_staged
+
+
+def sought_by(
+    context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: Storage
+) -> Sought | None:
+    """`prepared` and `staged` are all rows of the write. None where every key that is to be deleted
+    leaves a trace in a file.
+    """
+    if not _is_sifting(context):
+        return None
+
+    def sought() -> Iterable[SoughtKeys]:
+        yield from _of_rows(context, prepared)
+        for file in staged:
+            yield from _of_file(context, file, storage)
+
+    return sought
+
+
+def _is_sifting(context: WriteContext) -> bool:
+    """Whether keys to delete that are not found are passed over. A bucket takes marked rows."""
+    return context.operation == "delete" or (context.marks_deletes and context.looks_up)
+
+
+def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[SoughtKeys]:
+    if DELETED in prepared.column_names:
+        prepared = prepared.filter(pa.array(kinds(prepared) != ROW))
+    if prepared.num_rows == 0:
+        return
+    if not context.looks_up:
+        yield from _of_buckets(context, row_groups(prepared))
+        return
+    is_global = context.config.is_global
+    for path, keys in batch_keys(context, prepared).items():
+        yield SoughtKeys(None if is_global else path, None, keys.sorted)
+
+
+def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
+    for group in groups:
+        # A log of deletes is written to a standing file group whether it has the keys or not.
+        standing = context.standing(group.partition, group.slot)
+        if standing is None or not context.config.is_merge_on_read:
+            keys = SortedKeys.of(group.rows.column(RECORD_KEY))
+            yield SoughtKeys(group.partition, group.slot, keys)
+
+
+def _of_file(context: WriteContext, file: StagedFile, storage: Storage) -> Iterable[SoughtKeys]:
+    groups = by_file_group([file])
+    if not context.looks_up:
+        yield from _of_buckets(context, read_staged(groups, storage, [RECORD_KEY]))
+        return
+    columns = [RECORD_KEY, PARTITION_PATH, *([DELETED] if context.marks_deletes else [])]
+    for group in read_staged(groups, storage, columns):
+        yield from _of_rows(context, group.rows)
