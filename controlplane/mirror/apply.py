@@ -4,7 +4,7 @@ delete what is gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,7 +43,9 @@ _INSTANT_COLUMNS = (
 )
 
 
-def describe_table(table: Table, opened: engine.Table, lock_provider: str) -> None:
+def describe_table(
+    table: Table, opened: engine.Table, lock_provider: str, properties: Mapping[str, Any]
+) -> None:
     """What the table's properties say of it, and which lock it is bound to."""
     config = opened.config
     described = {
@@ -58,10 +60,14 @@ def describe_table(table: Table, opened: engine.Table, lock_provider: str) -> No
         "is_foreign": opened.is_foreign,
         "write_refusal": opened.write_refusal or "",
         "groups": [one.to_json() for one in config.groups.declared] if config.groups else [],
+        "time_units": config.time_units[:2000],
         "join_needs": list(config.groups.required) if config.groups else [],
+        **properties,
     }
     if any(getattr(table, name) != value for name, value in described.items()):
         Table.objects.filter(pk=table.pk).update(**described)
+        for name, value in described.items():
+            setattr(table, name, value)
 
 
 def apply_instants(

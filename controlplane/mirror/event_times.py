@@ -1,28 +1,51 @@
-"""Ordering values of commits as times, where they can be."""
+"""Ordering values of commits as times, where they are: by the column's type, which makes them text,
+or by the unit that the table declares for its numbers.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from workers.time_units import TimeUnit
+
+AHEAD_MAX = timedelta(minutes=5)
+"""Clocks differ by less; an event that is further ahead of its arrival is none of now."""
 
 
-def event_time_text(ordering: str | None) -> str | None:
-    """An ordering value as a person reads it: a time where it can be one, else as it stands."""
-    found = event_time(ordering)
+def event_time_text(ordering: str | None, unit: TimeUnit | None = None) -> str | None:
+    """An ordering value as a person reads it: a time where it is one, else as it stands."""
+    found = event_time(ordering, unit)
     return found.isoformat(timespec="milliseconds") if found else ordering
 
 
-def event_time(ordering: str | None) -> datetime | None:
-    """Epoch seconds, milliseconds or microseconds by their size; ISO text; else None."""
+def event_time(ordering: str | None, unit: TimeUnit | None = None) -> datetime | None:
+    """ISO text, or a number of a column with a unit; else None."""
     if not ordering:
         return None
     try:
         number = float(ordering)
     except ValueError:
         return _iso(ordering)
-    for unit in (1, 1_000, 1_000_000):
-        if 1e8 <= number / unit < 1e10:
-            return datetime.fromtimestamp(number / unit, tz=UTC)
-    return None
+    if unit is None:
+        return None
+    try:
+        return datetime.fromtimestamp(number / unit.per_s, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def bounded(event: datetime | None, arrived: datetime) -> datetime | None:
+    """The event's time, or that of its arrival where it claims to be of much later: one clock that
+    is a year ahead would else make every lag nonsense.
+    """
+    if event is None or event <= arrived + AHEAD_MAX:
+        return event
+    return arrived
+
+
+def ahead_s(event: datetime | None, now: datetime) -> float:
+    """How far an event is ahead of the clock; 0 where it is not."""
+    return max(0.0, (event - now).total_seconds()) if event is not None else 0.0
 
 
 def is_later(one: str, other: str) -> bool:

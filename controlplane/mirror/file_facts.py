@@ -54,6 +54,8 @@ class FileGroupFacts:
 class FileListing:
     groups: tuple[FileGroupFacts, ...]
     left_out: int = 0
+    unproved: tuple[InstantTime, ...] = ()
+    """Instants whose files count although nothing tells that they completed."""
 
 
 def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
@@ -66,6 +68,8 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
             visible.collect(groups, partition, file.path, file.name)
             files[file.path] = file
     replaced = visible.replaced_groups()
+    named = {instant for group in groups.values() for instant in _instants(group)}
+    unproved = tuple(sorted(filter(visible.counts_unproved, named)))
     kept = sorted(groups)[:FILE_GROUPS_MAX]
     found = tuple(
         FileGroupFacts(
@@ -76,7 +80,11 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
         )
         for key in kept
     )
-    return FileListing(found, len(groups) - len(kept))
+    return FileListing(found, len(groups) - len(kept), unproved)
+
+
+def _instants(group: GroupFiles) -> set[InstantTime]:
+    return {*group.bases, *(name.instant for _, name, _ in group.logs)}
 
 
 def _slices(group: GroupFiles, files: Mapping[str, FileInfo]) -> tuple[SliceFacts, ...]:

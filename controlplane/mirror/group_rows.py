@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from controlplane.mirror.event_times import event_time, is_later
+from controlplane.mirror.event_times import bounded, event_time, is_later
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
+from workers.column_groups import DEFAULT_GROUP
+from workers.errors import InvalidInput
+from workers.time_units import TimeUnit, TimeUnits, time_units
 
 COMMITS_LOOKED_AT = 500
 RATE_COMMITS = 10
@@ -23,7 +27,7 @@ class GroupCommitRow:
     instant: InstantTime
     arrived_ms: int
     greatest_ms: int | None
-    """Of its events; None where the ordering value is no time."""
+    """Of its events, at the latest when they arrived; None where the ordering value is no time."""
     least_ms: int | None
     rows: int
     late: int
@@ -47,10 +51,23 @@ class GroupCommits:
     writer: str = ""
     stream: str = ""
     greatest: str | None = None
+    """As it stands in the commit, however far ahead."""
+    unit: TimeUnit | None = None
     counts: dict[str, int] = field(default_factory=dict)
     late_key: str = ""
     rows: list[GroupCommitRow] = field(default_factory=list)
     """Newest first."""
+
+    @property
+    def event(self) -> datetime | None:
+        """The newest one as its stream claims it."""
+        return event_time(self.greatest, self.unit)
+
+    @property
+    def event_at(self) -> datetime | None:
+        """The newest one, at the latest when it arrived."""
+        newest = max((one.greatest_ms for one in self.rows if one.greatest_ms), default=None)
+        return None if newest is None else datetime.fromtimestamp(newest / 1000, tz=UTC)
 
     @property
     def rows_per_s(self) -> float | None:
@@ -71,16 +88,17 @@ def group_commits(table: Table) -> dict[str, GroupCommits]:
             :COMMITS_LOOKED_AT
         ]
     )
+    units = _units_by_group(table)
     found: dict[str, GroupCommits] = {}
     for requested_at, completed_at, writer, stream, groups in records:
         for name, facts in (groups or {}).items():
-            one = found.setdefault(name, GroupCommits(name))
+            one = found.setdefault(name, GroupCommits(name, unit=units.get(name)))
             _count(one, facts)
             if facts.get("rows"):
                 if not one.last_at:
                     one.last_at, one.last_instant = completed_at or "", requested_at
                     one.writer, one.stream = writer, stream
-                row = _row(name, requested_at, completed_at or "", facts)
+                row = _row(one, requested_at, completed_at or "", facts)
                 one.rows.append(replace(row, writer=stream or writer))
     return found
 
@@ -95,13 +113,31 @@ def _count(one: GroupCommits, facts: dict[str, Any]) -> None:
     one.late_key = one.late_key or str(facts.get("late_key") or "")
 
 
-def _row(name: str, instant: str, completed_at: str, facts: dict[str, Any]) -> GroupCommitRow:
+def units_of(table: Table) -> TimeUnits:
+    """As the table declares them; none where somebody wrote what declares nothing."""
+    try:
+        return time_units(table.time_units)
+    except InvalidInput:
+        return TimeUnits()
+
+
+def _units_by_group(table: Table) -> dict[str, TimeUnit | None]:
+    units = units_of(table)
+    ages = {one["name"]: one["ordering"][0] for one in table.groups if one.get("ordering")}
+    ages[DEFAULT_GROUP] = table.ordering.split(",")[0]
+    return {name: units.of(column) for name, column in ages.items()}
+
+
+def _row(
+    group: GroupCommits, instant: str, completed_at: str, facts: dict[str, Any]
+) -> GroupCommitRow:
+    arrived_ms = parse_instant(completed_at)
     return GroupCommitRow(
-        group=name,
+        group=group.name,
         instant=instant,
-        arrived_ms=parse_instant(completed_at),
-        greatest_ms=_ms(facts.get("greatest")),
-        least_ms=_ms(facts.get("least")),
+        arrived_ms=arrived_ms,
+        greatest_ms=_ms(facts.get("greatest"), group.unit, arrived_ms),
+        least_ms=_ms(facts.get("least"), group.unit, arrived_ms),
         rows=int(facts.get("rows", 0)),
         late=int(facts.get("late", 0)),
         least=str(facts.get("least", "")),
@@ -109,6 +145,7 @@ def _row(name: str, instant: str, completed_at: str, facts: dict[str, Any]) -> G
     )
 
 
-def _ms(ordering: str | None) -> int | None:
-    found = event_time(ordering)
+def _ms(ordering: str | None, unit: TimeUnit | None, arrived_ms: int) -> int | None:
+    arrived = datetime.fromtimestamp(arrived_ms / 1000, tz=UTC)
+    found = bounded(event_time(ordering, unit), arrived)
     return int(found.timestamp() * 1000) if found else None

@@ -261,9 +261,23 @@ class SyncMark(models.Model):
     """The archived timeline that was read last."""
     file_groups_left_out = models.PositiveIntegerField(default=0)
     """Of a table with more file groups than the mirror keeps."""
+    held_by = models.JSONField(default=dict)
+    """Who keeps archiving from passing an instant: its `instant`, and the `writer` that may still
+    live. Empty when nobody does.
+    """
+    unproved = models.JSONField(default=list)
+    """Instants whose files count although neither the timeline nor the history tells of them."""
     synced_at = models.DateTimeField(null=True)
     running_until = models.DateTimeField(null=True)
     """While in the future, another process is syncing; a process that died lets it pass."""
+    tried_at = models.DateTimeField(null=True)
+    """When a round last began to read it."""
+    changed_at = models.DateTimeField(null=True)
+    """When a round last found something new."""
+    look_at = models.DateTimeField(null=True)
+    """Rounds leave it alone until then."""
+    sight = models.CharField(max_length=64, blank=True)
+    """What the cheap look saw right before it was read; empty where there is none."""
 
     def __str__(self) -> str:
         return f"{self.table} up to {self.last_completed_at}"

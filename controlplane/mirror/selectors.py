@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from controlplane.errors import InvalidRequest
 from controlplane.fields import INSTANT_TIME
+from controlplane.mirror.event_times import ahead_s, event_time
 from controlplane.mirror.models import (
     HeartbeatRecord,
     InstantRecord,
@@ -21,6 +22,7 @@ from controlplane.mirror.models import (
     SchemaRecord,
     StreamStatus,
 )
+from controlplane.mirror.stream_lags import event_of, processing_lag_s
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 from workers.timeline.instant import Action, State
@@ -106,15 +108,27 @@ class StreamRow:
     rows_without: int
     coverage_pct: float | None
     last_event_time: str | None
+    """The newest event as its stream claims it: a time where the ordering is one."""
+    event_at: datetime | None
+    """The same, at the latest when it arrived: where `lag_s` counts from."""
     last_commit_at: InstantTime | None
     lag_s: float | None
+    """In event time; None where the ordering is no time."""
+    ahead_s: float
+    """How far the newest event claims to be ahead of the clock; 0 when it is not."""
+    processing_lag_s: float | None
+    """From the newest commit that is counted here to now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinStatus:
+    """Everything in it is as of one moment."""
+
     streams: list[StreamRow]
     total_rows: int
     sampled_at: datetime | None
+    commits_since: int
+    """Not counted yet."""
 
 
 def timeline_window(
@@ -225,11 +239,17 @@ def join_status(table: Table) -> JoinStatus:
     rows.
     """
     now = timezone.now()
-    records = list(StreamStatus.objects.filter(table=table).order_by("stream"))
+    later = InstantRecord.objects.filter(
+        table=table, state="completed", completed_at__gt=OuterRef("sampled_instant")
+    )
+    counted = later.order_by().values("table").annotate(count=Count("pk")).values("count")
+    measured = StreamStatus.objects.filter(table=table).annotate(later=Subquery(counted))
+    records = list(measured.order_by("stream"))
     return JoinStatus(
         streams=[_stream_row(record, now) for record in records],
         total_rows=max((record.rows_with + record.rows_without for record in records), default=0),
         sampled_at=max((record.sampled_at for record in records), default=None),
+        commits_since=max((record.later or 0 for record in records), default=0),
     )
 
 
@@ -287,7 +307,7 @@ def _marker_rows(table: Table, counts: QuerySet[MarkerCount]) -> list[MarkerRow]
 def _stream_row(record: StreamStatus, now: datetime) -> StreamRow:
     total = record.rows_with + record.rows_without
     # A stream that stands still is not measured again, and its lag grows all the same.
-    since_s = (now - record.sampled_at).total_seconds()
+    event_at = event_of(record)
     return StreamRow(
         stream=record.stream,
         columns=[str(name) for name in record.columns],
@@ -295,8 +315,11 @@ def _stream_row(record: StreamStatus, now: datetime) -> StreamRow:
         rows_without=record.rows_without,
         coverage_pct=100 * record.rows_with / total if total else None,
         last_event_time=record.last_event_time,
+        event_at=event_at,
         last_commit_at=record.last_commit_at,
-        lag_s=None if record.lag_s is None else record.lag_s + since_s,
+        lag_s=(now - event_at).total_seconds() if event_at else None,
+        ahead_s=ahead_s(event_time(record.last_event_time), now),
+        processing_lag_s=processing_lag_s(record.last_commit_at, now),
     )
 
 

@@ -137,7 +137,12 @@ def _rows(directory: str, names: list[str], sent: dict[LetterId, Replay]) -> lis
 
 def _row(found: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
     key, value = _text(found["key"]), _text(found["value"])
-    where = LetterId(found["_kafka_topic"], found["_kafka_partition"], found["_kafka_offset"])
+    where = LetterId(
+        found["_kafka_topic"],
+        found["_kafka_partition"],
+        found["_kafka_offset"],
+        found["_kafka_topic_id"] or "",
+    )
     again = sent.get(where)
     return LetterRow(
         partition=found["_kafka_partition"],

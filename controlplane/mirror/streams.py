@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -21,20 +21,24 @@ from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
 from controlplane.events import publish_change
-from controlplane.mirror.event_times import event_time, event_time_text, is_later
-from controlplane.mirror.group_rows import GroupCommits, group_commits
+from controlplane.mirror.event_times import bounded, event_time, event_time_text, is_later
+from controlplane.mirror.group_rows import GroupCommits, group_commits, units_of
 from controlplane.mirror.models import InstantRecord, JoinMeasure, JoinPoint, StreamStatus
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, SystemClock, parse_instant
 from workers.errors import LakehouseError
+from workers.time_units import TimeUnit
 from workers.timeline.metadata import STREAM_COLUMNS_KEY, STREAM_MAX_ORDERING_KEY
 
 log = logging.getLogger(__name__)
 
 AT_MOST_EVERY = timedelta(seconds=8)
 REST_PER_WORK = 20
-"""A look that took a second is followed by twenty of rest."""
+"""A look that took a second is followed by twenty of rest, ..."""
+REST_MAX = timedelta(seconds=30)
+"""... but rows that moved on are counted again within this time, if counting leaves a quarter."""
+REST_PER_LONG_WORK = 3
 POINTS_KEPT = 500
 COMMITS_LOOKED_AT = 500
 
@@ -47,6 +51,9 @@ class Stream:
     columns: tuple[str, ...]
     last_commit_at: InstantTime
     max_ordering: str | None
+    event_at: datetime | None = None
+    """The newest event, at the latest when it arrived; None where the ordering is no time."""
+    unit: TimeUnit | None = None
 
 
 def measure(table: Table, *, now: datetime | None = None) -> bool:
@@ -83,8 +90,13 @@ def _is_due(table: Table, newest: str, at: datetime) -> bool:
     last = JoinMeasure.objects.filter(table=table).defer("found").first()
     if last is None:
         return True
-    rest = max(AT_MOST_EVERY, timedelta(milliseconds=last.took_ms * REST_PER_WORK))
-    return last.sampled_instant != newest and at - last.sampled_at >= rest
+    return last.sampled_instant != newest and at - last.sampled_at >= rest_after(last.took_ms)
+
+
+def rest_after(took_ms: int) -> timedelta:
+    took = timedelta(milliseconds=took_ms)
+    usual = max(AT_MOST_EVERY, REST_PER_WORK * took)
+    return min(usual, max(REST_MAX, REST_PER_LONG_WORK * took))
 
 
 def _store(
@@ -157,7 +169,14 @@ def _of_groups(table: Table, found: Mapping[str, Any], at: datetime) -> dict[str
     for group in table.groups:
         told = commits.get(group["name"]) or GroupCommits(group["name"])
         present = round(found["with_group"].get(group["name"], 0) * found["scale"])
-        stream = Stream(group["name"], tuple(group["columns"]), told.last_at, told.greatest)
+        stream = Stream(
+            group["name"],
+            tuple(group["columns"]),
+            told.last_at,
+            told.greatest,
+            told.event_at,
+            told.unit,
+        )
         statuses[group["name"]] = _status(stream, present, found["keys_estimated"], at)
     return statuses
 
@@ -196,7 +215,7 @@ def _status(stream: Stream, present: int, keys: int, at: datetime) -> dict[str, 
         "columns": list(stream.columns),
         "rows_with": present,
         "rows_without": keys - present,
-        "last_event_time": event_time_text(stream.max_ordering),
+        "last_event_time": event_time_text(stream.max_ordering, stream.unit),
         "last_commit_at": stream.last_commit_at or None,
         "lag_s": lag_s(stream, at),
     }
@@ -214,11 +233,17 @@ def known_streams(table: Table) -> Iterator[Stream]:
     )
     newest: dict[str, tuple[InstantTime, Mapping[str, Any]]] = {}
     orderings: dict[str, str] = {}
+    events: dict[str, datetime] = {}
+    unit = units_of(table).of(table.ordering.split(",")[0])
     for name, completed_at, extra in commits:
         newest.setdefault(name, (completed_at or "", extra or {}))
         ordering = str((extra or {}).get(STREAM_MAX_ORDERING_KEY) or "")
         if ordering and (name not in orderings or is_later(ordering, orderings[name])):
             orderings[name] = ordering
+        arrived = datetime.fromtimestamp(parse_instant(completed_at or "") / 1000, tz=UTC)
+        event = bounded(event_time(ordering, unit), arrived)
+        if event is not None:
+            events[name] = max(event, events.get(name, event))
     written = {
         name: [part for part in str(extra.get(STREAM_COLUMNS_KEY) or "").split(",") if part]
         for name, (_, extra) in newest.items()
@@ -233,7 +258,7 @@ def known_streams(table: Table) -> Iterator[Stream]:
             column for other, columns in written.items() if other != name for column in columns
         }
         own = tuple(column for column in written[name] if column not in others | described)
-        yield Stream(name, own, newest[name][0], orderings.get(name))
+        yield Stream(name, own, newest[name][0], orderings.get(name), events.get(name), unit)
 
 
 def rows_with_any(rows: pa.Table, columns: tuple[str, ...]) -> int:
@@ -248,10 +273,5 @@ def rows_with_any(rows: pa.Table, columns: tuple[str, ...]) -> int:
 
 
 def lag_s(stream: Stream, now: datetime) -> float | None:
-    """From the newest event to now; without an event time, from the newest commit."""
-    newest = event_time(stream.max_ordering)
-    if newest is not None:
-        return (now - newest).total_seconds()
-    if not stream.last_commit_at:
-        return None
-    return now.timestamp() - parse_instant(stream.last_commit_at) / 1000
+    """From the newest event to now; None where the ordering is no time."""
+    return (now - stream.event_at).total_seconds() if stream.event_at is not None else None

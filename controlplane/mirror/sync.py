@@ -33,6 +33,7 @@ from controlplane.mirror.apply import (
 )
 from controlplane.mirror.apply_claims import apply_directories, apply_lock
 from controlplane.mirror.apply_files import apply_file_groups
+from controlplane.mirror.apply_properties import described_properties, overtaken_commits
 from controlplane.mirror.apply_sinks import apply_sinks
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
 from controlplane.mirror.claim_facts import DirectoryFacts, directory_facts
@@ -44,10 +45,13 @@ from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.concurrency.late_writers import LateWriter
 from workers.concurrency.locks.binding import lock_provider
 from workers.concurrency.locks.showing import LockView, read_lock
 from workers.errors import LakehouseError, MalformedTable, UnsupportedTable
+from workers.services.archive_policy import late_writer_hold
 from workers.table import table as engine
+from workers.table.overtaken import Overtaken
 from workers.timeline.instant import Instant
 
 log = logging.getLogger(__name__)
@@ -56,17 +60,24 @@ TURN = timedelta(seconds=60)
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-_PROJECTION = "5"
+UNPROVED_MAX = 100
+"""Instants that are named; there are hardly ever any."""
+_PROJECTION = "6"
 """Changes with what is mirrored: a mirror that an older program made is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What changes without a name on the timeline: markers, who has the lock, and sinks."""
+    """What changes without a name on the timeline: markers, who has the lock, sinks, and what other
+    engines did meanwhile.
+    """
 
     directories: list[DirectoryFacts]
     lock: LockView
     sinks: list[SinkFacts]
+    overtaken: list[Overtaken]
+    late: LateWriter | None
+    """Whom archiving waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,8 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         [directory_facts(opened.storage, instant, names[instant]) for instant in names],
         read_lock(opened.storage, opened.ports.clock.now_ms()),
         observe_sinks(opened.storage),
+        overtaken_commits(table, opened),
+        late_writer_hold(opened, listing.timeline),
     )
     provider = lock_provider(opened.storage)
     mark = SyncMark.objects.get(table=table)
@@ -199,7 +212,8 @@ def _apply(
         if mark.running_until != turn:
             log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
             return frozenset()
-        describe_table(table, opened, observed.lock_provider)
+        properties = described_properties(table, opened, observed.claims.overtaken, now)
+        describe_table(table, opened, observed.lock_provider, properties)
         if observed.instants is not None:
             is_changed, needs_schemas = apply_instants(
                 table, observed.listing, observed.instants, observed.archive
@@ -214,6 +228,7 @@ def _apply(
                 if apply_file_groups(table, observed.files):
                     changed.add("files")
                 mark.file_groups_left_out = observed.files.left_out
+                mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
             if observed.archive.is_complete:
                 mark.history_version = str(observed.listing.history or "")
             mark.listing_hash = (
@@ -232,6 +247,10 @@ def _apply(
             changed.add("locks")
         if apply_sinks(table, observed.claims.sinks):
             changed.add("sinks")
+        held_by = _told(observed.claims.late)
+        if mark.held_by != held_by:
+            mark.held_by = held_by
+            changed.add("instants")
         synced: dict[str, Any] = {"synced_at": now}
         if observed.instants is not None:
             synced["sync_error"] = observed.problem
@@ -242,6 +261,8 @@ def _apply(
                 "last_completed_at",
                 "history_version",
                 "file_groups_left_out",
+                "held_by",
+                "unproved",
                 "synced_at",
             ]
         )
@@ -249,6 +270,10 @@ def _apply(
         for kind in sorted(changed):
             publish_change(table.slug, kind)
     return frozenset(changed)
+
+
+def _told(late: LateWriter | None) -> dict[str, str]:
+    return {"instant": late.instant, "writer": str(late)} if late else {}
 
 
 def _changed(table: Table, listing: Listing) -> list[Instant]:

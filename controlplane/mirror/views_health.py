@@ -1,26 +1,28 @@
 """What a table's mirror says about its health: named checks, each with its reason and what to do.
 
-Five queries, whatever the table holds. A check states what was found; addresses and buttons belong
-to the page.
+A few queries, whatever the table holds. Addresses and buttons belong to the page.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
 from django.db.models import Count, Max, Min, Q
 
-from controlplane.mirror.models import HeartbeatRecord, InstantRecord
+from controlplane.mirror.event_times import AHEAD_MAX, ahead_s, event_time
+from controlplane.mirror.health_words import age_of, ago, many, spoken
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord, StreamStatus, SyncMark
 from controlplane.tables.models import Table
-from workers.clock import InstantTime, parse_instant
+from workers.clock import InstantTime
 from workers.timeline.instant import State
 
 Verdict = Literal["good", "warn", "bad", "quiet"]
 
 PENDING_SERVICE_OLD_S = 3600
 SAVEPOINT_OLD_S = 7 * 24 * 3600
+PROPERTIES_NEW_S = 24 * 3600
 MIRROR_BEHIND_S = 60
 DELTA_COMMITS_MAX = 5
 """Hudi's default of `hoodie.compact.inline.max.delta.commits`."""
@@ -72,6 +74,10 @@ class _Known:
     """Completed since the last compaction."""
     commits_uncleaned: int
     unreadable: int
+    claims: dict[str, str]
+    """By stream its newest event as it claims it."""
+    held_by: dict[str, str]  # As in SyncMark, as is the next.
+    unproved: list[InstantTime]
 
 
 def health_checks(table: Table, now: datetime) -> list[Check]:
@@ -86,6 +92,9 @@ def health_checks(table: Table, now: datetime) -> list[Check]:
         _archiving(known),
         _savepoints(known),
         _readable(known),
+        *_beside(known),
+        *([_clocks(known)] if known.claims else []),
+        _known_files(known),
     ]
     order = ("bad", "warn", "quiet", "good")
     return sorted(checks, key=lambda check: order.index(check.verdict))
@@ -114,6 +123,7 @@ def _look(table: Table, now: datetime) -> _Known:
         uncleaned=Count("pk", filter=done & Q(completed_at__gt=newest.get("clean", ""))),
         unreadable=Count("pk", filter=Q(metadata__has_key="error")),
     )
+    mark = SyncMark.objects.filter(table=table).values("held_by", "unproved").first()
     return _Known(
         table=table,
         now=now,
@@ -125,6 +135,9 @@ def _look(table: Table, now: datetime) -> _Known:
         delta_commits=counts["deltas"],
         commits_uncleaned=counts["uncleaned"],
         unreadable=counts["unreadable"],
+        claims=_claims(table),
+        held_by=mark["held_by"] if mark else {},
+        unproved=mark["unproved"] if mark else [],
     )
 
 
@@ -133,7 +146,7 @@ def _pending(found: object, now: datetime) -> list[_Pending]:
         "requested_at", "action", "writer_name"
     )
     return [
-        _Pending(requested_at=at, action=action, writer=writer, age_s=_age_s(at, now))
+        _Pending(requested_at=at, action=action, writer=writer, age_s=age_of(at, now))
         for at, action, writer in rows[:_PENDING_READ_MAX]
     ]
 
@@ -144,6 +157,29 @@ def _beating(table: Table, now: datetime) -> frozenset[InstantTime]:
         beat.instant
         for beat in beats
         if beat.liveness(age_s=(now - beat.beat_at).total_seconds()) in ("alive", "suspect")
+    )
+
+
+def _claims(table: Table) -> dict[str, str]:
+    streams = StreamStatus.objects.filter(table=table, last_event_time__isnull=False)
+    told = streams.order_by("stream").values_list("stream", "last_event_time")
+    return {name: event for name, event in told if event}
+
+
+def _clocks(known: _Known) -> Check:
+    ahead = {name: ahead_s(event_time(told), known.now) for name, told in known.claims.items()}
+    wrong = {name: told_s for name, told_s in ahead.items() if told_s > AHEAD_MAX.total_seconds()}
+    if not wrong:
+        return Check(name="clocks", title="Clocks", verdict="good", found="No event is ahead")
+    name = max(wrong, key=lambda stream: wrong[stream])
+    hours = max(1, round(wrong[name] / 3600))
+    return Check(
+        name="clocks",
+        title="Clocks",
+        verdict="bad",
+        found=f"An event of {name} is {hours} h ahead of the clock",
+        advice="Later events of its key lose against it. Look at the clock of who stamps them, "
+        "and write the key again with the time that is right, or delete it by key.",
     )
 
 
@@ -171,7 +207,7 @@ def _mirror(known: _Known) -> Check:
         name="mirror",
         title="Mirror reads storage",
         verdict="warn" if is_behind else "good",
-        found=f"last read {_words(behind_s)} ago",
+        found=f"last read {spoken(behind_s)} ago",
         advice="Nothing here is newer than that; see whether the workers run." if is_behind else "",
     )
 
@@ -191,8 +227,8 @@ def _failed_writes(known: _Known) -> Check:
         name="failed-writes",
         title="No failed write is left",
         verdict="bad" if oldest.age_s > PENDING_SERVICE_OLD_S else "warn",
-        found=f"{_many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
-        f"{_words(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
+        found=f"{many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
+        f"{spoken(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
         advice="The next writer rolls it back; do it now if none comes.",
         instant=oldest.requested_at,
         remedy="rollback",
@@ -204,14 +240,14 @@ def _stuck_services(known: _Known) -> Check:
     planned = [one for one in known.pending if one.action in _SERVICES]
     old = [one for one in planned if one.age_s > PENDING_SERVICE_OLD_S]
     if not old:
-        found = f"{_many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
+        found = f"{many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
         return Check(name="planned", title=title, verdict="good", found=found)
     first = old[0]
     return Check(
         name="planned",
         title=title,
         verdict="bad",
-        found=f"a {first.action} waits since {_words(first.age_s)}; it holds back cleaning and "
+        found=f"a {first.action} waits since {spoken(first.age_s)}; it holds back cleaning and "
         "archiving",
         advice="Carry it out: it goes on where it stopped.",
         instant=first.requested_at,
@@ -221,8 +257,8 @@ def _stuck_services(known: _Known) -> Check:
 
 def _compaction(known: _Known) -> Check:
     last = known.newest.get("COMPACT")
-    since = f"since the last compaction, {_ago(last, known.now)}" if last else "and none compacted"
-    found = f"{_many(known.delta_commits, 'delta commit')} {since}"
+    since = f"since the last compaction, {ago(last, known.now)}" if last else "and none compacted"
+    found = f"{many(known.delta_commits, 'delta commit')} {since}"
     if known.delta_commits <= DELTA_COMMITS_MAX:
         return Check(name="compaction", title="Compaction keeps up", verdict="good", found=found)
     return Check(
@@ -237,8 +273,8 @@ def _compaction(known: _Known) -> Check:
 
 def _cleaning(known: _Known) -> Check:
     last = known.newest.get("clean")
-    since = f"since the last clean, {_ago(last, known.now)}" if last else "and none cleaned"
-    found = f"{_many(known.commits_uncleaned, 'commit')} {since}"
+    since = f"since the last clean, {ago(last, known.now)}" if last else "and none cleaned"
+    found = f"{many(known.commits_uncleaned, 'commit')} {since}"
     is_late = known.commits_uncleaned > COMMITS_UNCLEANED_MAX
     return Check(
         name="cleaning",
@@ -251,7 +287,7 @@ def _cleaning(known: _Known) -> Check:
 
 
 def _archiving(known: _Known) -> Check:
-    found = f"{_many(known.active_commits, 'commit')} on the active timeline"
+    found = f"{many(known.active_commits, 'commit')} on the active timeline"
     if known.active_commits <= ACTIVE_COMMITS_MAX:
         return Check(name="archiving", title="Timeline stays short", verdict="good", found=found)
     blocker = _what_blocks_archiving(known)
@@ -267,14 +303,17 @@ def _archiving(known: _Known) -> Check:
 
 
 def _what_blocks_archiving(known: _Known) -> tuple[str, InstantTime] | None:
-    """The oldest thing that the archiver must not pass: a pending instant or a savepoint."""
+    """The oldest that the archiver must not pass: pending, savepointed, or its writer may live."""
     candidates = [(one.requested_at, f"a pending {one.action}") for one in known.pending[:1]]
     if known.oldest_savepoint:
         candidates.append((known.oldest_savepoint, "a savepoint"))
+    if held := known.held_by:
+        why = f"a writer that was rolled back and may still live ({held['writer']})"
+        candidates.append((held["instant"], why))
     if not candidates:
         return None
     at, words = min(candidates)
-    return f"{words} of {_ago(at, known.now)}", at
+    return f"{words} of {ago(at, known.now)}", at
 
 
 def _savepoints(known: _Known) -> Check:
@@ -282,13 +321,13 @@ def _savepoints(known: _Known) -> Check:
     oldest = known.oldest_savepoint
     if oldest is None:
         return Check(name="savepoints", title=title, verdict="good", found="there is none")
-    age_s = _age_s(oldest, known.now)
+    age_s = age_of(oldest, known.now)
     is_old = age_s > SAVEPOINT_OLD_S
     return Check(
         name="savepoints",
         title=title,
         verdict="warn" if is_old else "good",
-        found=f"the oldest keeps a state of {_words(age_s)} ago",
+        found=f"the oldest keeps a state of {spoken(age_s)} ago",
         advice="Its files are never cleaned and its commit never archived: is it still needed?"
         if is_old
         else "",
@@ -297,37 +336,65 @@ def _savepoints(known: _Known) -> Check:
     )
 
 
+def _known_files(known: _Known) -> Check:
+    title, lost = "Every file's commit is known", known.unproved
+    if not lost:
+        found = "the timeline or its history tells of each"
+        return Check(name="known-files", title=title, verdict="good", found=found)
+    return Check(
+        name="known-files",
+        title=title,
+        verdict="warn",
+        found=f"files of {many(len(lost), 'instant')} count that neither the timeline nor its "
+        f"history tells of, such as {lost[0]}",
+        advice="Other engines count them too. If the history was lost, they are committed rows; if "
+        "none was, a writer left them that was rolled back, and they have to be deleted.",
+        instant=lost[0],
+    )
+
+
 def _readable(known: _Known) -> Check:
     return Check(
         name="readable",
         title="Every instant can be read",
         verdict="bad" if known.unreadable else "good",
-        found=f"{_many(known.unreadable, 'instant')} cannot be decoded"
+        found=f"{many(known.unreadable, 'instant')} cannot be decoded"
         if known.unreadable
         else "all metadata was decoded",
         advice="See their details for what is wrong with the file." if known.unreadable else "",
     )
 
 
-def _age_s(instant: InstantTime, now: datetime) -> float:
-    return now.timestamp() - parse_instant(instant) / 1000
-
-
-def _ago(instant: InstantTime, now: datetime) -> str:
-    return f"{_words(_age_s(instant, now))} ago"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _words(seconds: float) -> str:
-    """One unit is enough to judge by: `4 s`, `12 min`, `3 h`, `9 d`."""
-    span = timedelta(seconds=max(0.0, seconds))
-    if span < timedelta(minutes=1):
-        return f"{int(span.total_seconds())} s"
-    if span < timedelta(hours=1):
-        return f"{int(span.total_seconds() // 60)} min"
-    if span < timedelta(days=1):
-        return f"{int(span.total_seconds() // 3600)} h"
-    return f"{span.days} d"
+def _beside(known: _Known) -> list[Check]:
+    """Only where there is something to tell."""
+    table, title = known.table, "No other engine changed the table"
+    if table.overtaken and table.write_refusal:
+        last = table.overtaken[-1]
+        found = f"{many(len(table.overtaken), 'commit')} met a change while being published"
+        return [
+            Check(
+                name="beside",
+                title=title,
+                verdict="bad",
+                found=f"{found}; the other engine may not know of their files",
+                advice=last["change"],
+                instant=last["instant"],
+            )
+        ]
+    if not table.property_changes:
+        return []
+    last = table.property_changes[-1]
+    age_s = known.now.timestamp() - last["at_ms"] / 1000
+    is_new = age_s < PROPERTIES_NEW_S
+    return [
+        Check(
+            name="beside",
+            title=title,
+            verdict="warn" if is_new else "quiet",
+            found=f"{last['key']} was changed {spoken(age_s)} ago",
+            advice="See the table's properties above; programs that have it open are refused "
+            "where it matters."
+            if is_new
+            else "",
+        )
+    ]

@@ -11,13 +11,14 @@ from typing import Any
 
 from django.utils import timezone
 
-from controlplane.mirror.event_times import event_time, event_time_text
+from controlplane.mirror.event_times import ahead_s, event_time, event_time_text
 from controlplane.mirror.group_rows import GroupCommitRow, GroupCommits, group_commits
 from controlplane.mirror.models import FileGroupRecord, JoinMeasure, JoinPoint, StreamStatus
+from controlplane.mirror.stream_lags import event_of, processing_lag_s
 from controlplane.mirror.views_files import backlog
 from controlplane.mirror.views_services import PendingPlanRow, pending_plans
 from controlplane.tables.models import Table
-from workers.clock import InstantTime, parse_instant
+from workers.clock import InstantTime
 
 POINTS_SHOWN = 200
 COMMITS_SHOWN = 400
@@ -39,7 +40,15 @@ class GroupRow:
     last_event: str | None
     """A time where the ordering value is one."""
     lag_s: float | None
-    """From the newest event to now."""
+    """From the newest event to now, in event time; None where the ordering is no time. One that is
+    far ahead of its arrival counts as of its arrival.
+    """
+    event_at: datetime | None
+    """Where `lag_s` counts from."""
+    ahead_s: float
+    """How far the newest event claims to be ahead of the clock; 0 when it is not."""
+    processing_lag_s: float | None
+    """From the newest commit to now."""
     behind_s: float | None
     """From its newest event to that of the most advanced stream."""
     last_commit_at: InstantTime | None
@@ -211,10 +220,11 @@ def _streams(known: _Known, now: datetime) -> list[GroupRow]:
 
 
 def _newest_event(known: _Known, name: str) -> datetime | None:
-    told = known.commits.get(name)
+    """At the latest when it arrived."""
+    if told := known.commits.get(name):
+        return told.event_at
     status = known.statuses.get(name)
-    text = told.greatest if told else status.last_event_time if status else None
-    return event_time(text)
+    return event_of(status) if status else None
 
 
 def _stream(
@@ -230,7 +240,8 @@ def _stream(
     last_at = told.last_at or (status.last_commit_at if status else None) or None
     total = status.rows_with + status.rows_without if status else 0
     counts = told.counts
-    last_event = event_time_text(told.greatest) or (status.last_event_time if status else None)
+    measured = status.last_event_time if status else None
+    last_event = event_time_text(told.greatest, told.unit) or measured
     return GroupRow(
         name=name,
         is_group=declared is not None,
@@ -239,7 +250,10 @@ def _stream(
         rules=_rules(declared or {}),
         is_needed=name in known.table.join_needs,
         last_event=last_event,
-        lag_s=_lag_s(event, last_at, now),
+        lag_s=(now - event).total_seconds() if event else None,
+        event_at=event,
+        ahead_s=ahead_s(event_time(last_event), now),
+        processing_lag_s=processing_lag_s(last_at, now),
         behind_s=(ahead - event).total_seconds() if ahead and event else None,
         last_commit_at=last_at,
         last_instant=told.last_instant or None,
@@ -257,13 +271,6 @@ def _stream(
         rows_without=status.rows_without if status else 0,
         coverage_pct=100 * status.rows_with / total if status and total else None,
     )
-
-
-def _lag_s(event: datetime | None, last_at: InstantTime | None, now: datetime) -> float | None:
-    """From the newest event; without a time of it, from the newest commit."""
-    if event is not None:
-        return (now - event).total_seconds()
-    return now.timestamp() - parse_instant(last_at) / 1000 if last_at else None
 
 
 _DEFAULTS = {

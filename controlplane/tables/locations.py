@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from django.conf import settings
 
 from controlplane.errors import InvalidRequest
+from controlplane.tables.deceptive import refuse_deceptive
 from workers.errors import InvalidInput
 from workers.locations import is_bucket_location, lies_under, resolved_location
 
@@ -21,7 +22,8 @@ LOCATION_CHARS_MAX = 700
 def checked_location(location: str) -> str:
     """The resolved location, without a trailing slash.
 
-    Raises InvalidRequest: not absolute, forbidden characters, outside every root, or a root itself.
+    Raises InvalidRequest: not absolute, forbidden or deceptive characters, outside every root, or a
+    root itself.
     """
     if not location.startswith("/") and not is_bucket_location(location):
         raise InvalidRequest(
@@ -31,6 +33,7 @@ def checked_location(location: str) -> str:
         raise InvalidRequest(
             "the location has characters that are not allowed", location=location[:200]
         )
+    refuse_deceptive(location)
     if ".." in PurePosixPath(location).parts:
         raise InvalidRequest("the location has dotted parts", location=location[:200])
     try:
@@ -39,6 +42,7 @@ def checked_location(location: str) -> str:
         raise InvalidRequest(error.message, **error.values) from error
     for root in settings.SLUICE_TABLE_ROOTS:
         if lies_under(resolved, resolved_location(root)):
+            refuse_deceptive(resolved)  # A link may lead to another name.
             return resolved
     raise InvalidRequest(
         "the location is outside the configured table roots", location=location[:200]
@@ -52,6 +56,7 @@ def checked_source(path: str) -> str:
     """
     if not path.startswith("/") or len(path) > LOCATION_CHARS_MAX or "\x00" in path:
         raise InvalidRequest("a source file is named by its absolute path", path=path[:200])
+    refuse_deceptive(path)
     resolved = os.path.realpath(path)
     roots = (*settings.SLUICE_SOURCE_ROOTS, *settings.SLUICE_TABLE_ROOTS)
     if not any(contains(os.path.realpath(root), resolved) for root in roots):

@@ -31,6 +31,14 @@ class Table(models.Model):
     """Declared column groups, as `hoodie.multistream.groups` writes them."""
     join_needs = models.JSONField(default=list)
     """Names of the groups without which a row is not shown."""
+    properties = models.JSONField(default=dict)
+    """What `hoodie.properties` said at the last sync."""
+    property_changes = models.JSONField(default=list)
+    """What others changed there since it was first read: see `mirror/apply_properties.py`."""
+    overtaken = models.JSONField(default=list)
+    """Commits that were published while another engine changed it, with what it changed."""
+    time_units = models.CharField(max_length=2000, blank=True)
+    """What numbers of its ordering columns count, as `sluice.event.time.unit` declares it."""
     registered_at = models.DateTimeField(auto_now_add=True)
     registered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

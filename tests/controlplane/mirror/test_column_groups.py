@@ -63,8 +63,8 @@ def ship(key: str, ms: int = NOON_MS) -> dict[str, Any]:
 def test_each_stream_says_how_far_it_is_and_how_far_behind(
     orders: LakehouseTable, synced: Synced
 ) -> None:
-    commit(orders, shop("a"), shop("b"), stream="sales")
-    last = commit(orders, ship("a", NOON_MS - 5 * MINUTE_MS), stream="vans")
+    commit(orders, shop("a"), shop("b"), stream="shop")
+    last = commit(orders, ship("a", NOON_MS - 5 * MINUTE_MS), stream="ship")
 
     board = streams_board(synced())
 
@@ -73,7 +73,7 @@ def test_each_stream_says_how_far_it_is_and_how_far_behind(
     assert found["shop"].behind_s == 0
     assert found["ship"].behind_s == 300
     assert found["ship"].last_event == "2026-05-01T11:55:00.000+00:00"
-    assert (found["ship"].last_instant, found["ship"].last_writer) == (last, "vans")
+    assert (found["ship"].last_instant, found["ship"].last_writer) == (last, "ship")
     assert (found["shop"].rows, found["ship"].rows) == (2, 1)
     assert found["ship"].rules == ["null_mode=keep", "granularity=column"]
 
@@ -184,16 +184,16 @@ def test_a_look_that_takes_long_is_followed_by_a_longer_rest(
     commit(orders, shop("b"))
     synced()
 
-    assert not measure(row, now=timezone.now() + timedelta(minutes=15))
-    assert measure(row, now=timezone.now() + timedelta(minutes=21))
+    assert not measure(row, now=timezone.now() + timedelta(minutes=2))
+    assert measure(row, now=timezone.now() + timedelta(minutes=4))
 
 
 def test_why_a_cell_is_null_names_the_stream_and_since_when(
     orders: LakehouseTable, synced: Synced
 ) -> None:
-    commit(orders, shop("a", 5), stream="sales")
-    gone = commit(orders, {"id": "a", "shop_ts": 9, "_hoodie_is_deleted": True}, stream="audit")
-    commit(orders, ship("a", 3), stream="vans")
+    commit(orders, shop("a", 5), stream="shop")
+    gone = commit(orders, {"id": "a", "shop_ts": 9, "_hoodie_is_deleted": True}, stream="shop")
+    commit(orders, ship("a", 3), stream="ship")
     row = synced()
 
     (deleted,) = explain(row, key="a", column="price")
@@ -201,25 +201,25 @@ def test_why_a_cell_is_null_names_the_stream_and_since_when(
     (nobody,) = explain(row, key="z", column="road")
 
     assert (deleted.stream, deleted.verdict) == ("shop", "deleted")
-    assert (deleted.since, deleted.by) == (gone, "audit")
+    assert (deleted.since, deleted.by) == (gone, "shop")
     assert deleted.words == "shop deleted its part of this key at shop_ts 9."
     assert deleted.completes == "A write of shop with this key and shop_ts at or above 9."
-    assert (there.verdict, there.by, there.completes) == ("set", "vans", "")
+    assert (there.verdict, there.by, there.completes) == ("set", "ship", "")
     assert nobody.verdict == "unknown"
 
 
 def test_what_was_compacted_is_traced_by_what_its_commits_told(
     orders: LakehouseTable, synced: Synced
 ) -> None:
-    brought = commit(orders, shop("a", 5), stream="sales")
-    commit(orders, shop("b", 9), stream="sales again")
-    commit(orders, ship("a", 3), stream="vans")
+    brought = commit(orders, shop("a", 5), stream="shop")
+    commit(orders, shop("b", 9), stream="shop")
+    commit(orders, ship("a", 3), stream="ship")
     orders.compact()
 
     (answer,) = explain(synced(), key="a", column="price")
 
     assert answer.verdict == "set"
-    assert (answer.since, answer.by, answer.is_since_sure) == (brought, "sales", False)
+    assert (answer.since, answer.by, answer.is_since_sure) == (brought, "shop", False)
 
 
 def test_a_cell_that_waits_says_which_write_completes_it(

@@ -8,12 +8,13 @@ import pytest
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror import file_facts
-from controlplane.mirror.models import FileGroupRecord, InstantRecord
+from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
 from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.mirror.views_file_stats import write_heat
 from controlplane.mirror.views_files import backlog, file_group, file_groups_page, partitions
 from tests.controlplane.lake import Lake
 from workers.config import write_options
+from workers.recovery.rollback import RollbackRequest, rollback
 from workers.services import registry
 from workers.services.service import ServiceRequest
 from workers.table.view import FileSystemView
@@ -41,6 +42,36 @@ def test_the_latest_slices_are_those_that_a_reader_finds(lake: Lake) -> None:
     for one in view.slices:
         stored = [lake.table.storage.info(path) for path in one.files]
         assert sizes[one.file_id] == sum(file.size for file in stored if file)
+
+
+def test_whom_archiving_waits_for_and_files_of_unknown_instants_are_mirrored(lake: Lake) -> None:
+    """A writer that lives is rolled back by others; later the table loses its history."""
+    lake.commit(row(1))
+    taken = lake.begin(row(2)).instant
+    request = RollbackRequest(taken, by="admin", reason="test", is_forced=True)
+    rollback(lake.table, request, write_options({}))
+    lake.commit(row(3))
+    sync_table(lake.row)
+
+    mark = SyncMark.objects.get(table=lake.row)
+    assert mark.held_by["instant"] == taken
+    assert mark.held_by["writer"].startswith("process ")
+    assert mark.unproved == []
+
+    for number in range(4):
+        lake.commit(row(4 + number))
+    keep = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "1"}
+    archive = ServiceRequest("admin", "test", {**keep, "sluice.archive.late.writer.hours": "0"})
+    registry.service("archive").run(lake.table, archive, write_options({}))
+    lake.table.storage.delete_tree(".hoodie/timeline/history")
+    forget_mirror(lake.row)
+    sync_table(lake.row)
+
+    mark.refresh_from_db()
+    assert mark.held_by == {}
+    assert mark.unproved != []
+    first = lake.table.timeline().first_time or ""
+    assert all(one < first for one in mark.unproved)
 
 
 def test_files_of_a_pending_write_do_not_count(lake: Lake) -> None:

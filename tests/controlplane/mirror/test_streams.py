@@ -9,16 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.event_times import event_time
+from controlplane.mirror.models import JoinMeasure
 from controlplane.mirror.selectors import join_status
-from controlplane.mirror.streams import measure
+from controlplane.mirror.streams import measure, rest_after
 from controlplane.mirror.sync import sync_table
+from controlplane.mirror.views_health import health_checks
+from controlplane.mirror.views_streams import streams_board
 from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake
 from workers import create_table
+from workers.time_units import TimeUnit
 
 NOW_MS = int(datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp() * 1000)
 
@@ -39,7 +44,10 @@ def ads(root: Path, admin: User) -> Lake:
         record_key=["id"],
         ordering=["ts"],
         table_type="MERGE_ON_READ",
-        options={"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+        options={
+            "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+            "sluice.event.time.unit": "ms",
+        },
     )
     row = register_table(location=str(root / "ads"), slug="ads", by=admin)
     return Lake(created.table, row)
@@ -129,22 +137,120 @@ def test_a_page_reads_the_join_status_with_one_query(
 
 
 @pytest.mark.parametrize(
-    ("ordering", "found"),
+    ("ordering", "unit", "found"),
     [
-        ("1777636800", "2026-05-01T12:00:00+00:00"),
-        ("1777636800000", "2026-05-01T12:00:00+00:00"),
-        ("1777636800000000", "2026-05-01T12:00:00+00:00"),
-        ("2026-05-01T12:00:00+00:00", "2026-05-01T12:00:00+00:00"),
-        ("2026-05-01 12:00:00", "2026-05-01T12:00:00+00:00"),
-        ("17", None),
-        ("abc", None),
-        ("", None),
-        (None, None),
+        ("1777636800", "s", "2026-05-01T12:00:00+00:00"),
+        ("1777636800000", "ms", "2026-05-01T12:00:00+00:00"),
+        ("1777636800000000", "us", "2026-05-01T12:00:00+00:00"),
+        ("1777636800000000000", "ns", "2026-05-01T12:00:00+00:00"),
+        ("17", "s", "1970-01-01T00:00:17+00:00"),
+        ("1777636800000", None, None),
+        ("150000001", None, None),
+        ("1e300", "s", None),
+        ("nan", "s", None),
+        ("2026-05-01T12:00:00+00:00", None, "2026-05-01T12:00:00+00:00"),
+        ("2026-05-01 12:00:00", None, "2026-05-01T12:00:00+00:00"),
+        ("abc", "s", None),
+        ("", "s", None),
+        (None, None, None),
     ],
 )
-def test_an_ordering_value_is_a_time_where_it_can_be_one(
-    ordering: str | None, found: str | None
+def test_an_ordering_value_is_a_time_by_its_type_or_its_declared_unit(
+    ordering: str | None, unit: str | None, found: str | None
 ) -> None:
-    time = event_time(ordering)
+    time = event_time(ordering, TimeUnit(unit) if unit else None)
 
     assert (time.isoformat() if time else None) == found
+
+
+def test_numbers_without_a_unit_are_shown_as_they_stand_with_processing_lag_alone(
+    root: Path, admin: User
+) -> None:
+    columns: list[pa.Field[Any]] = [pa.field("id", pa.string()), pa.field("seq", pa.int64())]
+    columns.append(pa.field("clicks", pa.int64()))
+    made = create_table(
+        root / "seq",
+        name="seq",
+        schema=pa.schema(columns),
+        record_key=["id"],
+        ordering=["seq"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+    )
+    lake = Lake(made.table, register_table(location=str(root / "seq"), slug="seq", by=admin))
+    write(lake, "clicks", {"id": "1", "seq": 150_000_001, "clicks": 1})
+    sync_table(lake.row)
+    measure(lake.row)
+
+    (row,) = join_status(lake.row).streams
+    (shown,) = streams_board(lake.row).streams
+
+    assert (row.last_event_time, row.lag_s, row.event_at) == ("150000001", None, None)
+    assert (shown.last_event, shown.lag_s) == ("150000001", None)
+    assert row.processing_lag_s is not None
+    assert shown.processing_lag_s is not None
+    assert 0 <= row.processing_lag_s < 60
+    assert 0 <= shown.processing_lag_s < 60
+
+
+def test_an_event_a_year_ahead_is_said_and_spoils_no_lag(ads: Lake) -> None:
+    now = datetime.now(UTC)
+    now_ms, year_ms = int(now.timestamp() * 1000), 365 * 24 * 3600 * 1000
+    write(ads, "clicks", click(1, now_ms - 60_000))
+    write(ads, "clicks", click(2, now_ms + year_ms))
+    write(ads, "impressions", impression(1, now_ms + 2_000))
+    sync_table(ads.row)
+    ads.row.refresh_from_db()
+    measure(ads.row)
+
+    found = {row.stream: row for row in join_status(ads.row).streams}
+    board = {row.name: row for row in streams_board(ads.row).streams}
+    checks = {check.name: check for check in health_checks(ads.row, timezone.now())}
+
+    lag_s, shown_s = found["clicks"].lag_s, board["clicks"].lag_s
+    assert lag_s is not None
+    assert shown_s is not None
+    assert 0 <= lag_s < 60, "as of its arrival"
+    assert abs(shown_s - lag_s) < 5
+    assert found["clicks"].ahead_s > 300 * 24 * 3600
+    assert found["clicks"].last_event_time is not None
+    assert found["clicks"].last_event_time.startswith(str(now.year + 1))
+    assert abs(board["impressions"].behind_s or 0) < 60
+    assert found["impressions"].ahead_s < 5, "clocks differ a little"
+    assert checks["clocks"].verdict == "bad"
+    assert "clicks" in checks["clocks"].found
+
+
+def test_rows_that_moved_on_are_counted_again_soon_however_long_counting_takes(ads: Lake) -> None:
+    assert [rest_after(ms).total_seconds() for ms in (0, 1_000, 5_000, 60_000)] == [8, 20, 30, 180]
+    write(ads, "clicks", click(1))
+    sync_table(ads.row)
+    measure(ads.row)
+    JoinMeasure.objects.update(took_ms=9_000)
+    write(ads, "clicks", click(2))
+    sync_table(ads.row)
+
+    stale = join_status(ads.row)
+    measured = measure(ads.row, now=timezone.now() + timedelta(seconds=31))
+    fresh = join_status(ads.row)
+
+    assert (stale.commits_since, stale.total_rows) == (1, 1)
+    assert measured
+    assert (fresh.commits_since, fresh.total_rows) == (0, 2)
+
+
+def test_the_panel_is_of_one_moment_and_says_which(ads: Lake, viewer: User, client: Client) -> None:
+    write(ads, "clicks", click(1, int(datetime.now(UTC).timestamp() * 1000)))
+    sync_table(ads.row)
+    measure(ads.row)
+    before = join_status(ads.row).streams[0].last_commit_at
+    write(ads, "clicks", click(2))
+    sync_table(ads.row)
+    client.force_login(viewer)
+
+    text = client.get(f"/t/{ads.row.slug}/live/streams").content.decode()
+
+    assert join_status(ads.row).streams[0].last_commit_at == before
+    assert "as of <time" in text
+    assert "1 commit since" in text
+    assert text.count("data-ago") == 3, "when it was counted, the last commit, and the lag"

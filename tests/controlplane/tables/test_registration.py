@@ -115,3 +115,47 @@ def test_a_table_may_lie_under_a_bucket_root_and_nowhere_else_in_buckets(
         with pytest.raises(InvalidRequest) as refused:
             register_table(location=elsewhere, slug="other", by=admin)
         assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "trips\u202egnp",
+        "tri\u200bps",
+        "\ufefftrips",
+        "trips\u2066",
+        "tri\u00adps",
+        "a\u00a0b",
+        "trips\u2028",
+        "\uff54rips",
+        "a\uff0fb",
+        "tr\u0456ps",
+        "\u0441\u043e\u0440\u0435",
+        "trips_\u03bf",
+        "trips\u0661",
+        "\U0001d42drips",
+        "trips\ue000",
+    ],
+    ids=ascii,
+)
+def test_a_location_that_reads_as_another_is_refused_and_the_character_is_named(
+    root: Path, admin: User, name: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        register_table(location=f"{root}/{name}", slug="t1", by=admin)
+    (root / name.replace("/", "")).mkdir()
+    (root / "plain").symlink_to(root / name)
+    with pytest.raises(InvalidRequest):
+        register_table(location=f"{root}/plain", slug="t1", by=admin)
+
+    assert str(refused.value).isascii()
+    assert str(refused.value.values["character"]).startswith("U+")
+
+
+@pytest.mark.parametrize(
+    "name", ["reisen_2024", "поездки_v2", "Ausflüge", "旅行データ", "ταξίδια", "a b"]
+)
+def test_words_of_any_one_alphabet_are_locations(root: Path, admin: User, name: str) -> None:
+    table = register_table(location=f"{root}/{name}", slug="t1", by=admin)
+
+    assert table.location == f"{root}/{name}"

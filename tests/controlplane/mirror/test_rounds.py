@@ -1,0 +1,116 @@
+"""Many tables: nobody starves, and tables to which nothing happened cost next to nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from controlplane.celery import QUEUES, app
+from controlplane.mirror.models import SyncMark
+from controlplane.mirror.rounds import WHOLE_EVERY, sync_round
+from controlplane.mirror.sight import sight_of
+from controlplane.node.processes import WORKERS
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.controlplane.lake import Lake
+from workers.concurrency.heartbeat import path_of
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+TABLES = 40
+_SETTLED_S = 3.2
+"""So long after a change stamps begin to tell."""
+
+
+@pytest.fixture
+def many(lake: Lake, root: Path, admin: User) -> list[Table]:
+    """Forty tables beside the first one, none of them synced."""
+    lake.commit(OSLO)
+    made = []
+    for number in range(TABLES):
+        location = root / f"t{number:02}"
+        shutil.copytree(lake.row.location, location)
+        made.append(register_table(location=str(location), slug=f"t{number:02}", name="", by=admin))
+    return made
+
+
+def test_every_table_is_synced_although_rounds_are_short_and_one_table_never_rests(
+    lake: Lake, many: list[Table]
+) -> None:
+    rounds = 0
+    while Table.objects.filter(synced_at__isnull=True).exists():
+        lake.commit(OSLO)
+        done = sync_round(budget_s=0.25)
+        assert done.synced > 0
+        rounds += 1
+        assert rounds <= len(many) + 1
+
+
+def test_round_over_quiet_tables_asks_little_and_opens_nothing(
+    many: list[Table], django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    sync_round(budget_s=60)
+    time.sleep(_SETTLED_S)
+    sync_round(budget_s=60)
+
+    began_s = time.perf_counter()
+    with django_assert_max_num_queries(2):
+        done = sync_round()
+    took_s = time.perf_counter() - began_s
+
+    assert (done.looked_at, done.synced, done.left) == (TABLES + 1, 0, 0)
+    assert took_s < 0.005 * TABLES, "nine milliseconds a table were too much"
+
+
+def test_what_happens_to_a_quiet_table_is_seen_in_the_next_round(lake: Lake) -> None:
+    write = lake.begin(OSLO)
+    sync_round()
+    time.sleep(_SETTLED_S)
+    sync_round()
+    assert sync_round().looked_at == 1
+    seen = sight_of(lake.row)
+
+    beat = Path(lake.row.location) / path_of(write.instant)
+    os.utime(beat, ns=(beat.stat().st_atime_ns, beat.stat().st_mtime_ns + 1))
+    assert sight_of(lake.row) != seen
+    write.commit()
+    assert sync_round().synced == 1
+    lake.row.refresh_from_db()
+    assert lake.row.instants.filter(requested_at=write.instant, state="completed").exists()
+
+
+def test_quiet_table_is_read_as_a_whole_now_and_then(lake: Lake) -> None:
+    sync_round()
+    time.sleep(_SETTLED_S)
+    sync_round()
+    SyncMark.objects.update(tried_at=timezone.now() - WHOLE_EVERY)
+
+    assert sync_round().synced == 1
+
+
+def test_table_that_cannot_be_read_is_left_alone_for_a_while(lake: Lake) -> None:
+    (Path(lake.row.location) / ".hoodie" / "hoodie.properties").write_text("nothing")
+
+    assert sync_round().synced == 1
+    assert sync_round().synced == 0
+    lake.row.refresh_from_db()
+    assert lake.row.sync_error
+
+
+def test_each_queue_has_processes_of_its_own() -> None:
+    routes = {
+        name: app.amqp.router.route({}, name)["queue"].name
+        for name in ("controlplane.mirror.sync_tables", "controlplane.operations.reconcile")
+    }
+    routes["workers.tasks.rollback"] = app.amqp.router.route({}, "workers.tasks.rollback")[
+        "queue"
+    ].name
+
+    assert sorted(routes.values()) == sorted(QUEUES)
+    assert {queue for queue, _ in WORKERS.values()} == set(QUEUES)
