@@ -16,6 +16,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -50,13 +51,15 @@ def request_abort(
         raise NotAllowedNow("no write of this instant is pending", instant=instant)
     beat = HeartbeatRecord.objects.filter(table=table, instant=instant).first()
     writer = beat.writer_name if beat else ""
+    operation_id = uuid.uuid4()
     job = RollbackJob(
-        operation_id=str(uuid.uuid4()),
+        operation_id=str(operation_id),
         table=table.location,
         instant=instant,
         plan_hash="",
         reason=reason,
         by=by.get_username(),
+        run_dir=run_dir(operation_id),
         report_url=settings.SLUICE_REPORT_URL,
     )
     wanted = Wanted(

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 from controlplane.accounts.roles import is_operator
 from controlplane.audit.services import record
 from controlplane.celery import app
-from controlplane.errors import NotAllowedNow
+from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.models import Operation
 from controlplane.operations.requests import request_write
@@ -80,8 +81,15 @@ def kill_demo_writer(table: Table, by: User) -> Operation:
             result="requested",
             details={"operations": [str(operation.pk) for operation in running]},
         )
-        transaction.on_commit(lambda: app.send_task(KILL_TASK, args=[table.slug]))
+        transaction.on_commit(lambda: _send_kill(table.slug))
     return running[0]
+
+
+def _send_kill(slug: str) -> None:
+    try:
+        app.send_task(KILL_TASK, args=[slug], retry=False)
+    except OperationalError as error:
+        raise QueueUnavailable from error
 
 
 def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operation | None:

@@ -21,6 +21,7 @@ from controlplane.mirror.storage import storage_of
 from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sinks import newest_operation, own_options
 from controlplane.operations.states import OperationKind
 from controlplane.tables.locations import checked_location
@@ -161,8 +162,9 @@ def _wanted(
     reason: str,
     idempotency_key: str | None,
 ) -> Wanted:
+    operation_id = uuid.uuid4()
     job = ReplayJob(
-        operation_id=str(uuid.uuid4()),
+        operation_id=str(operation_id),
         table=table.location,
         sink_options=own_options(_sink(table, sink_id).options),
         directory=plan.directory,
@@ -170,6 +172,7 @@ def _wanted(
         letters=plan.letters,
         cause=plan.cause,
         by=by.get_username(),
+        run_dir=run_dir(operation_id),
         report_url=settings.SLUICE_REPORT_URL,
     )
     return Wanted(

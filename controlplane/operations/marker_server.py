@@ -65,8 +65,10 @@ def _supervise(place: _Place, server: MarkerServer) -> MarkerServer.State:
         log.warning("marker server does not answer and is replaced: pid=%s", server.pid)
         process.stop(server.pid or 0, port=place.port, timeout_s=1.0)
     if health is None:
-        _note_sample(None, pid=None)
+        was_up = server.pid is not None
         health = _start(place, server)
+        if was_up or health is None:  # That it does not run before its first start is no failure.
+            _note_sample(None, pid=None)
     if health is None:
         return _note_state(server, MarkerServer.State.DOWN)
     is_draining = health.status == "draining"

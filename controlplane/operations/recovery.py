@@ -12,7 +12,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
-from workers.config import write_options
+from workers.config import SHORT_LIVED, write_options
 from workers.errors import LakehouseError
 from workers.recovery.failed_writes import roll_back_dead_writers
 
@@ -40,7 +40,11 @@ def recover_tables(*, now: datetime | None = None) -> int:
 
 def _recover(table: Table) -> int:
     options = write_options(
-        {"sluice.writer.name": WRITER, "hoodie.write.lock.wait_time_ms": str(LOCK_WAIT_MS)}
+        {
+            **SHORT_LIVED,
+            "sluice.writer.name": WRITER,
+            "hoodie.write.lock.wait_time_ms": str(LOCK_WAIT_MS),
+        }
     )
     try:
         outcomes = roll_back_dead_writers(engine_table(table), options)

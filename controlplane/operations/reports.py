@@ -1,21 +1,26 @@
-"""What workers report about an operation: a hint, checked, kept, and allowed to move it as far as
-`states` lets it.
+"""What workers report about an operation: a hint, checked and kept. It changes the progress; how an
+operation ended is taken from storage (`outcomes`), at which a last report is an occasion to look.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
-from controlplane.errors import InvalidRequest
+from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.fields import INSTANT_TIME
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
-from controlplane.operations.states import FINAL, OperationKind, OperationState
+from controlplane.operations.outcomes import Outcome, confirmed
+from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
 from controlplane.writers.services import record_hint
+from workers.errors import LakehouseError
+
+log = logging.getLogger(__name__)
 
 MESSAGE_CHARS_MAX = 2000
 _STATES = {
@@ -42,9 +47,6 @@ def record_report(payload: Mapping[str, Any]) -> bool:
         return False
     message = _text(payload.get("message"))
     values = {**_progress(payload), **_facts(payload)}
-    if state is OperationState.SUCCEEDED and operation.kind == OperationKind.SERVICE.value:
-        # What has no step to tell of, such as a savepoint, is done as a whole.
-        values["progress_done"] = values.get("progress_total", operation.progress_total)
     with transaction.atomic():
         if payload["state"] != "progress":
             record_hint(
@@ -54,13 +56,51 @@ def record_report(payload: Mapping[str, Any]) -> bool:
                 body={key: payload[key] for key in ("instant", "pid", "outcome") if key in payload},
             )
         if OperationState(operation.state) in FINAL:
-            values.pop("pid", None)
+            values = {}
+        if operation.kind == OperationKind.ROLLBACK.value:
+            values.pop("instant", None)  # It is what was asked to be undone.
         if state not in FINAL and OperationState(operation.state) not in FINAL and message:
             values["message"] = message
         if values:
             amend(operation_id, **values)
-        move(operation_id, state, message=message)
+        if state not in FINAL:
+            move(operation_id, state, message=message)
+    if state in FINAL:
+        _end(operation_id, state, message)
     return True
+
+
+def _end(operation_id: UUID, claimed: OperationState, message: str) -> None:
+    """Move the operation to the end that storage shows. Where storage does not show it, or does not
+    answer, the claim stays a note, and `settling` finds out how the operation ends.
+    """
+    operation = Operation.objects.select_related("table").get(pk=operation_id)
+    if not may_move(OperationState(operation.state), claimed):
+        return
+    try:
+        outcome = confirmed(operation, claimed)
+    except (LakehouseError, ControlPlaneError, OSError) as error:
+        log.warning("an end is not confirmed: operation=%s error=%s", operation_id, error)
+        return
+    if outcome is None:
+        log.warning("storage does not show it: operation=%s claim=%s", operation_id, claimed)
+        amend(operation_id, message=f"its worker says {claimed}, and storage does not show it")
+        return
+    ended = move(operation_id, outcome.state, message=outcome.message or message)
+    if ended is not None:
+        _complete(ended, outcome)
+
+
+def _complete(ended: Operation, outcome: Outcome) -> None:
+    values: dict[str, Any] = {}
+    if outcome.instant and outcome.instant != ended.instant:
+        values["instant"] = outcome.instant
+    is_service = ended.kind == OperationKind.SERVICE.value
+    if is_service and outcome.state is OperationState.SUCCEEDED:
+        # What has no step to tell of, such as a savepoint, is done as a whole.
+        values["progress_done"] = ended.progress_total
+    if values:
+        amend(ended.pk, **values)
 
 
 def _operation_id(payload: Mapping[str, Any]) -> UUID:

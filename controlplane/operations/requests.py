@@ -18,13 +18,14 @@ from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import move, send_cancel
 from controlplane.operations.queueing import Wanted, queue
+from controlplane.operations.request_places import check_places, check_source
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.tables.models import Table
 from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.jobs import OPERATIONS, CancelJob, WriteJob
-from workers.lock_config import refuse_password
+from workers.node_options import refuse_connections
 from workers.services import registry
 from workers.services.inline import own_options
 from workers.spark.process import forbid_launch
@@ -156,14 +157,17 @@ def _write_job(
     options = dict(parameters.get("options") or {})
     options.setdefault("sluice.operation.id", str(operation_id))
     spark_conf = dict(parameters.get("spark_conf") or {})
+    source = dict(parameters.get("source") or {})
+    check_source(source)
     try:
+        refuse_connections(options)
         write_options(own_options(options))
-        refuse_password(options)
+        check_places(options)
         checked_settings(spark_conf)
         return WriteJob(
             operation_id=str(operation_id),
             table=table.location,
-            source=dict(parameters.get("source") or {}),
+            source=source,
             operation=operation,
             stream=parameters.get("stream") or None,
             options=options,

@@ -20,6 +20,7 @@ from controlplane.mirror.storage import engine_table
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -141,13 +142,15 @@ def request_rollback(
 def _wanted(
     table: Table, view: PlanView, reason: str, by: User, idempotency_key: str | None
 ) -> Wanted:
+    operation_id = uuid.uuid4()
     job = RollbackJob(
-        operation_id=str(uuid.uuid4()),
+        operation_id=str(operation_id),
         table=table.location,
         instant=view.instant,
         plan_hash=view.plan_hash,
         reason=reason,
         by=by.get_username(),
+        run_dir=run_dir(operation_id),
         report_url=settings.SLUICE_REPORT_URL,
     )
     return Wanted(

@@ -1,172 +1,136 @@
-"""Did the service do what its plan said? Asked of the mirror and of storage, not of the worker."""
+"""Did the service do what its plan said? Asked of storage, not of the worker or the mirror."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from django.utils import timezone
+from uuid import UUID
 
 from controlplane.errors import ControlPlaneError
-from controlplane.fields import INSTANT_TIME
-from controlplane.mirror.models import FileGroupRecord, InstantRecord
-from controlplane.mirror.storage import storage_of
-from controlplane.operations.selectors import OperationDetail
-from controlplane.tables.models import Table
+from controlplane.mirror.storage import engine_table
+from controlplane.operations.models import Operation
+from controlplane.operations.own_instants import OwnInstant, named_instant, own_instant
+from controlplane.operations.service_effects import Effect, Item, gaps
 from workers.clock import InstantTime
 from workers.errors import LakehouseError
-from workers.files.names import parse_base_file, parse_log_file
-from workers.files.properties import load_properties
+from workers.table.table import Table
+from workers.timeline.instant import Action
+from workers.timeline.savepoint_metadata import read_restore_targets
+from workers.timeline.timeline import Timeline
 
 ITEMS_CHECKED_MAX = 2000
 LEFT_SHOWN_MAX = 20
+_REPLACING = frozenset({Action.REPLACECOMMIT})
+_ACTIONS = {
+    "clean": frozenset({Action.CLEAN}),
+    "clustering": _REPLACING,
+    "compaction": frozenset({Action.COMMIT}),
+    "delete": frozenset({Action.COMMIT, Action.DELTACOMMIT}),
+    "delete_partition": _REPLACING,
+    "insert_overwrite": _REPLACING,
+    "insert_overwrite_table": _REPLACING,
+}
+"""Of what carries the operation's id. Others are known by what they hold, or leave no instant."""
 _NO_INSTANT = frozenset({"adopt", "archive", "delete_savepoint", "upgrade"})
-"""They leave nothing of their own on the timeline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceProof:
-    is_synced: bool
-    """Whether the mirror has read storage since the service ended."""
     instant: InstantTime | None
+    """The service's own, as storage shows it."""
     is_on_timeline: bool | None
-    """Whether its instant is completed there; None for a service that leaves none."""
+    """Whether its instant is completed there; None for a service that leaves none, and for one that
+    had nothing to do.
+    """
     items_checked: int
     left_count: int | None
-    """Planned items that storage or the mirror still shows as they were; None when it did not
-    answer.
-    """
+    """What is not as planned; None when storage did not answer."""
     left: tuple[str, ...]
-    """The first of them."""
+    """The first of it, in sentences."""
 
     @property
     def is_proved(self) -> bool:
-        return self.is_synced and self.is_on_timeline is not False and self.left_count == 0
+        return self.is_on_timeline is not False and self.left_count == 0
 
 
-def service_proof(table: Table, operation: OperationDetail) -> ServiceProof:
-    """What is left of a service's plan. At most four queries, and one look at storage per planned
-    file.
-    """
-    service, instant = operation.row.service, operation.row.instant
-    ended = operation.row.finished_at or timezone.now()
-    is_synced = table.synced_at is not None and table.synced_at > ended
-    items: list[Mapping[str, Any]] = list(operation.plan.get("items", []))[:ITEMS_CHECKED_MAX]
-    left = _left(table, service, instant, items)
-    is_here = None
-    if service not in _NO_INSTANT:
-        is_here = InstantRecord.objects.filter(
-            table=table, requested_at=instant, state="completed"
-        ).exists()
+def service_proof_of(operation_id: UUID) -> ServiceProof:
+    return service_proof(Operation.objects.select_related("table").get(pk=operation_id))
+
+
+def service_proof(operation: Operation) -> ServiceProof:
+    """Two queries at most, one look at storage per planned file."""
+    planned: list[dict[str, Any]] = list(operation.plan.get("items", []))[:ITEMS_CHECKED_MAX]
+    try:
+        table = engine_table(operation.table)
+        timeline = table.timeline()
+        own = _own(table, timeline, operation)
+        left = gaps(operation.service, _effect(table, timeline, operation, planned, own))
+    except (LakehouseError, ControlPlaneError, OSError):
+        return _unread(operation, len(planned))
+    is_here = None if operation.service in _NO_INSTANT else own is not None
+    if own is None and not planned and not operation.instant:
+        is_here = None
     return ServiceProof(
-        is_synced=is_synced,
-        instant=instant or None,
+        instant=own.instant.requested_at if own else None,
         is_on_timeline=is_here,
-        items_checked=len(items),
-        left_count=None if left is None else len(left),
-        left=tuple((left or [])[:LEFT_SHOWN_MAX]),
+        items_checked=len(planned),
+        left_count=len(left),
+        left=tuple(left[:LEFT_SHOWN_MAX]),
     )
 
 
-def _left(
-    table: Table, service: str, instant: InstantTime, items: list[Mapping[str, Any]]
-) -> list[str] | None:
-    by_effect: dict[str, list[str]] = {}
-    for item in items:
-        by_effect.setdefault(str(item["effect"]), []).append(str(item["what"]))
-    found: list[str] = []
-    for effect, names in by_effect.items():
-        check = _CHECKS.get((service, effect))
-        if check is None:
-            continue
-        left = check(table, instant, names)
-        if left is None:
+def _effect(
+    table: Table,
+    timeline: Timeline,
+    operation: Operation,
+    planned: list[dict[str, Any]],
+    own: OwnInstant | None,
+) -> Effect:
+    items = [
+        Item(str(one["what"]), str(one["effect"]), str(one.get("detail", ""))) for one in planned
+    ]
+    job = operation.parameters.get("job", {})
+    return Effect(table, timeline, items, dict(job.get("parameters", {})), own)
+
+
+def _own(table: Table, timeline: Timeline, operation: Operation) -> OwnInstant | None:
+    match operation.service:
+        case "savepoint":
+            return named_instant(table, timeline, operation.instant, Action.SAVEPOINT)
+        case "restore":
+            return _restore(table, timeline, operation)
+        case service if service in _ACTIONS:
+            own = own_instant(table, timeline, operation, _ACTIONS[service])
+            planned = str(operation.plan.get("instant") or "")
+            if own is not None or not planned:
+                return own
+            # The pending plan that it was to carry out, which somebody else did meanwhile.
+            [action] = _ACTIONS[service]
+            return named_instant(table, timeline, planned, action)
+        case _:
             return None
-        found += left
-    return found
 
 
-def _files_left(table: Table, _: InstantTime, paths: list[str]) -> list[str] | None:
-    try:
-        storage = storage_of(table)
-        return [path for path in paths if storage.info(path) is not None]
-    except (LakehouseError, ControlPlaneError, OSError):
-        return None
+def _restore(table: Table, timeline: Timeline, operation: Operation) -> OwnInstant | None:
+    """The newest one that names everything which the plan was to take back."""
+    items = operation.plan.get("items", [])
+    undone = {str(one["what"]) for one in items if one["effect"] == "undo"}
+    named = operation.instant or str(operation.plan.get("instant") or "")
+    if not undone:
+        return named_instant(table, timeline, named, Action.RESTORE)
+    for instant in reversed(list(timeline.completed())):
+        if instant.action is Action.RESTORE:
+            content = table.storage.read(table.layout.path(instant))
+            if undone <= set(read_restore_targets(content)):
+                return OwnInstant(instant, content)
+    return named_instant(table, timeline, named, Action.RESTORE)
 
 
-def _properties_left(table: Table, _: InstantTime, keys: list[str]) -> list[str] | None:
-    try:
-        standing = load_properties(storage_of(table))
-    except (LakehouseError, ControlPlaneError, OSError):
-        return None
-    return [key for key in keys if not standing.get(key)]
-
-
-def _instants_left(table: Table, _: InstantTime, instants: list[str]) -> list[str]:
-    return _known(table, instants, is_archived=False)
-
-
-def _savepoints_left(table: Table, _: InstantTime, instants: list[str]) -> list[str]:
-    return _known(table, instants, action="savepoint")
-
-
-def _known(table: Table, instants: Iterable[str], **filters: Any) -> list[str]:
-    asked = [one for one in instants if INSTANT_TIME.match(one)]
-    rows = InstantRecord.objects.filter(table=table, requested_at__in=asked, **filters)
-    if "action" not in filters:
-        rows = rows.exclude(action="savepoint")  # It has its commit's time.
-    return sorted(set(rows.values_list("requested_at", flat=True)))
-
-
-def _groups_not_rewritten(table: Table, instant: InstantTime, names: list[str]) -> list[str]:
-    """Compacted groups have a base file of the compaction, or of a later one."""
-    since = FileGroupRecord.objects.filter(table=table, base_instant__gte=instant)
-    done = {_name(*key) for key in since.values_list("partition", "file_id")}
-    standing = _standing(table) - done
-    return [name for name in names if name in standing]
-
-
-def _groups_not_replaced(table: Table, _: InstantTime, names: list[str]) -> list[str]:
-    standing = _standing(table)
-    return [name for name in names if name in standing]
-
-
-def _files_not_replaced(table: Table, instant: InstantTime, paths: list[str]) -> list[str]:
-    """Emptied partitions keep their files until a clean, in file groups that are replaced."""
-    groups = dict.fromkeys(name for path in paths if (name := _group_of(path)))
-    return _groups_not_replaced(table, instant, list(groups))
-
-
-def _standing(table: Table) -> set[str]:
-    groups = FileGroupRecord.objects.filter(table=table, is_replaced=False)
-    return {_name(*key) for key in groups.values_list("partition", "file_id")}
-
-
-def _group_of(path: str) -> str | None:
-    partition, _, file = path.rpartition("/")
-    parsed = parse_base_file(file) or parse_log_file(file)
-    return _name(partition, parsed.file_id) if parsed else None
-
-
-def _name(partition: str, file_id: str) -> str:
-    return f"{partition}/{file_id}" if partition else file_id
-
-
-_Check = Callable[[Table, InstantTime, list[str]], list[str] | None]
-_CHECKS: Mapping[tuple[str, str], _Check] = {
-    ("adopt", "write"): _properties_left,
-    ("upgrade", "write"): _properties_left,
-    ("upgrade", "delete"): _files_left,
-    ("clean", "delete"): _files_left,
-    ("restore", "delete"): _files_left,
-    ("restore", "undo"): _instants_left,
-    ("archive", "archive"): _instants_left,
-    ("archive", "delete"): _files_left,
-    ("delete_savepoint", "delete"): _savepoints_left,
-    ("compaction", "merge"): _groups_not_rewritten,
-    ("clustering", "rewrite"): _groups_not_replaced,
-    ("delete_partition", "delete"): _files_not_replaced,
-    ("insert_overwrite", "delete"): _files_not_replaced,
-    ("insert_overwrite_table", "delete"): _files_not_replaced,
-}
+def _unread(operation: Operation, items: int) -> ServiceProof:
+    return ServiceProof(
+        instant=operation.instant or None,
+        is_on_timeline=None,
+        items_checked=items,
+        left_count=None,
+        left=(),
+    )

@@ -32,7 +32,7 @@ from controlplane.operations.rollbacks import (
     request_rollback,
 )
 from controlplane.operations.settling import reconcile
-from controlplane.operations.sinks import relaunch_sink, start_sink, stop_sink
+from controlplane.operations.sinks import open_operation, relaunch_sink, start_sink, stop_sink
 from controlplane.operations.table_services import (
     PlanItemRow,
     ServicePlanView,
@@ -53,6 +53,7 @@ __all__ = [
     "declare_stream",
     "is_cancellable",
     "kill_demo_writer",
+    "open_operation",
     "permission_of",
     "permission_to_plan",
     "plan_replay",

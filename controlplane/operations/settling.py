@@ -1,9 +1,13 @@
 """Reconcile: what the queue lost is sent again, and what ended without a word is settled by
 storage.
 
-The order of trust: the decision object, then the timeline, then the process table, then reports. A
-write whose driver is gone and whose last instant is undecided waits for recovery, which decides it
-once its heartbeat has run out.
+One rule for every kind of operation. Whoever is at it, a worker or a driver, can be seen to live:
+by a lock of its run directory, by its process, or elsewhere by what it said last. While it lives it
+is left alone. When it is gone, storage says how the operation ended (`outcomes`); what storage does
+not show is done again by another worker, or undone where a driver died at it. All of that takes
+seconds, a minute at most, whatever died, and depends on no report.
+
+The order of trust: the decision object, then the timeline, then the process table, then reports.
 """
 
 from __future__ import annotations
@@ -11,38 +15,33 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
-from controlplane.mirror.models import HeartbeatRecord, InstantRecord
-from controlplane.mirror.storage import storage_of
 from controlplane.operations.demo import start_stream_again
 from controlplane.operations.drivers import QUIET, driver_is_gone, take_ending, was_launched
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
+from controlplane.operations.outcomes import confirmed, write_outcome
 from controlplane.operations.permissions import is_destructive, needed
 from controlplane.operations.requests import cancel_job
+from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sink_settling import reconcile_sink
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.access import may
-from workers.clock import InstantTime
-from workers.concurrency import heartbeat
 from workers.errors import LakehouseError
-from workers.storage.base import Storage
-from workers.timeline import decisions
-from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.reporting.at_work import is_at_work, was_taken
 
 log = logging.getLogger(__name__)
 
-LOST_AFTER = timedelta(seconds=30)
+LOST_AFTER = timedelta(seconds=20)
 """No worker took the job, or none said so: it is sent again. Tasks are safe to run twice."""
-CANCEL_AGAIN_AFTER = timedelta(seconds=30)
-SERVICE_SILENT_AFTER = timedelta(seconds=60)
-"""A service's worker says every ten seconds that it lives. The job sent again does what is left."""
+CANCEL_AGAIN_AFTER = timedelta(seconds=20)
+SILENT_AFTER = timedelta(seconds=35)
+"""A worker that cannot be seen from here says every ten seconds that it lives."""
 ATTEMPTS_MAX = 10
-_OF_WORKERS = (OperationKind.SERVICE.value, OperationKind.REPLAY.value)
 _OF_DRIVERS = (OperationKind.WRITE.value, OperationKind.SINK.value)
 
 
@@ -64,19 +63,49 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
     state = OperationState(operation.state)
     if state is OperationState.QUEUED:
         _send_again_if_lost(operation, now)
-    elif operation.kind in _OF_WORKERS:
-        if now - operation.changed_at > SERVICE_SILENT_AFTER:
-            _send_again(operation, now)
-    elif operation.kind == OperationKind.ROLLBACK.value:
-        if now - operation.changed_at > LOST_AFTER:
-            _settle_rollback(operation)
     elif operation.kind == OperationKind.SINK.value:
         reconcile_sink(operation, now)
-    elif driver_is_gone(operation, now):
+    elif not _is_gone(operation, now):
+        _cancel_again_when_due(operation, now)
+    elif operation.kind == OperationKind.WRITE.value:
         _reconcile_dead(operation, now)
-    elif state is OperationState.CANCELLING and now - operation.changed_at > CANCEL_AGAIN_AFTER:
+    elif not _settle_by_storage(operation):
+        _send_again(operation, now)
+
+
+def _is_gone(operation: Operation, now: datetime) -> bool:
+    """Whether nobody is at it any more."""
+    if operation.kind in _OF_DRIVERS:
+        return driver_is_gone(operation, now)
+    silent_for = now - operation.changed_at
+    folder = Path(run_dir(operation.pk))
+    if was_taken(folder):
+        return silent_for > QUIET and not is_at_work(folder)
+    return silent_for > SILENT_AFTER
+
+
+def _cancel_again_when_due(operation: Operation, now: datetime) -> None:
+    """A write's driver is ended by a job of its own, which may get lost; a service looks itself."""
+    is_cancelling = operation.state == OperationState.CANCELLING.value
+    is_write = operation.kind == OperationKind.WRITE.value
+    if is_cancelling and is_write and now - operation.changed_at > CANCEL_AGAIN_AFTER:
         amend(operation.pk, attempts=operation.attempts + 1)
         send_cancel(operation, cancel_job(operation, by="control plane", reason="cancelled"))
+
+
+def _settle_by_storage(operation: Operation) -> bool:
+    """True when storage proves that it is done. A replay finds that out when it is sent again."""
+    if operation.kind not in (OperationKind.ROLLBACK.value, OperationKind.SERVICE.value):
+        return False
+    if operation.state == OperationState.CANCELLING.value:
+        return False
+    outcome = confirmed(operation, OperationState.SUCCEEDED)
+    if outcome is None:
+        return False
+    if outcome.instant and outcome.instant != operation.instant:
+        amend(operation.pk, instant=outcome.instant)
+    message = outcome.message or "done, as storage shows; its worker ended without a word"
+    return move(operation.pk, outcome.state, message=message) is not None
 
 
 def _send_again_if_lost(operation: Operation, now: datetime) -> None:
@@ -84,13 +113,13 @@ def _send_again_if_lost(operation: Operation, now: datetime) -> None:
         return
     if now - operation.requested_at < QUIET:
         return
-    if operation.kind == OperationKind.ROLLBACK.value and _settle_rollback(operation):
-        return
+    # It was taken, and its first reports were lost. From now on it is watched.
     if operation.kind in _OF_DRIVERS and was_launched(operation):
-        # It was taken, and its first reports were lost. From now on it is watched.
         move(operation.pk, OperationState.RUNNING, message="its driver was launched")
-        return
-    _send_again(operation, now)
+    elif was_taken(Path(run_dir(operation.pk))):
+        move(operation.pk, OperationState.RUNNING, message="a worker took it")
+    elif operation.kind != OperationKind.ROLLBACK.value or not _settle_by_storage(operation):
+        _send_again(operation, now)
 
 
 def _send_again(operation: Operation, now: datetime) -> None:
@@ -143,83 +172,7 @@ def _settle_write(operation: Operation) -> OperationState | None:
 
     The state it is in now; None when it ended in another way meanwhile.
     """
-    storage = storage_of(operation.table)
-    instant = _newest_instant(operation)
-    ended, message = _ending(operation, storage, instant)
-    moved = move(operation.pk, ended, message=message)
-    is_same = operation.state == ended.value
-    return ended if moved is not None or is_same else None
-
-
-def _ending(
-    operation: Operation, storage: Storage, instant: InstantTime
-) -> tuple[OperationState, str]:
-    is_cancelling = operation.state == OperationState.CANCELLING.value
-    undone = OperationState.CANCELLED if is_cancelling else OperationState.FAILED
-    if not instant:
-        return undone, "its driver ended before it wrote anything"
-    match decisions.read(storage, instant):
-        case CommitDecision() if is_cancelling:
-            return OperationState.CANCELLED, f"cancelled after {instant} was committed"
-        case CommitDecision():
-            return _after_commit(operation, instant)
-        case RollbackDecision(conflict=None) if is_cancelling:
-            return OperationState.CANCELLED, f"cancelled, {instant} was rolled back"
-        case RollbackDecision(conflict=None):
-            return OperationState.ROLLED_BACK, f"its driver ended; {instant} was rolled back"
-        case RollbackDecision():
-            return OperationState.CONFLICTED, f"{instant} lost a conflict"
-        case None if not _is_anything_left(operation, storage, instant):
-            return undone, f"nothing is left of {instant}"
-        case None:
-            return (
-                OperationState.UNKNOWN,
-                "its driver ended; recovery acts when its heartbeat has run out",
-            )
-
-
-def _after_commit(operation: Operation, instant: InstantTime) -> tuple[OperationState, str]:
-    """A write of many rounds is done with the last one only; one that counts tasks has one."""
-    is_midway = (
-        operation.progress_unit in ("rounds", "commits")
-        and operation.progress_done < operation.progress_total
-    )
-    if is_midway:
-        return OperationState.FAILED, f"its driver ended after it had committed {instant}"
-    return OperationState.SUCCEEDED, f"committed {instant}"
-
-
-def _is_anything_left(operation: Operation, storage: Storage, instant: InstantTime) -> bool:
-    is_pending = InstantRecord.objects.filter(table=operation.table, requested_at=instant).exists()
-    return is_pending or storage.info(heartbeat.path_of(instant)) is not None
-
-
-def _settle_rollback(operation: Operation) -> bool:
-    """True when storage proves that the target is undone and its rollback instant is completed."""
-    storage = storage_of(operation.table)
-    decision = decisions.read(storage, operation.instant)
-    by = decisions.undone_by(storage, operation.instant) or (
-        decision.by if isinstance(decision, RollbackDecision) else None
-    )
-    if by is None:
-        return False
-    timeline = InstantRecord.objects.filter(table=operation.table)
-    is_done = timeline.filter(requested_at=by, state="completed").exists()
-    if is_done and not timeline.filter(requested_at=operation.instant).exists():
-        move(operation.pk, OperationState.SUCCEEDED, message=f"rolled back by {by}")
-        return True
-    return False
-
-
-def _newest_instant(operation: Operation) -> InstantTime:
-    ref = str(operation.pk)
-    seen = [
-        operation.instant,
-        InstantRecord.objects.filter(table=operation.table, operation_ref=ref).aggregate(
-            newest=Max("requested_at")
-        )["newest"],
-        HeartbeatRecord.objects.filter(table=operation.table, operation_ref=ref).aggregate(
-            newest=Max("instant")
-        )["newest"],
-    ]
-    return max(instant or "" for instant in seen)
+    outcome = write_outcome(operation)
+    moved = move(operation.pk, outcome.state, message=outcome.message)
+    is_same = operation.state == outcome.state.value
+    return outcome.state if moved is not None or is_same else None

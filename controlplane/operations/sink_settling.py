@@ -22,6 +22,7 @@ from controlplane.operations.requests import cancel_job
 from controlplane.operations.sinks import launch_again, newest_operation, put_stop, stop_deadline
 from controlplane.operations.states import OperationKind, OperationState
 from controlplane.tables.access import may
+from workers.errors import LakehouseError
 from workers.sink.stop_request import StopKind, read_stop
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,8 @@ def _relaunch_when_due(operation: Operation, now: datetime) -> Operation | None:
     by = operation.requested_by
     if by is None or not may(by, needed(operation)) or _another_runs(operation):
         return None
+    if _was_asked_to_stop(operation):
+        return None
     done = _relaunches(operation) + 1
     most = operation.parameters["relaunches_max"]
     reason = f"in the place of {operation.pk}, relaunch {done} of {most}"
@@ -155,6 +158,16 @@ def _another_runs(operation: Operation) -> bool:
     if seen is None or seen.updated_at is None or ended is None or seen.state in OVER:
         return False
     return seen.updated_at - ended > TAKEN_OVER_AFTER
+
+
+def _was_asked_to_stop(operation: Operation) -> bool:
+    """By a file beside the table, of which no operation knows; the next launch would clear it."""
+    try:
+        stop = read_stop(storage_of(operation.table), operation.sink_id)
+    except LakehouseError as error:
+        log.warning("not relaunched: sink=%s error=%s", operation.sink_id, error)
+        return True
+    return stop is not None and stop.at_ms >= operation.requested_at.timestamp() * 1000
 
 
 def _relaunches(operation: Operation) -> int:

@@ -24,6 +24,7 @@ from controlplane.mirror.views_sinks import OVER, sink_record
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
 from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.request_places import check_places
 from controlplane.operations.requests import SPARK_USER
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
@@ -32,7 +33,7 @@ from controlplane.tables.models import Table
 from workers.config import write_options
 from workers.errors import InvalidInput, LakehouseError
 from workers.jobs import SinkJob
-from workers.lock_config import refuse_password
+from workers.node_options import refuse_connections
 from workers.services.inline import own_options as options_of_writes
 from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
 from workers.sink.kafka.client_config import connection
@@ -183,14 +184,15 @@ def newest_operation(table: Table, sink_id: str) -> Operation | None:
 def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
     """Raises InvalidRequest for what the sink would refuse, and for what it may not touch."""
     try:
+        refuse_connections(options)
         config = sink_config(own_options(options))
         others = {key: text for key, text in options.items() if key not in SINK_OPTIONS}
         write_options(options_of_writes(others))
-        refuse_password(others)
         # The password itself is known only where the sink will run.
         connection(config, {options.get("sasl.password.env", ""): "known there"})
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
+    check_places(others)
     if config.schema_file:
         checked_source(config.schema_file)
     if config.dead_letter_path:
@@ -261,6 +263,7 @@ def _job(
             table=table.location,
             sink_options=dict(options),
             application=application,
+            wanted_at_ms=int(timezone.now().timestamp() * 1000),
             spark_conf=dict(spark_conf),
             session_id=session_id,
             user_id=SPARK_USER,

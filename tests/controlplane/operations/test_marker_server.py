@@ -64,6 +64,17 @@ def test_it_is_started_sampled_and_left_running(port: int) -> None:
     assert process.is_server(first, port=port)
 
 
+def test_before_its_first_start_it_has_not_failed_and_after_its_death_it_has(port: int) -> None:
+    supervise()
+    assert set(ServerSample.objects.values_list("up", flat=True)) == {True}
+
+    os.kill(pid(), signal.SIGKILL)
+    seconds_until(lambda: process.probe(process.server_url(port), 1.0) is None, most=5)
+    supervise()
+
+    assert set(ServerSample.objects.values_list("up", flat=True)) == {True, False}
+
+
 def test_killed_it_answers_again_within_ten_seconds(port: int) -> None:
     supervise()
     killed = pid()

@@ -11,9 +11,13 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
 from controlplane.operations.models import Operation
-from controlplane.operations.services import record_report, request_write
+from controlplane.operations.services import record_report, request_write, start_sink
 from controlplane.tables.models import Table
 from controlplane.writers.models import Report
+from tests.controlplane.lake import Lake
+from tests.controlplane.service_jobs import ask_rollback, begun
+
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
 
 @pytest.fixture
@@ -22,20 +26,26 @@ def operation(synced: Table, admin: User) -> Operation:
     return request_write(table=synced, parameters=parameters, by=admin)
 
 
+@pytest.fixture
+def instant(lake: Lake, operation: Operation) -> str:
+    """What the operation's driver has committed."""
+    return lake.commit(OSLO, operation_id=str(operation.pk))
+
+
 def report(operation: Operation, state: str, **more: Any) -> dict[str, Any]:
     return {"operation_id": str(operation.pk), "state": state, **more}
 
 
-def test_a_run_is_told_from_start_to_end(operation: Operation) -> None:
+def test_a_run_is_told_from_start_to_end(operation: Operation, instant: str) -> None:
     record_report(report(operation, "running", pid=4711, message="started"))
     record_report(
         report(operation, "progress", progress={"done": 3, "total": 40, "unit": "rounds"})
     )
-    record_report(report(operation, "succeeded", instant="20260101000000000"))
+    record_report(report(operation, "succeeded", instant=instant))
 
     operation.refresh_from_db()
     assert operation.state == "succeeded"
-    assert (operation.pid, operation.instant) == (4711, "20260101000000000")
+    assert (operation.pid, operation.instant) == (4711, instant)
     assert (operation.progress_done, operation.progress_total) == (3, 40)
     assert operation.started_at is not None
     assert operation.finished_at is not None
@@ -46,6 +56,7 @@ def test_a_run_is_told_from_start_to_end(operation: Operation) -> None:
     list(itertools.permutations(["running", "progress", "succeeded"])),
     ids=" ".join,
 )
+@pytest.mark.usefixtures("instant")
 def test_any_order_ends_in_the_final_state(operation: Operation, order: tuple[str, ...]) -> None:
     for state in (*order, *order):
         record_report(report(operation, state))
@@ -94,3 +105,72 @@ def test_a_malformed_report_changes_nothing(operation: Operation, broken: dict[s
 
     operation.refresh_from_db()
     assert operation.state == "queued"
+
+
+def test_a_claim_that_storage_does_not_show_leaves_a_write_open(
+    lake: Lake, operation: Operation
+) -> None:
+    write = lake.begin(OSLO, operation_id=str(operation.pk))
+    record_report(report(operation, "unknown", instant=write.instant))
+
+    record_report(report(operation, "succeeded", instant=write.instant))
+
+    operation.refresh_from_db()
+    assert operation.state == "unknown"
+    assert "storage does not show it" in operation.message
+    write.commit()
+    record_report(report(operation, "succeeded", instant=write.instant))
+    operation.refresh_from_db()
+    assert operation.state == "succeeded"
+
+
+def test_a_commit_of_another_operation_proves_nothing(lake: Lake, operation: Operation) -> None:
+    foreign = lake.commit(OSLO, operation_id=str(uuid.uuid4()))
+
+    record_report(report(operation, "succeeded", instant=foreign))
+
+    operation.refresh_from_db()
+    assert operation.state == "queued"
+
+
+@pytest.mark.parametrize("claim", ["failed", "rolled_back", "conflicted"])
+def test_a_write_that_storage_shows_as_committed_has_succeeded_whatever_was_reported(
+    operation: Operation, instant: str, claim: str
+) -> None:
+    record_report(report(operation, claim, message="no luck"))
+
+    operation.refresh_from_db()
+    assert (operation.state, operation.instant) == ("succeeded", instant)
+
+
+def test_a_claim_about_a_rollback_does_not_end_it_nor_change_its_target(
+    lake: Lake, admin: User
+) -> None:
+    target = lake.commit(OSLO)
+    rollback = ask_rollback(lake, target, admin)
+
+    record_report(report(rollback, "running", instant="20300101000000000"))
+    record_report(report(rollback, "succeeded"))
+
+    rollback.refresh_from_db()
+    assert (rollback.state, rollback.instant) == ("running", target)
+
+
+def test_a_claim_about_a_service_does_not_end_it(lake: Lake, operator: User) -> None:
+    lake.commit(OSLO)
+    lake.commit(OSLO)
+    compaction = begun(lake, "compaction", operator)
+
+    record_report(report(compaction, "succeeded"))
+
+    compaction.refresh_from_db()
+    assert compaction.state == "running"
+
+
+def test_a_sink_that_nobody_asked_to_stop_has_not_stopped(lake: Lake, admin: User) -> None:
+    sink = start_sink(lake.row, {"hoodie.kafka.topic": "t", "hoodie.sink.id": "s"}, by=admin)
+
+    record_report(report(sink, "succeeded"))
+
+    sink.refresh_from_db()
+    assert sink.state == "queued"

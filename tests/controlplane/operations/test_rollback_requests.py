@@ -17,23 +17,14 @@ from controlplane.operations.services import (
     plan_rollback,
     reconcile,
     record_report,
-    request_rollback,
 )
 from tests.controlplane.lake import Lake
+from tests.controlplane.service_jobs import ask_rollback as ask
 from workers.config import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
-
-
-def ask(lake: Lake, instant: str, by: User, **changed: str) -> Operation:
-    asked = {
-        "plan_hash": plan_rollback(lake.row, instant, by).plan_hash,
-        "reason": "wrong file",
-        "typed_name": "trips",
-    } | changed
-    return request_rollback(lake.row, instant, by=by, **asked)
 
 
 def test_the_plan_names_exactly_the_files_of_the_instant(lake: Lake, admin: User) -> None:

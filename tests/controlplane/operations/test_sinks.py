@@ -30,8 +30,9 @@ from tests.controlplane.sink_jobs import (
 )
 from tests.support.sinks import SINK, TOPIC, stopped_state, stuck_state
 from workers.jobs import SinkJob, driver_job
+from workers.sink.places import SinkPlaces
 from workers.sink.state_file import put_state
-from workers.sink.stop_request import StopKind, clear_stop, read_stop
+from workers.sink.stop_request import StopKind, read_stop
 
 
 def test_sink_is_queued_as_a_job_with_its_session_chosen_beforehand(
@@ -152,7 +153,7 @@ def test_stop_request_that_a_starting_sink_cleared_is_written_again(
 ) -> None:
     operation = running()
     stop_sink(lake.row, SINK, by="olaf")
-    clear_stop(lake.table.storage, SINK)
+    lake.table.storage.delete(SinkPlaces(SINK).stop)
 
     assert settled(operation) == "stopping"
 

@@ -16,7 +16,6 @@ from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_files import backlog
 from controlplane.mirror.views_services import savepoints, service_history
 from controlplane.operations.models import Operation
-from controlplane.operations.selectors import operation_detail
 from controlplane.operations.service_proof import ServiceProof, service_proof
 from controlplane.operations.services import (
     permission_of,
@@ -142,22 +141,20 @@ def test_every_service_that_ran_is_proved_by_the_mirror_and_one_that_did_not_is_
         asked = ask(lake, service, admin, parameters=parameters)
         sync_table(lake.row)
         lake.row.refresh_from_db()
-        before = proof_of(lake, asked)
+        before = proof_of(asked)
 
         ended = work(asked)
         sync_table(lake.row)
         lake.row.refresh_from_db()
-        after = proof_of(lake, asked)
+        after = proof_of(asked)
 
         assert ended.state == "succeeded", (service, ended.message)
         assert after.is_proved, (service, after)
         assert not before.is_proved, (service, before)
 
 
-def proof_of(lake: Lake, operation: Operation) -> ServiceProof:
-    detail = operation_detail(operation.pk)
-    assert detail is not None
-    return service_proof(lake.row, detail)
+def proof_of(operation: Operation) -> ServiceProof:
+    return service_proof(Operation.objects.select_related("table").get(pk=operation.pk))
 
 
 def test_only_one_of_a_kind_runs_on_a_table(lake: Lake, operator: User) -> None:

@@ -261,7 +261,7 @@ def test_a_cancelled_write_whose_driver_ended_is_cancelled(lake: Lake, admin: Us
 
 def test_what_has_ended_cannot_be_cancelled(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "succeeded"})
+    record_report({"operation_id": str(operation.pk), "state": "failed"})
     operation.refresh_from_db()
 
     with pytest.raises(NotAllowedNow):

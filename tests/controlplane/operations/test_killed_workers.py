@@ -1,0 +1,204 @@
+"""One rule for all kinds: an operation whose worker is killed at any moment is over within a minute
+and has its whole effect, although nobody hears a report and the queue loses what the worker had.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+
+from controlplane.celery import app
+from controlplane.mirror.sync import sync_table
+from controlplane.operations.models import Operation
+from controlplane.operations.service_proof import service_proof
+from controlplane.operations.services import reconcile
+from controlplane.operations.states import OperationState
+from controlplane.operations.verification import rollback_proof
+from controlplane.writers.models import Report
+from tests.controlplane.lake import Lake
+from tests.controlplane.service_jobs import ask, ask_rollback
+from tests.support.task_worker import TaskWorker, task_worker
+from workers.clock import SystemClock
+from workers.config import write_options
+from workers.reporting.at_work import being_at_work, is_at_work, was_taken
+from workers.services import registry
+from workers.services.service import ServiceRequest
+
+SEED = int(os.environ["SLUICE_TEST_SEED"])
+"""Chosen in `tests/conftest.py`, and printed at the head of a run."""
+OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
+BERGEN = {"id": "2", "ts": 2, "city": "Bergen"}
+KINDS = (
+    "rollback",
+    "compaction",
+    "clustering",
+    "clean",
+    "savepoint",
+    "delete_savepoint",
+    "restore",
+    "archive",
+    "delete",
+    "insert_overwrite",
+    "insert_overwrite_table",
+)
+_LASTS_S = 0.25
+"""Killed at a random moment of so long, early ones more often, since many jobs are over in a tenth
+of it; what is over by then has ended without a word.
+"""
+_EVERY_S = 5
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskWorker]:
+    root = str(tmp_path_factory.getbasetemp())
+    environment = {"SLUICE_TABLE_ROOTS": root, "SLUICE_SOURCE_ROOTS": root}
+    with task_worker(environment) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def _nobody_hears(settings: Settings) -> None:
+    """Web is down: every report is lost. The queue is without what other tests sent."""
+    settings.SLUICE_REPORT_URL = None
+    sent_jobs()
+
+
+SAMPLED = random.Random(SEED).sample(KINDS, 4)
+"""The others have their turn under other seeds; `make soak` tries all of them."""
+
+
+@pytest.mark.parametrize(
+    "kind", [*SAMPLED, *(pytest.param(kind, marks=pytest.mark.soak) for kind in KINDS)]
+)
+def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
+    kind: str,
+    lake: Lake,
+    admin: User,
+    worker: TaskWorker,
+    tmp_path: Path,
+    settings: Settings,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    chance = random.Random(f"{SEED} {kind}")
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    with django_capture_on_commit_callbacks(execute=True):
+        operation = asked(lake, kind, admin, tmp_path)
+    queue = sent_jobs()
+    assert len(queue) == 1
+    worker.carry_out(*queue[0], killed_after_s=chance.random() ** 3 * _LASTS_S)
+    deaths = 1
+
+    for after_s in range(_EVERY_S, 61, _EVERY_S):
+        with django_capture_on_commit_callbacks(execute=True):
+            reconcile(now=timezone.now() + timedelta(seconds=after_s))
+        for job in sent_jobs():
+            killed_after_s = chance.random() ** 3 * _LASTS_S if deaths < 2 else None
+            worker.carry_out(*job, killed_after_s=killed_after_s)
+            deaths += 1
+        operation.refresh_from_db()
+        if operation.state == OperationState.SUCCEEDED.value:
+            break
+
+    assert operation.state == "succeeded", (SEED, operation.state, operation.message)
+    assert is_proved(lake, operation), SEED
+    assert not Report.objects.exists()
+
+
+def asked(lake: Lake, kind: str, by: User, folder: Path) -> Operation:
+    for _ in range(3):
+        lake.commit(OSLO, BERGEN)
+    newest = lake.commit(OSLO | {"ts": 9})
+    if kind == "rollback":
+        return ask_rollback(lake, newest, by)
+    rows = folder / "rows.csv"
+    rows.write_text("id,ts,city\n7,9,Turku\n")
+    parameters: dict[str, dict[str, str]] = {
+        "archive": {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"},
+        "clean": {"hoodie.clean.commits.retained": "1"},
+        "delete": {"predicate": "city = 'Bergen'"},
+        "clustering": {"hoodie.clustering.plan.strategy.sort.columns": "city"},
+        "delete_savepoint": {"instant": newest},
+        "insert_overwrite": {"path": str(rows)},
+        "insert_overwrite_table": {"path": str(rows)},
+        "restore": {"instant": newest},
+    }
+
+    def run(service: str, **given: str) -> None:
+        request = ServiceRequest(by="x", parameters=given)
+        registry.service(service).run(lake.table, request, write_options({}))
+
+    if kind in ("delete_savepoint", "restore"):
+        run("savepoint")
+    if kind == "restore":
+        lake.commit(BERGEN | {"ts": 10})
+    if kind == "clean":
+        for _ in range(2):
+            run("compaction")
+            lake.commit(OSLO | {"ts": 11})
+            lake.commit(OSLO | {"ts": 12})
+    sync_table(lake.row)
+    return ask(lake, kind, by, parameters=parameters.get(kind, {}))
+
+
+def is_proved(lake: Lake, operation: Operation) -> bool:
+    if operation.kind == "rollback":
+        return rollback_proof(lake.row, operation.instant, operation.plan).is_proved
+    return service_proof(operation).is_proved
+
+
+def sent_jobs() -> list[tuple[str, dict[str, Any]]]:
+    """What the queue holds; it is empty afterwards."""
+    found = []
+    with app.connection_for_write() as connection:
+        queue = connection.SimpleQueue("engine")
+        while len(queue):
+            message = queue.get(block=False)
+            message.ack()
+            found.append((message.headers["task"], message.payload[0][0]))
+        queue.close()
+    return found
+
+
+def test_worker_that_is_at_it_is_left_alone_however_long_it_says_nothing(
+    lake: Lake, admin: User, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    operation = ask_rollback(lake, lake.commit(OSLO), admin)
+    folder = operation.parameters["job"]["run_dir"]
+    later = timezone.now() + timedelta(minutes=10)
+
+    with being_at_work(folder, SystemClock()) as is_mine:
+        assert is_mine
+        reconcile(now=later)
+        with django_capture_on_commit_callbacks() as sent:
+            reconcile(now=later)
+
+    operation.refresh_from_db()
+    assert (operation.state, operation.attempts, sent) == ("running", 0, [])
+
+
+def test_job_of_one_run_directory_is_at_one_hand_at_a_time(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "run", SystemClock()
+    assert not was_taken(folder)
+    assert not is_at_work(folder)
+
+    with being_at_work(str(folder), clock) as first:
+        began_s = time.monotonic()
+        with being_at_work(str(folder), clock) as second:
+            assert (first, second) == (True, False)
+        assert time.monotonic() - began_s < 5
+        assert is_at_work(folder)
+
+    assert was_taken(folder)
+    assert not is_at_work(folder)
+    with being_at_work(str(folder), clock) as again:
+        assert again
