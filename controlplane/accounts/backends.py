@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-ATTEMPTS_MAX = 5
-WINDOW_S = 60
+from controlplane.accounts.throttle import begin_attempt, give_back
 
 
 class ThrottledBackend(ModelBackend):
-    """Five failures per minute for one name from one address; after that nothing is tried until the
-    minute ends.
+    """Five failures per minute for one name from one address, and bounds for a name and for an
+    address alone; beyond them nothing is tried until time has passed.
     """
 
     def authenticate(
@@ -27,17 +24,11 @@ class ThrottledBackend(ModelBackend):
         password: str | None = None,
         **kwargs: Any,
     ) -> User | None:
-        key = _key(username, request)
-        if int(cache.get(key, 0)) >= ATTEMPTS_MAX:
+        address = str(request.META.get("REMOTE_ADDR", "")) if request is not None else ""
+        counted = begin_attempt(username or "", address)
+        if counted is None:
             raise PermissionDenied("too many failed logins; wait a minute")
         user = super().authenticate(request, username=username, password=password, **kwargs)
-        if user is None:
-            cache.add(key, 0, timeout=WINDOW_S)
-            cache.incr(key)
+        if user is not None:
+            give_back(counted)
         return user
-
-
-def _key(username: str | None, request: HttpRequest | None) -> str:
-    """Hashed, because a cache takes no blanks in a key and a name may be any text."""
-    address = str(request.META.get("REMOTE_ADDR", "")) if request is not None else ""
-    return "login:" + sha256(f"{username}\n{address}".encode()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from controlplane.accounts.roles import is_admin, is_operator, is_viewer
+from workers.reporting.tokens import operation_of
 
 if TYPE_CHECKING:
     # REST framework imports this module while its own views are being imported.
@@ -26,27 +26,29 @@ class TokenAuthentication(KnoxTokenAuthentication):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Whoever knows the worker token. No user, so no role and no table opens for it."""
+    """Whoever has the token of an operation. No user, so no role and no table opens for it."""
 
+    operation_id: str
+    """The only one that it may speak of."""
     is_authenticated: bool = True
     is_active: bool = True
     pk: None = None
 
 
 class WorkerAuthentication(BaseAuthentication):
-    """`Authorization: Worker <token>`, compared in constant time. Without a configured token nobody
-    passes.
+    """`Authorization: Worker <token>`, the token of one operation. Without a configured worker
+    token nobody passes.
     """
 
     def authenticate(self, request: Request) -> tuple[Worker, None] | None:
         words = get_authorization_header(request).split()
         if not words or words[0].lower() != b"worker":
             return None
-        expected = settings.SLUICE_WORKER_TOKEN.encode()
-        given = words[1] if len(words) == 2 else b""
-        if not expected or not secrets.compare_digest(given, expected):
+        given = words[1].decode("latin-1") if len(words) == 2 else ""
+        operation_id = operation_of(given, settings.SLUICE_WORKER_TOKEN)
+        if operation_id is None:
             raise AuthenticationFailed("the worker token is wrong")
-        return Worker(), None
+        return Worker(operation_id), None
 
     def authenticate_header(self, request: Request) -> str:
         return "Worker"

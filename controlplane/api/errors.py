@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from controlplane.errors import ControlPlaneError
+from controlplane.api.bodies import BodyTooLarge
+from controlplane.errors import ControlPlaneError, QueueUnavailable
 
+log = logging.getLogger(__name__)
+
+_NO_PASSWORDS = (
+    "the API takes no password: sign in at /login/ and use that session, or make a token by "
+    "`manage.py token create <user>` and send it as `Authorization: Token <token>`"
+)
 STATUS_OF_CODE: Mapping[str, int] = {
     "refused": status.HTTP_400_BAD_REQUEST,
     "invalid_request": status.HTTP_400_BAD_REQUEST,
     "not_allowed_now": status.HTTP_409_CONFLICT,
     "plan_changed": status.HTTP_409_CONFLICT,
+    "queue_unavailable": status.HTTP_503_SERVICE_UNAVAILABLE,
     "storage_unavailable": status.HTTP_503_SERVICE_UNAVAILABLE,
 }
 
@@ -28,6 +39,11 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
         error = exceptions.NotFound()
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied(str(error) or None)
+    elif isinstance(error, RequestDataTooBig):
+        error = BodyTooLarge("the body is too large")
+    elif isinstance(error, RedisError | OperationalError):
+        log.error("Redis does not answer: %s", error)
+        error = QueueUnavailable()
     if isinstance(error, ControlPlaneError):
         set_rollback()
         values = {name: _plain(value) for name, value in error.values.items()}
@@ -35,12 +51,19 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
     if not isinstance(error, exceptions.APIException):
         return None
     set_rollback()
+    if isinstance(error, exceptions.NotAuthenticated) and _tries_password(context):
+        error = exceptions.NotAuthenticated(_NO_PASSWORDS)
     response = _response(error.status_code, *_described(error))
     if challenge := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = challenge
     if wait := getattr(error, "wait", None):
         response["Retry-After"] = str(int(wait) + 1)
     return response
+
+
+def _tries_password(context: Mapping[str, Any]) -> bool:
+    header = str(context["request"].META.get("HTTP_AUTHORIZATION", ""))
+    return header.lower().startswith("basic")
 
 
 def _described(error: exceptions.APIException) -> tuple[str, str, dict[str, Any]]:

@@ -10,6 +10,9 @@ from knox.models import AuthToken
 
 from controlplane.audit.services import record
 
+DAYS_DEFAULT = 90
+DAYS_MAX = 365
+
 
 class TokenRecord(Protocol):
     token_key: str

@@ -1,9 +1,10 @@
-"""POST /api/v1/reports/operations: what a worker says about its operation. A hint; the answer is
-always quick.
+"""POST /api/v1/reports/operations: what a worker says about its own operation. A hint; the answer
+is always quick.
 """
 
 from __future__ import annotations
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -11,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.auth import IsWorker, WorkerAuthentication
+from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
 from controlplane.operations.services import record_report
 
@@ -41,6 +42,9 @@ class OperationReportApi(APIView):
     @extend_schema(operation_id="reports_operation", request=OperationReport, responses={204: None})
     def post(self, request: Request) -> Response:
         asked = validated(self.OperationReport, request)
+        assert isinstance(request.user, Worker), request.user
+        if str(asked["operation_id"]) != request.user.operation_id:
+            raise PermissionDenied("this token is for another operation")
         if not record_report(asked):
             raise Http404(str(asked["operation_id"]))
         return Response(status=204)

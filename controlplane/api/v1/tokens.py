@@ -15,9 +15,7 @@ from rest_framework.views import APIView
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
-from controlplane.api.tokens import create_token, revoke_token, tokens_of
-
-DAYS_MAX = 365
+from controlplane.api.tokens import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,7 @@ class NewToken:
 
 class TokenListApi(APIView):
     class TokenRequest(Strict):
-        days = serializers.IntegerField(min_value=1, max_value=DAYS_MAX, default=90)
+        days = serializers.IntegerField(min_value=1, max_value=DAYS_MAX, default=DAYS_DEFAULT)
 
     @extend_schema(operation_id="tokens_list", responses=output(TokenRow)(many=True))
     def get(self, request: Request) -> Response:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.test import RequestFactory
+from pytest_django import Settings
+
+from controlplane.accounts.throttle import ACCOUNT, ADDRESS, PAIR, begin_attempt
+from tests.support.redis_server import redis_server
 
 
 def test_after_five_failures_even_the_right_password_has_to_wait(
@@ -23,3 +32,58 @@ def test_another_address_is_not_locked_out_by_it(viewer: User, rf: RequestFactor
 
     elsewhere = rf.post("/login/", REMOTE_ADDR="10.0.0.9")
     assert authenticate(elsewhere, username="vera", password="a long password") == viewer
+
+
+def test_an_account_is_bounded_over_all_addresses(viewer: User, rf: RequestFactory) -> None:
+    """Each address tries three times, so the pair's own bound is never reached."""
+    for number in range(ACCOUNT.failures_max):
+        request = rf.post("/login/", REMOTE_ADDR=f"10.0.0.{number // 3}")
+        authenticate(request, username="vera", password="guess")
+
+    fresh = rf.post("/login/", REMOTE_ADDR="10.9.9.9")
+    assert authenticate(fresh, username="vera", password="a long password") is None
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "2001:db8:1:2::{number:x}", "::ffff:10.0.0.7"])
+def test_an_address_is_bounded_over_all_names(
+    viewer: User, rf: RequestFactory, address: str
+) -> None:
+    """All of a /64 is one caller."""
+    for number in range(ADDRESS.failures_max):
+        request = rf.post("/login/", REMOTE_ADDR=address.format(number=number))
+        authenticate(request, username=f"name-{number}", password="guess")
+
+    again = rf.post("/login/", REMOTE_ADDR=address.format(number=99))
+    assert authenticate(again, username="vera", password="a long password") is None
+
+
+def test_who_knows_the_password_is_never_counted(viewer: User, rf: RequestFactory) -> None:
+    for _ in range(ADDRESS.failures_max + ACCOUNT.failures_max):
+        assert authenticate(rf.post("/"), username="vera", password="a long password") == viewer
+
+
+def test_many_at_once_get_no_more_tries_than_one_after_another(
+    viewer: User, rf: RequestFactory, shared_cache: None
+) -> None:
+    """In processes that share one Redis the counting is all that they share."""
+    started = threading.Barrier(24)
+
+    def guess(number: int) -> bool:
+        started.wait()
+        return begin_attempt("vera", "10.0.0.1") is not None
+
+    with ThreadPoolExecutor(24) as threads:
+        tries = list(threads.map(guess, range(24)))
+
+    assert 1 <= sum(tries) <= PAIR.failures_max
+
+
+@pytest.fixture(params=["in the process", "in Redis"])
+def shared_cache(request: pytest.FixtureRequest, settings: Settings) -> Iterator[None]:
+    if request.param == "in the process":
+        yield
+        return
+    with redis_server("a-password") as server:
+        backend = "django.core.cache.backends.redis.RedisCache"
+        settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": server.address}}
+        yield

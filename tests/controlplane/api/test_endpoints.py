@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from controlplane.operations.models import Operation
 from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
 from tests.controlplane.lake import OPTIMISTIC, Lake
+from workers.reporting.tokens import report_token
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
-WORKER = {"Authorization": "Worker worker-token-for-tests"}
 QUERIES_MAX = 12
 
 
@@ -124,7 +125,7 @@ def test_a_write_takes_the_settings_of_inline_services_and_checks_them(
     client: Client, admin: User, lake: Lake
 ) -> None:
     client.force_login(admin)
-    asked = {"source": {"kind": "csv", "path": "/x.csv"}, "operation": "upsert"}
+    asked = {"source": {"kind": "csv", "path": "/data/x.csv"}, "operation": "upsert"}
     given = [
         {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"},
         {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "many"},
@@ -194,8 +195,8 @@ def test_state_and_owner_cannot_be_assigned(client: Client, admin: User, synced:
     assert set(response.json()["values"]["fields"]) == {"state", "requested_by"}
 
 
-def test_a_worker_reports_with_its_token_and_only_with_it(
-    client: Client, admin: User, synced: Table
+def test_a_worker_reports_about_its_own_operation_with_its_token_and_about_no_other(
+    client: Client, admin: User, synced: Table, settings: Settings
 ) -> None:
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
     operation = request_write(table=synced, parameters=parameters, by=admin)
@@ -207,10 +208,22 @@ def test_a_worker_reports_with_its_token_and_only_with_it(
         "outcome": {"kind": "none"},
     }
 
-    refused = post(client, "/api/v1/reports/operations", body, Authorization="Worker wrong")
-    taken = post(client, "/api/v1/reports/operations", body, **WORKER)
+    key = settings.SLUICE_WORKER_TOKEN
+    tokens = [
+        "wrong",
+        key,
+        f"{operation.pk}.{'0' * 64}",
+        report_token("another key", str(operation.pk)),
+        report_token(key, str(uuid.uuid4())),
+        report_token(key, str(operation.pk)),
+    ]
 
-    assert [refused.status_code, taken.status_code] == [401, 204]
+    answers = [
+        post(client, "/api/v1/reports/operations", body, Authorization=f"Worker {token}")
+        for token in tokens
+    ]
+
+    assert [one.status_code for one in answers] == [401, 401, 401, 401, 403, 204]
     operation.refresh_from_db()
     assert (operation.state, operation.pid) == ("running", 4711)
 

@@ -20,6 +20,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
+from workers.reporting.tokens import report_token
 from workers.sink.state_file import put_state
 
 # Route, method, then the status for: anonymous, no role, viewer, operator, admin, worker token
@@ -139,8 +140,10 @@ def test_each_role_gets_exactly_what_it_may(
     viewer: User,
     operator: User,
     admin: User,
+    settings: Settings,
 ) -> None:
     name, method, *expected = case
+    token = report_token(settings.SLUICE_WORKER_TOKEN, str(uuid.uuid4()))
     people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
 
     found = []
@@ -148,7 +151,7 @@ def test_each_role_gets_exactly_what_it_may(
         client.logout()
         if role in people:
             client.force_login(people[role])
-        headers = {"Authorization": "Worker worker-token-for-tests"} if role == "worker" else {}
+        headers = {"Authorization": f"Worker {token}"} if role == "worker" else {}
         response = client.generic(
             method, addresses[name], b"{}", "application/json", headers=headers
         )

@@ -1,0 +1,60 @@
+"""Tokens from the shell, and what is said to somebody who sends a password instead of one."""
+
+from __future__ import annotations
+
+import base64
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+
+def token(*words: str) -> str:
+    out = StringIO()
+    call_command("token", *words, stdout=out, stderr=StringIO())
+    return out.getvalue().strip()
+
+
+def status(client: Client, given: str) -> int:
+    return client.get("/api/v1/tables/", headers={"Authorization": f"Token {given}"}).status_code
+
+
+def test_a_token_is_made_listed_and_revoked_in_the_shell(client: Client, viewer: User) -> None:
+    made = token("create", "vera", "--days", "7")
+
+    assert "\n" not in made
+    assert status(client, made) == 200
+    [listed] = token("list", "vera").splitlines()
+    assert made.startswith(listed.split()[0])
+    assert token("revoke", "vera", listed.split()[0]) == "revoked"
+    assert status(client, made) == 401
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["create", "vasco"], "there is no user vasco; there is ada, nora, vera"),
+        (["create", "nora"], "nora has no role"),
+        (["create", "vera", "--days", "0"], "--days must be 1 to 365"),
+        (["revoke", "vera", "12345678"], "vera has no token 12345678"),
+    ],
+)
+def test_what_gives_no_token_says_why(
+    admin: User, viewer: User, nobody: User, words: list[str], sentence: str
+) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        token(*words)
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_who_sends_a_password_is_told_what_to_do(client: Client, viewer: User, method: str) -> None:
+    basic = base64.b64encode(b"vera:a long password").decode()
+
+    answer = getattr(client, method)("/api/v1/tokens/", headers={"Authorization": f"Basic {basic}"})
+
+    assert answer.status_code == 401
+    assert answer.json()["code"] == "not_authenticated"
+    assert "manage.py token create" in answer.json()["message"]
+    assert "/login/" in answer.json()["message"]
