@@ -31,12 +31,19 @@ setup: ## Create .venv and install the pinned requirements (again only when they
 		echo "setup: Java $$java_major is too old, Spark needs 17 or newer; install one or set JAVA_HOME to it" >&2; exit 1; \
 	fi; \
 	wanted=$$(cat $(REQUIREMENTS) | sha256sum | cut -d ' ' -f 1); \
-	if [ -x $(RUN) ] && [ "$$(cat $(STAMP) 2>/dev/null || true)" = "$$wanted" ]; then exit 0; fi; \
+	find_us() { \
+		place=$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/sluice.pth; \
+		if [ "$$(cat "$$place" 2>/dev/null || true)" != "$(CURDIR)" ]; then \
+			echo "$(CURDIR)" > "$$place.$$$$" && mv -f "$$place.$$$$" "$$place"; \
+		fi; \
+	}; \
+	if [ -x $(RUN) ] && [ "$$(cat $(STAMP) 2>/dev/null || true)" = "$$wanted" ]; then find_us; exit 0; fi; \
 	echo "setup: creating $(VENV) and installing the pinned requirements (a few minutes, once)"; \
 	[ -x $(RUN) ] || "$$python_bin" -m venv $(VENV) || \
 		{ echo "setup: Python cannot create an environment; install its venv module (Debian: python3.11-venv)" >&2; exit 1; }; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt || \
 		{ echo "setup: installing the requirements failed; the lines above say why, and 'make setup' tries again" >&2; exit 1; }; \
+	find_us; \
 	echo "$$wanted" > $(STAMP); \
 	echo "setup: done"
 

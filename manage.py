@@ -15,8 +15,10 @@ def main() -> None:
     from controlplane.node.environment import adopt
     from controlplane.node.identity import BadSetting
 
+    words = sys.argv[1:]
+    wants_help = not words or not {"--help", "-h", "--version"}.isdisjoint(words)
     try:
-        adopt(os.environ, command=sys.argv[1] if len(sys.argv) > 1 else "")
+        adopt(os.environ, command="help" if wants_help else words[0])
     except BadSetting as error:
         sys.exit(str(error))
     try:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from django.core.asgi import get_asgi_application
+from django.core.exceptions import ImproperlyConfigured
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
-application = get_asgi_application()
+try:
+    application = get_asgi_application()
+except ImproperlyConfigured as error:
+    sys.exit(str(error))

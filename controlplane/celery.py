@@ -1,8 +1,10 @@
 """The Celery application: JSON only, no result backend, and the schedule of the control plane's own
 tasks.
 
-One embedded worker consumes both queues. Engine work goes to `engine` by task name, so that a
-bigger installation can run those workers elsewhere with nothing of Django beside them.
+Each queue has processes of its own, so that none of them waits for another: `engine` carries jobs
+out, `control` settles operations and watches the marker server, `mirror` reads table storage.
+Engine work goes to its queue by task name, so that a bigger installation can run those workers
+elsewhere with nothing of Django beside them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from kombu import Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
+QUEUES = ("control", "engine", "mirror")
 SYNC_EVERY_S = 2.0
 RECONCILE_EVERY_S = 5.0
 SUPERVISE_EVERY_S = 2.0
@@ -37,8 +40,11 @@ app.conf.update(
     # Longer than any task runs: a message that comes back while it runs would run twice.
     broker_transport_options={"visibility_timeout": 6 * 3600, "socket_timeout": 30},
     task_default_queue="control",
-    task_queues=[Queue("control"), Queue("engine")],
-    task_routes={"workers.tasks.*": {"queue": "engine"}},
+    task_queues=[Queue(name) for name in QUEUES],
+    task_routes={
+        "workers.tasks.*": {"queue": "engine"},
+        "controlplane.mirror.*": {"queue": "mirror"},
+    },
     imports=[
         "controlplane.mirror.tasks",
         "controlplane.operations.tasks",

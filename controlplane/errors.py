@@ -43,3 +43,12 @@ class StorageUnavailable(ControlPlaneError):
     """Table storage did not answer; nothing was changed."""
 
     code = "storage_unavailable"
+
+
+class QueueUnavailable(ControlPlaneError):
+    """Redis did not answer. What was stored before that stays, and is sent when it is back."""
+
+    code = "queue_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("Redis does not answer; try again when `make status` says that it does")

@@ -16,7 +16,7 @@ _GIVEN = re.compile(r"\A[A-Za-z0-9-]{8,64}\Z")
 current_request_id: ContextVar[str] = ContextVar("current_request_id", default="")
 
 
-class RequestIdMiddleware:
+class EitherWorldMiddleware:
     """Works in both worlds, so that an ASGI server needs no thread for it."""
 
     sync_capable = True
@@ -32,16 +32,25 @@ class RequestIdMiddleware:
         if self._is_async:
             return self._answer_later(request)  # type: ignore[return-value]  # a coroutine, as Django expects here
         self._begin(request)
-        return self._mark(self._get_response(request))
+        return self._end(request, self._get_response(request))
 
     async def _answer_later(self, request: HttpRequest) -> HttpResponseBase:
         self._begin(request)
-        return self._mark(await self._get_response(request))  # type: ignore[misc]  # a coroutine function in this branch
+        return self._end(request, await self._get_response(request))  # type: ignore[misc]  # a coroutine function in this branch
 
+    def _begin(self, request: HttpRequest) -> None:
+        """Before anything is answered."""
+
+    def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """The answer that goes out, by default the one that came."""
+        return response
+
+
+class RequestIdMiddleware(EitherWorldMiddleware):
     def _begin(self, request: HttpRequest) -> None:
         given = request.headers.get(HEADER, "")
         current_request_id.set(given if _GIVEN.match(given) else uuid.uuid4().hex)
 
-    def _mark(self, response: HttpResponseBase) -> HttpResponseBase:
+    def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response.headers[HEADER] = current_request_id.get()
         return response

@@ -12,8 +12,10 @@ from controlplane.operations.models import ServiceSetting
 from controlplane.operations.schedules import update_service_setting
 from controlplane.tables.models import Table as TableRow
 
-SERVICES = {"compaction": (60, 30), "clean": (120, 30)}
-"""Service -> (at most every so many seconds, after so many commits)."""
+SERVICES = {"compaction": (60, 15), "clean": (120, 30)}
+"""Service -> (at most every so many seconds, after so many commits). Compaction comes before the
+table's health complains of its backlog.
+"""
 CANCEL_WAIT_S = 90.0
 POLL_S = 0.5
 

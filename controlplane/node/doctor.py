@@ -29,6 +29,7 @@ from controlplane.node.identity import (
 )
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.processes import redis_server
+from controlplane.node.proxies import trusted_proxies
 from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.opening import record_store
 from workers.errors import LakehouseError
@@ -91,6 +92,7 @@ def examine(around: Surroundings) -> list[Finding]:
         check_redis(),
         check_lock_url(around.environ),
         *check_ports(around),
+        check_proxies(around.environ),
         check_disk(around),
         check_home(around.places),
         check_sockets(around),
@@ -184,6 +186,15 @@ def check_lock_url(environ: Mapping[str, str]) -> Finding:
     except LakehouseError as error:
         return Finding("locks", False, f"{URL_VARIABLE}: {error}".replace("\n", " "))
     return Finding("locks", True, f"{provider} at {url.shown} answers")
+
+
+def check_proxies(environ: Mapping[str, str]) -> Finding:
+    """Whose word about a caller's address is taken."""
+    try:
+        proxies = trusted_proxies(environ)
+    except BadSetting as error:
+        return Finding("proxies", False, str(error))
+    return Finding("proxies", True, ", ".join(proxies) or "none; callers connect by themselves")
 
 
 def check_ports(around: Surroundings) -> list[Finding]:

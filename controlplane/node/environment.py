@@ -12,7 +12,13 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from controlplane.node.identity import Identity, choose_identity, read_identity, write_identity
+from controlplane.node.identity import (
+    BadSetting,
+    Identity,
+    choose_identity,
+    read_identity,
+    write_identity,
+)
 from controlplane.node.living import supervisor_pid
 from controlplane.node.places import PROJECT, Places, places_from
 from controlplane.node.secrets_file import (
@@ -36,7 +42,7 @@ SECRET_VARIABLES = frozenset(
         _SPARK_TOKEN,
     }
 )
-_NEEDS_NO_NODE = frozenset({"down", "status", "doctor", "write", "sink"})
+_NEEDS_NO_NODE = frozenset({"down", "status", "doctor", "write", "sink", "help"})
 
 
 def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) -> dict[str, str]:
@@ -127,11 +133,26 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     """Give a shell command the settings and secrets of this checkout's node, before Django reads
     its settings.
 
-    `up` makes them when they are missing; `down`, `status`, `doctor`, `write` and `sink` work
-    without, and `doctor` judges what the caller has set. Raises BadSetting when a variable cannot
-    be used.
+    `up` makes them when they are missing; `down`, `status`, `doctor`, `write`, `sink` and `help`
+    work without, and `doctor` judges what the caller has set. Raises BadSetting when a variable or
+    the node's home cannot be used.
     """
     places = places_from(environ)
+    try:
+        _adopt(environ, places, command)
+    except OSError as error:
+        raise BadSetting(
+            f"SLUICE_HOME={places.home} cannot be used ({error.strerror}: {error.filename}); name "
+            "a folder that you may write to"
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise BadSetting(
+            f"{places.identity} or {places.secrets} is damaged ({error}); end the node, remove the "
+            "file and run `make up`"
+        ) from error
+
+
+def _adopt(environ: MutableMapping[str, str], places: Places, command: str) -> None:
     runs = supervisor_pid(places) is not None
     if command == "doctor" and not runs:
         environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())

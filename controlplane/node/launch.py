@@ -20,8 +20,9 @@ from controlplane.node.secrets_file import read_secrets
 def main(name: str) -> None:
     places = places_from(os.environ)
     identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
-    assert identity is not None, places
-    assert secrets is not None, places
+    if identity is None or secrets is None:
+        missing = places.identity if identity is None else places.secrets
+        sys.exit(f"{missing} is missing or not whole: run `make up`, which writes it")
     wanted = {process.name: process for process in processes(os.environ, places, identity, secrets)}
     process = wanted[name]
     environ = process_environment(os.environ, places, identity, process.secrets)

@@ -15,11 +15,15 @@ from pathlib import Path
 from controlplane.node.environment import spark_secrets, web_secrets, worker_secrets
 from controlplane.node.identity import Identity
 from controlplane.node.places import PROJECT, Places
+from controlplane.node.proxies import proxy_options
 from controlplane.node.secrets_file import NodeSecrets
 from workers.spark.connect_server import server_command
 
 KAFKA, ORDERS = "kafka", "orders"
 """Of the demo: the broker, and what produces to its topic."""
+WORKERS = {"worker": ("engine", 4), "control": ("control", 2), "mirror": ("mirror", 2)}
+"""Celery's, by the name of the process: the queue that it takes from, and how many it does at once.
+"""
 _SPARK_HEAP = "2g"
 _WEB_GRACE_S = 5
 
@@ -51,8 +55,11 @@ def processes(
     if not identity.spark_remote:
         own.append(Process("spark", spark_command(places, identity), for_spark, places.spark, 20))
     own += [
-        Process("web", web_command(identity), for_web, PROJECT, _WEB_GRACE_S + 5),
-        Process("worker", worker_command(), for_workers, PROJECT, 30),
+        Process("web", web_command(environ, identity), for_web, PROJECT, _WEB_GRACE_S + 5),
+        *(
+            Process(name, worker_command(queue, processes), for_workers, PROJECT, 30)
+            for name, (queue, processes) in WORKERS.items()
+        ),
         Process("beat", beat_command(places), for_workers, PROJECT, 10),
         Process(KAFKA, kafka_command(places), {}, PROJECT, 20, is_of_demo=True),
         Process(ORDERS, orders_command(places), {}, PROJECT, 10, is_of_demo=True),
@@ -82,7 +89,7 @@ def spark_command(places: Places, identity: Identity) -> tuple[str, ...]:
     return tuple(server_command(port=identity.spark_port, work_dir=places.spark, heap=_SPARK_HEAP))
 
 
-def web_command(identity: Identity) -> tuple[str, ...]:
+def web_command(environ: Mapping[str, str], identity: Identity) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
         *("--host", "127.0.0.1"),
@@ -90,14 +97,15 @@ def web_command(identity: Identity) -> tuple[str, ...]:
         *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
         *("--lifespan", "off"),
         *("--no-server-header", "--no-access-log"),
+        *proxy_options(environ),
     )
 
 
-def worker_command() -> tuple[str, ...]:
+def worker_command(queue: str, processes: int) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "celery", "--app", "controlplane.celery", "worker"),
-        *("--pool", "prefork", "--concurrency", "4"),
-        *("--hostname", "sluice@%h", "--loglevel", "INFO"),
+        *("--queues", queue, "--pool", "prefork", "--concurrency", str(processes)),
+        *("--hostname", f"{queue}@%h", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle"),
     )
 

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import redis
 
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
-from controlplane.node.processes import KAFKA, ORDERS
+from controlplane.node.processes import KAFKA, ORDERS, WORKERS
 from controlplane.node.supervision import Supervisor, log_file
 from workers.sink.demo.ports import read_ports
 
@@ -77,7 +78,7 @@ def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
     if not identity.spark_remote:
         own["spark"] = lambda: port_answers(identity.spark_port)
     own["web"] = lambda: page_answers(identity.web_port)
-    own["worker"] = worker_answers
+    own.update({name: partial(worker_answers, queue) for name, (queue, _) in WORKERS.items()})
     own["beat"] = lambda: runs(supervisor, "beat")
     own["markers"] = lambda: port_answers(identity.marker_port)
     return own
@@ -126,11 +127,11 @@ def page_answers(port: int) -> str | None:
     return None if status < 500 else f"the login page answers {status}"
 
 
-def worker_answers() -> str | None:
+def worker_answers(queue: str) -> str | None:
     from controlplane.celery import app
 
     try:
-        replies = app.control.ping(timeout=1.0)
+        replies = app.control.ping(timeout=1.0, pattern=f"{queue}@*", matcher="glob")
     except OSError as error:
         return f"no answer from the queue: {type(error).__name__}"
     return None if replies else "no answer through the queue yet"

@@ -17,6 +17,7 @@ from django.db import DatabaseError
 from controlplane.node.identity import Identity, is_private, read_identity
 from controlplane.node.living import end, is_writer, processes_of, supervisor_pid
 from controlplane.node.places import Places
+from controlplane.node.processes import WORKERS
 from controlplane.node.supervision import Supervisor
 from controlplane.operations.marker_server import shut_down
 
@@ -39,7 +40,8 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
     if supervisor.answers():
         say("stopping: no new work")
         supervisor.stop_process("beat")
-        supervisor.stop_process("worker")
+        for name in WORKERS:
+            supervisor.stop_process(name)
         if writers := [one for one in processes_of(places, identity) if is_writer(one)]:
             say(f"stopping {len(writers)} writers")
             end(writers, patience_s=_WRITER_PATIENCE_S)

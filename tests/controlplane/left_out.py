@@ -11,6 +11,7 @@ from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stuck_state
 from workers.sink.batch import BadRecord
 from workers.sink.letters import letters_table
 from workers.sink.replays import LetterId, Replay, claim, put_end
+from workers.sink.source import Source
 from workers.sink.state_file import put_state
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
@@ -26,7 +27,7 @@ def leave_out(row: Table) -> str:
     directory = Path(f"{row.location}-dead-letters")
     directory.mkdir()
     written = DeadLetters(str(directory), "20261121120000000").write(
-        letters_table(TOPIC, 0, BAD), TaskIds()
+        letters_table(Source(TOPIC, 0), BAD), TaskIds()
     )
     extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": f"{written.name},gone.x"}
     instant = commit_offsets(row.location, "0=10", extra=extra)

@@ -7,7 +7,13 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from controlplane.operations.models import Operation
-from controlplane.operations.services import plan_service, record_report, request_service
+from controlplane.operations.services import (
+    plan_rollback,
+    plan_service,
+    record_report,
+    request_rollback,
+    request_service,
+)
 from tests.controlplane.lake import Lake
 from workers.tasks import run_service
 
@@ -20,6 +26,15 @@ def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
         "typed_name": "trips",
     } | changed
     return request_service(lake.row, service, parameters, by=by, **asked)
+
+
+def ask_rollback(lake: Lake, instant: str, by: User, **changed: str) -> Operation:
+    asked = {
+        "plan_hash": plan_rollback(lake.row, instant, by).plan_hash,
+        "reason": "wrong file",
+        "typed_name": "trips",
+    } | changed
+    return request_rollback(lake.row, instant, by=by, **asked)
 
 
 def begun(lake: Lake, service: str, by: User, **changed: Any) -> Operation:

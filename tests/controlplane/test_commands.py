@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from io import StringIO
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.models import InstantRecord
+from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from workers.lakehouse import LakehouseTable, open_table
 
@@ -197,6 +200,19 @@ def test_statement_changes_what_it_names_and_a_delete_is_shown_first(
     assert cities(lake) == ["Bergen"]
 
 
+def test_query_is_answered_and_a_table_is_altered(lake: Lake) -> None:
+    lake.commit(OSLO, BERGEN)
+
+    altered = run("sql", "ALTER TABLE trips ADD COLUMN note STRING")
+    answer = run("sql", "SELECT id, city, note FROM trips ORDER BY id DESC")
+
+    assert "Committed" in altered
+    assert [json.loads(line) for line in answer.splitlines()] == [
+        {"id": "2", "city": "Bergen", "note": None},
+        {"id": "1", "city": "Oslo", "note": None},
+    ]
+
+
 def test_statement_makes_a_table_and_registers_it(lake: Lake, root: Path) -> None:
     lake.commit(OSLO)
 
@@ -214,3 +230,19 @@ def test_statement_makes_a_table_and_registers_it(lake: Lake, root: Path) -> Non
         run("sql", "INSERT INTO towns SELECT id, city FROM nowhere")
     with pytest.raises(CommandError, match="outside the configured table roots"):
         run("sql", "CREATE TABLE x (id INT PRIMARY KEY) LOCATION '/elsewhere/x'")
+
+
+def test_repair_is_shown_first_and_leaves_a_trace(lake: Lake, root: Path) -> None:
+    lake.commit(OSLO)
+    lock = Path(Table.objects.get(slug="trips").location, ".hoodie/lock")
+    lock.write_bytes(b"")
+    os.utime(lock, (0, 0))
+
+    assert "nothing was changed" in run("table", "repair", "trips")
+    assert "nothing was changed" in run("table", "repair", "trips", "--yes", "--dry-run")
+    assert lock.exists()
+    assert "deleted 1 files" in run("table", "repair", "trips", "--yes", "--reason", "left")
+
+    assert not lock.exists()
+    assert AuditEvent.objects.filter(what="service.repair", result="succeeded").count() == 1
+    assert "nothing to do" in run("table", "repair", "trips")

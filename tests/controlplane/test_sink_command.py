@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from workers.ports import system_ports
 from workers.sink.batch import BadRecord
 from workers.sink.epoch import acquire_epoch
 from workers.sink.letters import letters_table
+from workers.sink.source import Source
 from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, read_stop
 from workers.write.dead_letters import DeadLetters
@@ -118,6 +120,41 @@ def test_unknown_tables_sinks_users_and_options_are_named(lake: Lake, root: Path
     assert "no sink ever ran" in run("status", "trips")
 
 
+def test_a_sink_that_commits_blames_nobody_and_garbage_is_told(lake: Lake) -> None:
+    state = replace(
+        stuck_state(missing=-1),
+        state="WRITE_STATUS_RCVD",
+        reason="the commit is under way",
+        counters={
+            "control_topic_malformed": 7,
+            "control_topic_signature": 2,
+            "failures_in_a_row": 0,
+        },
+    )
+    acquire_epoch(lake.table.storage, SINK, system_ports(), owner="c-19")
+    put_state(lake.table.storage, state)
+
+    said = run("status", "trips")
+
+    assert "missing" not in said
+    assert "the commit is under way" in said
+    assert "passed over, as it is no message of this sink: malformed 7, signature 2" in said
+
+
+def test_a_sink_that_starts_is_stopped_though_it_shows_how_the_last_one_ended(
+    lake: Lake, operator: User
+) -> None:
+    acquire_epoch(lake.table.storage, SINK, system_ports(), owner="c-19")
+    put_state(lake.table.storage, stopped_state())
+    with pytest.raises(CommandError, match="does not run"):
+        run("stop", "trips", SINK)
+    start_sink(lake.row, OPTIONS, by=operator)
+
+    assert "asked orders-in to stop" in run("stop", "trips", SINK)
+
+    assert read_stop(lake.table.storage, SINK) is not None
+
+
 def test_damaged_state_is_told(stuck: Lake) -> None:
     stuck.table.storage.put(f".hoodie/.sluice/sink/{SINK}/state.json", b"{")
 
@@ -130,7 +167,7 @@ def test_dead_letters_are_shown_and_not_produced_without_a_yes(lake: Lake) -> No
     directory.mkdir()
     bad = [BadRecord(7, b"k", b"{oops", "not JSON", NOW_MS)]
     written = DeadLetters(str(directory), "20260102030405678").write(
-        letters_table(TOPIC, 0, bad), TaskIds()
+        letters_table(Source(TOPIC, 0), bad), TaskIds()
     )
     commit_offsets(lake.row.location, "0=8", extra={"sluice.dead_letter.files": written.name})
 
@@ -141,7 +178,9 @@ def test_dead_letters_are_shown_and_not_produced_without_a_yes(lake: Lake) -> No
     assert "nothing was produced" in said
 
 
-@pytest.mark.parametrize("action", ["run", "status", "offsets", "stop", "relaunch", "replay"])
+@pytest.mark.parametrize(
+    "action", ["run", "status", "offsets", "stop", "relaunch", "replay", "reset"]
+)
 def test_every_action_explains_itself(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call_command("sink", action, "--help")

@@ -51,7 +51,8 @@ def plan_and_run(table: Table, asked: Asked, say: Say) -> None:
         say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} carries it out")
         return
     outcome = _run(table, asked, view, say)
-    say(outcome.summary)
+    for line in (outcome.summary, *outcome.warnings):
+        say(line)
     sync_table(table)
 
 

@@ -31,8 +31,9 @@ from workers.sink.offsets import Standing
 from workers.sink.places import sink_ids
 from workers.sink.replays import LetterId, read_replays, sent_letters
 from workers.sink.standing import ID_KEY, StandingOffsets
-from workers.sink.state_file import SinkState, read_state
+from workers.sink.state_file import PASSED_OVER, SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
+from workers.sink.tables import KEYS_BY_NAME, tells_topics_by_name
 from workers.table.table import Table
 
 if TYPE_CHECKING:
@@ -57,27 +58,35 @@ def run(place: Place, options: Mapping[str, str], *, is_own: bool, say: Say) -> 
     """
     from workers.spark.connect_server import is_listening
 
-    config = sink_config(_own(options))
+    config = sink_config(own_options(options))
+    wanted_at_ms = place.table.ports.clock.now_ms()
     remote = os.environ.get("SLUICE_SPARK_REMOTE", "")
     application = "connect" if remote and not is_own and is_listening(remote) else "own"
     spark_of = f"the Spark server at {remote}" if application == "connect" else "a Spark of its own"
     say(f"{config.sink_id}: {config.topic} into {place.table.storage.location}, in {spark_of}")
     say("Ctrl-C stops it after its transaction, a second one at once")
-    _note(place, "sink.run", config.sink_id, "requested")
+    if tells_topics_by_name(place.table.config):
+        say(KEYS_BY_NAME)
+    note(place, "sink.run", config.sink_id, "requested")
     try:
-        ended = _run(place.table, options, application, remote, say)
+        ended = _run(place.table, options, application, remote, wanted_at_ms, say)
     except LakehouseError:
-        _note(place, "sink.run", config.sink_id, "failed")
+        note(place, "sink.run", config.sink_id, "failed")
         raise
     result = "failed" if ended.is_failed else "fenced" if ended.is_fenced else "succeeded"
-    _note(place, "sink.run", config.sink_id, result)
+    note(place, "sink.run", config.sink_id, result)
     if ended.is_failed or ended.is_fenced:
         raise CommandError(ended.reason)
     say(f"stopped: {ended.reason}")
 
 
 def _run(
-    table: Table, options: Mapping[str, str], application: str, remote: str, say: Say
+    table: Table,
+    options: Mapping[str, str],
+    application: str,
+    remote: str,
+    wanted_at_ms: int,
+    say: Say,
 ) -> SinkEnded:
     from workers.spark.sink import run_sink
     from workers.spark.sink_driver import launch_secret, spark_for
@@ -89,9 +98,10 @@ def _run(
         user_id=getpass.getuser(),
         settings={},
     )
-    sink_id = sink_config(_own(options)).sink_id
+    sink_id = sink_config(own_options(options)).sink_id
     with session as spark, _stopping(table, sink_id, say):
-        return run_sink(table, spark, options, secret=launch_secret(table.ports))
+        secret = launch_secret(table.ports)
+        return run_sink(table, spark, options, secret=secret, wanted_at_ms=wanted_at_ms)
 
 
 def show_status(table: Table, sink_id: str, say: Say) -> None:
@@ -129,29 +139,40 @@ def stop(
 ) -> None:
     """Raises CommandError where it does not run, or does not end in time."""
     table = place.table
-    state = read_state(table.storage, sink_id)
-    if read_epoch(table.storage, sink_id) is None:
-        raise CommandError(f"this table has no sink {sink_id}")
-    if state is not None and state.state in _OVER:
-        raise CommandError(f"{sink_id} does not run: it is {state.state.lower()}")
+    if not _is_starting(place, sink_id):
+        state = read_state(table.storage, sink_id)
+        if read_epoch(table.storage, sink_id) is None:
+            raise CommandError(f"this table has no sink {sink_id}")
+        if state is not None and state.state in _OVER:
+            raise CommandError(f"{sink_id} does not run: it is {state.state.lower()}")
     clock = SystemClock()
+    asked_ms = clock.now_ms()
     if place.row is not None:
         from controlplane.operations.services import stop_sink
 
-        stop_sink(place.row, sink_id, by=_who(), is_hard=is_hard, reason=reason)
+        stop_sink(place.row, sink_id, by=shell_user(), is_hard=is_hard, reason=reason)
     else:
         kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
-        request_stop(table.storage, sink_id, StopRequest(kind, _who(), clock.now_ms()))
+        request_stop(table.storage, sink_id, StopRequest(kind, shell_user(), clock.now_ms()))
     say(f"asked {sink_id} to stop{' at once' if is_hard else ' after its transaction'}")
     deadline_s = clock.monotonic_s() + wait_s
     while wait_s and clock.monotonic_s() < deadline_s:
         state = read_state(table.storage, sink_id)
-        if state is not None and state.state in _OVER:
+        if state is not None and state.state in _OVER and state.updated_ms >= asked_ms:
             say(f"it has {state.state.lower()}: {state.reason}")
             return
         clock.sleep(_POLL_S)
     if wait_s:
         raise CommandError(f"it has not said that it stopped after {wait_s:.0f} s")
+
+
+def _is_starting(place: Place, sink_id: str) -> bool:
+    """Whether the node has launched it: what it shows beside the table may be of before."""
+    if place.row is None:
+        return False
+    from controlplane.operations.services import open_operation
+
+    return open_operation(place.row, sink_id) is not None
 
 
 def replay(
@@ -168,7 +189,7 @@ def replay(
     """
     from workers.sink.kafka.replay import replay_letters
 
-    config, table = sink_config(_own(options)), place.table
+    config, table = sink_config(own_options(options)), place.table
     where = directory or f"{table.storage.location}-dead-letters"
     names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id)
 
@@ -190,8 +211,8 @@ def replay(
         say("nothing was produced; --yes sends each to its topic again, at a new offset")
         return
     token = table.ports.ids.token()
-    done = replay_letters(table, config, os.environ, choose, token=token, by=_who())
-    _note(place, "sink.replay", config.sink_id, "succeeded")
+    done = replay_letters(table, config, os.environ, choose, token=token, by=shell_user())
+    note(place, "sink.replay", config.sink_id, "succeeded")
     say(f"{done.sent} produced again; each is sent once, so asking again does no harm")
     if done.gone:
         say(f"{done.gone} not sent: the topic has lost the record, and its letter is not the whole")
@@ -216,6 +237,8 @@ def _show(table: Table, sink_id: str, say: Say) -> None:
         say(f"  asked to stop ({asked.kind.value}) by {asked.by} at {_at(asked.at_ms)}")
     standing = standing_of(table, sink_id)
     say(f"  newest commit {standing.instant or 'none'}")
+    if tells_topics_by_name(table.config):
+        say(f"  {KEYS_BY_NAME}")
 
 
 def _show_state(state: SinkState, say: Say) -> None:
@@ -227,6 +250,17 @@ def _show_state(state: SinkState, say: Say) -> None:
         say(f"  next step at {_at(state.deadline_ms)} at the latest")
     if state.reason:
         say(f"  {state.reason}")
+    passed_over = {
+        name.removeprefix(PASSED_OVER): count
+        for name, count in sorted(state.counters.items())
+        if name.startswith(PASSED_OVER)
+    }
+    if passed_over:
+        told = ", ".join(f"{name} {count}" for name, count in passed_over.items())
+        say(f"  of the control topic passed over, as it is no message of this sink: {told}")
+    if taken := state.counters.get("tombstones"):
+        unmet = state.counters.get("tombstones_unmet", 0)
+        say(f"  {taken} tombstones since this coordinator began, {unmet} of them met no row")
     reported = sum(one.has_reported for one in state.participants)
     say(f"  {reported} of {len(state.participants)} partitions have reported")
     if state.state in ("ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"):
@@ -252,7 +286,7 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
     def on_signal(number: int, frame: object) -> None:
         nonlocal asked
         asked += 1
-        ask_to_stop(table, sink_id, by=_who(), is_hard=asked > 1)
+        ask_to_stop(table, sink_id, by=shell_user(), is_hard=asked > 1)
         say("stops at once" if asked > 1 else "ends its transaction, then stops")
 
     former = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
@@ -263,10 +297,10 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _note(place: Place, what: str, sink_id: str, result: str) -> None:
+def note(place: Place, what: str, sink_id: str, result: str) -> None:
     if place.row is not None:
         record(
-            who=_who(),
+            who=shell_user(),
             what=what,
             subject=place.row.slug,
             result=result,
@@ -274,11 +308,11 @@ def _note(place: Place, what: str, sink_id: str, result: str) -> None:
         )
 
 
-def _own(options: Mapping[str, str]) -> dict[str, str]:
+def own_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in options.items() if key in SINK_OPTIONS}
 
 
-def _who() -> str:
+def shell_user() -> str:
     return f"{getpass.getuser()} (shell)"
 
 

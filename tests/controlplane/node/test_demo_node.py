@@ -24,7 +24,7 @@ def test_without_kafka_the_demo_says_why_and_the_rest_runs(node: Node, tmp_path:
     up = node.manage("up")
 
     assert up.returncode == 0, up.stdout + up.stderr
-    assert "the demo has no sink: could not resolve Kafka's jars" in up.stdout
+    assert "the demo has no sink: could not fetch Kafka's jars" in up.stdout
     assert "Connection refused" in up.stdout
     status = node.manage("status")
     assert status.returncode == 0, status.stdout

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell import sinks
+from controlplane.node.shell import sink_reset, sinks
 from controlplane.node.shell.sinks import Place
 from controlplane.operations.services import relaunch_sink
 from controlplane.tables.locations import checked_location
@@ -31,6 +31,7 @@ examples:
   python manage.py sink status orders
   python manage.py sink offsets orders orders
   python manage.py sink stop orders orders --wait 90
+  python manage.py sink reset orders --topic orders --to earliest
 """
 _FLAGS = {
     "topic": ("hoodie.kafka.topic", "the topic to read"),
@@ -73,6 +74,12 @@ class Command(BaseCommand):
         relaunch = _action(actions, "relaunch", "one that was launched by the node, as it was")
         relaunch.add_argument("--reason", default="", help="for the audit")
         relaunch.add_argument("--user", default="admin", help="whose operation it is (admin)")
+        reset = _action(actions, "reset", "where it goes on: a plan first", sink=False)
+        _add_options(reset)
+        reset.add_argument(
+            "--to", required=True, help='earliest, latest or {"0": 17} of each partition'
+        )
+        reset.add_argument("--yes", action="store_true", help="set it there")
         replay = _action(actions, "replay", "produce its dead letters again", sink=False)
         _add_options(replay)
         replay.add_argument("--directory", default="", help="of the letters (<table>-dead-letters)")
@@ -115,6 +122,14 @@ class Command(BaseCommand):
                 )
             case "relaunch":
                 self._relaunch(place, options)
+            case "reset":
+                sink_reset.reset(
+                    place,
+                    _given(options),
+                    options["to"],
+                    is_confirmed=options["yes"],
+                    say=say,
+                )
             case _:
                 sinks.replay(
                     place,

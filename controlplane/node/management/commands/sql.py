@@ -1,11 +1,13 @@
 """`manage.py sql`: one statement against registered tables, or tables at given locations.
 
 A DELETE takes rows away, so it is shown first and carried out with `--yes` or `--plan-hash`, as by
-`manage.py table delete`. The other statements add versions and run at once, as `manage.py write`.
+`manage.py table delete`. The other statements add versions and run at once, as `manage.py write`;
+the rows of a SELECT are printed, one JSON object a line.
 """
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
@@ -27,11 +29,11 @@ from workers.errors import LakehouseError
 from workers.lakehouse import LakehouseTable, open_table
 from workers.sql import run_sql
 from workers.sql.relations import tables_named
-from workers.sql.statements import Create, Delete, condition_text, statement_of
+from workers.sql.statements import KNOWN, Create, Delete, Select, condition_text, statement_of
 
 
 class Command(BaseCommand):
-    help = "Carry out CREATE TABLE, INSERT INTO, UPDATE, MERGE INTO or DELETE FROM."
+    help = f"Carry out one statement: {KNOWN}."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("statement", help="in Spark's spelling; tables go by their slugs")
@@ -69,9 +71,14 @@ class Command(BaseCommand):
         if isinstance(statement, Delete):
             self._delete(statement, rows, options)
             return
+        tables = {name: _opened(name, row, places) for name, row in rows.items()}
+        if isinstance(statement, Select):
+            for answer in run_sql(options["statement"], tables=tables).to_pylist():
+                self.stdout.write(json.dumps(answer, default=str, ensure_ascii=False))
+            return
         outcome = run_sql(
             options["statement"],
-            tables={name: _opened(name, row, places) for name, row in rows.items()},
+            tables=tables,
             stream=options["stream"],
             options=marker_options() | dict(_pair("--set", text) for text in options["set"]),
         )

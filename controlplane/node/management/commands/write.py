@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,9 @@ from workers.ports import RandomIds, system_ports
 if TYPE_CHECKING:
     from workers.files.rows_file import CsvFile
     from workers.spark.load import StreamColumns
+
+MERGED_SHARE_WARNED = 0.05
+"""Above this share of rows with equal keys the key is probably not the one that was meant."""
 
 EXAMPLE = """
 example (hourly weather, three airports):
@@ -100,7 +103,7 @@ class Command(BaseCommand):
         if options["no_spark"]:
             self._write_arrow(table, rows, streams, options["operation"], shared)
         else:
-            self._write_spark(table, file, streams, options["operation"])
+            self._write_spark(table, file, streams, options["operation"], rows.num_rows)
         self.stdout.write(f"{table.read().num_rows} rows in {table.location}")
 
     def _write_planned(self, options: Mapping[str, Any], file: CsvFile) -> None:
@@ -132,6 +135,7 @@ class Command(BaseCommand):
         try:
             table = open_table(location)
         except TableNotFound:
+            _check_columns(options, schema.names)
             is_streamed = bool(options["streams"])
             partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
             table = create_table(
@@ -186,9 +190,15 @@ class Command(BaseCommand):
             self.stdout.write(f"{stream or 'load'}: {outcome}")
             if not isinstance(outcome, Committed):
                 raise CommandError("the write was not committed")
+            self._say_rows(table, part.num_rows, outcome.rows)
 
     def _write_spark(
-        self, table: LakehouseTable, file: CsvFile, streams: list[StreamColumns], operation: str
+        self,
+        table: LakehouseTable,
+        file: CsvFile,
+        streams: list[StreamColumns],
+        operation: str,
+        rows_read: int,
     ) -> None:
         from workers.spark.load import Load, run_together
 
@@ -205,12 +215,27 @@ class Command(BaseCommand):
             environment["SLUICE_SOURCE_ROOTS"] = str(Path(file.path).parent)
             jobs = load.jobs(streams, RandomIds())
             self.stdout.write(f"{len(jobs)} Spark client(s) write; logs under {run_root}")
-            if not run_together(jobs, environment, clock, on_end=self._say_ending):
+
+            def on_end(job: WriteJob, ending: Mapping[str, Any]) -> None:
+                writer = job.options["sluice.writer.name"]
+                self.stdout.write(f"  {writer}: {ending['state']}, {ending['message']}")
+                if ending["state"] == "succeeded" and ending.get("outcome"):
+                    self._say_rows(table, rows_read, ending["outcome"]["rows"])
+
+            if not run_together(jobs, environment, clock, on_end=on_end):
                 raise CommandError("not everything was committed")
 
-    def _say_ending(self, job: WriteJob, ending: Mapping[str, Any]) -> None:
-        writer = job.options["sluice.writer.name"]
-        self.stdout.write(f"  {writer}: {ending['state']}, {ending['message']}")
+    def _say_rows(self, table: LakehouseTable, rows_read: int, written: int) -> None:
+        """What became of the file's rows; aloud where the key is probably a wrong one."""
+        merged_away = rows_read - written
+        self.stdout.write(f"  {rows_read} rows read, {merged_away} merged away, {written} written")
+        if merged_away > rows_read * MERGED_SHARE_WARNED:
+            key = ", ".join(table.table.config.record_key)
+            self.stderr.write(
+                f"warning: {merged_away} of {rows_read} rows have a key ({key}) that another row "
+                "of the file has too, and only one row of each key stays. If each row should stay, "
+                "give columns that tell them apart: --record-key, or several by --key-from"
+            )
 
     @contextmanager
     def _spark(self) -> Iterator[dict[str, str]]:
@@ -240,3 +265,18 @@ def marker_options() -> dict[str, str]:
     if parts.hostname and parts.port and answers_at(parts.hostname, parts.port):
         return {"hoodie.write.markers.type": "timeline_server_based"}
     return {"hoodie.write.markers.type": "direct"}
+
+
+def _check_columns(options: Mapping[str, Any], present: Sequence[str]) -> None:
+    """Raises CommandError, in the words of this command."""
+    for option in ("record_key", "partition_by", "ordering"):
+        name = options[option]
+        if not name or name in present:
+            continue
+        more = ""
+        if option == "record_key":
+            more = ", or say by --key-from of which columns its key is to be made"
+        raise CommandError(
+            f"the file has no column {name}: name one by --{option.replace('_', '-')}{more}; "
+            f"it has {', '.join(present)}"
+        )

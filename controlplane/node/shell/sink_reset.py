@@ -1,0 +1,55 @@
+"""`manage.py sink reset`: where a sink goes on, as a plan and then as a commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from controlplane.node.shell.services import Say
+from controlplane.node.shell.sinks import Place, note, own_options, shell_user
+from workers.sink.config import SinkMode, sink_config
+from workers.sink.reset import ResetPlan, plan_reset, reset_offsets, reset_target
+
+
+def reset(
+    place: Place, options: Mapping[str, str], to: str, *, is_confirmed: bool, say: Say
+) -> None:
+    """Raises LakehouseError."""
+    from workers.sink.kafka.client_config import connection
+    from workers.sink.kafka.topics import Topics
+
+    config, table = sink_config(own_options(options)), place.table
+    topics = Topics(connection(config, os.environ), clock=table.ports.clock)
+    plan = plan_reset(table, config, topics.facts(config.topic), reset_target(to))
+    _show(plan, config.topic, is_append=config.mode is SinkMode.APPEND, say=say)
+    if not is_confirmed:
+        say("nothing was changed; --yes sets the sink there")
+        return
+    instant = reset_offsets(table, config, plan, by=shell_user())
+    note(place, "sink.reset", config.sink_id, "succeeded")
+    say(f"{config.sink_id} goes on there: commit {instant}")
+
+
+def _show(plan: ResetPlan, topic: str, *, is_append: bool, say: Say) -> None:
+    if plan.is_same_topic:
+        say(f"{topic} is the topic that the table's offsets are of")
+    else:
+        say(
+            f"{topic} is another topic (id {plan.topic_id}) than the one that the table's offsets "
+            f"are of (id {plan.standing.topic_id}); rows of that one stay"
+        )
+    say(f"{'partition':>9} {'table':>15} {'next':>15} {'topic begins':>15} {'topic ends':>15}")
+    for one in plan.partitions:
+        stands = "-" if one.stands is None else one.stands
+        say(f"{one.partition:>9} {stands:>15} {one.next:>15} {one.first:>15} {one.end:>15}")
+    if plan.gone:
+        say(f"partitions that the topic has not, and are forgotten: {list(plan.gone)}")
+    if plan.read_again:
+        what = (
+            "under the keys they have, so they are there once"
+            if is_append
+            else "as versions that come later: without an ordering they win against newer rows"
+        )
+        say(f"{plan.read_again} records are read again, {what}")
+    if plan.passed_over:
+        say(f"{plan.passed_over} records are passed over: no row will ever be made of them")
