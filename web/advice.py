@@ -36,7 +36,8 @@ def _headline(row: ConflictRow, partitions: int) -> str:
     if row.kind == "schema":
         return "Schema conflict"
     if (keys := inserted_keys(row)) is not None:
-        return f"{counted(keys.count, 'new key')} inserted by both" if keys.count else "New keys"
+        how = "to delete came meanwhile" if keys.is_of_delete else "inserted by both"
+        return f"{counted(keys.count, 'new key')} {how}" if keys.count else "New keys"
     if not row.overlap_count:
         return "Write conflict"
     groups = counted(row.overlap_count, "file group")
@@ -48,7 +49,9 @@ def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
         return f"RFC-82 case {schema.case}: {schema.sentence}"
     if row.kind == "schema":
         return "The schemas could not be brought together"
-    if inserted_keys(row) is not None:
+    if (keys := inserted_keys(row)) is not None and keys.is_of_delete:
+        return "A delete takes what stands when it commits: these keys came after it had looked"
+    if keys is not None:
         return "A key stands in one file group: both inserted it into file groups of their own"
     if row.detected == "early":
         return (

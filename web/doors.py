@@ -20,6 +20,7 @@ from controlplane.errors import (
     InvalidRequest,
     NotAllowedNow,
     PlanVoid,
+    QueueUnavailable,
     StorageUnavailable,
 )
 
@@ -29,6 +30,7 @@ View = Callable[..., HttpResponse]
 _TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
     InvalidRequest: (400, "That cannot be understood"),
     NotAllowedNow: (409, "Not possible at the moment"),
+    QueueUnavailable: (503, "The queue does not answer"),
     PlanVoid: (409, "The table changed since the plan was shown"),
     StorageUnavailable: (503, "Table storage does not answer"),
 }

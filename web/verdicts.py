@@ -1,5 +1,5 @@
-"""What proves that a rollback or a service did its work, check by check: what mirror and storage
-say, not what the worker said.
+"""What proves that a rollback or a service did its work, check by check: what storage says, not
+what the worker said.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controlplane.operations.selectors import OperationDetail
-from controlplane.operations.service_proof import ServiceProof, service_proof
+from controlplane.operations.service_proof import ServiceProof, service_proof_of
 from controlplane.operations.verification import RollbackProof, rollback_proof
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def verification(table: Table, found: OperationDetail) -> dict[str, Any]:
     if not found.row.is_final:
         return {"step": 3, "checks": _waiting(found), "checks_settled": False}
     if found.row.kind == "rollback":
-        checks = _rollback_checks(found, rollback_proof(table, found))
+        checks = _rollback_checks(found, rollback_proof(table, found.row.instant, found.plan))
     else:
-        checks = _service_checks(found, service_proof(table, found))
+        checks = _service_checks(found, service_proof_of(found.row.id))
     is_proved = all(check.state == "completed" for check in checks)
     return {"step": 5 if is_proved else 4, "checks": checks, "checks_settled": True}
 
@@ -60,7 +60,7 @@ def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check
             "timeline",
             "Instant off the timeline",
             is_proved=proof.is_off_timeline,
-            is_pending=not proof.is_synced,
+            is_pending=not proof.is_read,
             words=_timeline_words(found, proof),
         ),
         _check(
@@ -74,7 +74,7 @@ def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check
             "rows",
             "Rows out of the table",
             is_proved=proof.is_off_timeline and are_files_gone,
-            is_pending=not proof.is_synced or proof.files_left is None,
+            is_pending=proof.files_left is None,
             words=_row_words(proof),
         ),
     ]
@@ -86,8 +86,8 @@ def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
         _check(
             "timeline",
             _SERVICE_TITLES["timeline"],
-            is_proved=proof.is_synced and is_done,
-            is_pending=found.row.state == "succeeded" and not proof.is_synced,
+            is_proved=is_done and proof.left_count is not None,
+            is_pending=found.row.state == "succeeded" and proof.left_count is None,
             words=_completed_words(found, proof),
         )
     ]
@@ -96,8 +96,8 @@ def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
             _check(
                 "items",
                 "Planned items done",
-                is_proved=proof.is_synced and proof.left_count == 0,
-                is_pending=not proof.is_synced or proof.left_count is None,
+                is_proved=is_done and proof.left_count == 0,
+                is_pending=proof.left_count is None,
                 words=_item_words(proof),
             )
         )
@@ -107,27 +107,28 @@ def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
 def _completed_words(found: OperationDetail, proof: ServiceProof) -> str:
     if found.row.state != "succeeded":
         return found.row.message or "it did not succeed"
-    if not proof.is_synced:
-        return "the mirror has not read storage since it ended"
-    if proof.is_on_timeline is None or not proof.instant:
+    if proof.left_count is None:
+        return "storage did not answer; this page asks again"
+    if proof.is_on_timeline is None:
         return "it leaves no instant of its own"
-    state = "is completed" if proof.is_on_timeline else "is not completed on the timeline"
-    return f"{proof.instant} {state}"
+    if not proof.is_on_timeline:
+        return "the timeline in storage has no completed instant of it"
+    return f"{proof.instant} is completed and carries what was asked for"
 
 
 def _item_words(proof: ServiceProof) -> str:
     if proof.left_count is None:
         return "storage did not answer; this page asks again"
     if proof.left_count:
-        return f"{proof.left_count:,} of {proof.items_checked:,} are left, such as {proof.left[0]}"
-    return f"none of the {proof.items_checked:,} planned items is as it was"
+        return f"{proof.left_count:,} gaps, such as: {proof.left[0]}"
+    return f"storage shows all {proof.items_checked:,} planned items as promised"
 
 
 def _timeline_words(found: OperationDetail, proof: RollbackProof) -> str:
-    if not proof.is_synced:
-        return "the mirror has not read storage since the rollback ended"
+    if not proof.is_read:
+        return "storage did not answer; this page asks again"
     if not proof.is_off_timeline:
-        return "the timeline still shows it"
+        return "the timeline in storage still shows it"
     by = f", undone by rollback {proof.rollback_instant}" if proof.rollback_instant else ""
     return f"{found.row.instant} is gone{by}"
 

@@ -299,3 +299,12 @@ def test_writer_that_ended_shows_what_became_of_its_instant(
     html = as_viewer.get("/t/ads/live/writers").content.decode()
 
     assert f"</svg>{word}</span>" in html
+
+
+def test_page_of_a_write_stands_under_writers(busy: Table, as_viewer: Client) -> None:
+    operation = Operation.objects.create(table=busy, kind="write", parameters={"job": {}})
+
+    page = as_viewer.get(f"/t/ads/operations/{operation.pk}").content.decode()
+
+    assert re.search(r'href="/t/ads/writers"[^>]*aria-current="page"', page)
+    assert not re.search(r'href="/t/ads/rollback"[^>]*aria-current="page"', page)

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.mirror.models import InstantRecord, SchemaRecord
+from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_health import Check, health_checks
 from controlplane.mirror.views_schema import schema_diff
@@ -133,6 +133,30 @@ def test_what_blocks_archiving_is_named(logs: Table) -> None:
 
     assert "a pending clustering" in check.found
     assert check.instant == blocker.requested_at
+
+
+def test_writer_that_archiving_waits_for_is_named(logs: Table) -> None:
+    for at in range(40):
+        record(logs, seconds=100 + at, action="deltacommit")
+    held = instant(timezone.now(), seconds=9000)
+    writer = "process 7 on far"
+    SyncMark.objects.create(table=logs, held_by={"instant": held, "writer": writer})
+
+    check = checks_of(logs)["archiving"]
+
+    assert f"rolled back and may still live ({writer}) of 2 h ago blocks archiving" in check.found
+    assert check.instant == held
+
+
+def test_files_that_nothing_tells_of_are_named(logs: Table) -> None:
+    lost = instant(timezone.now(), seconds=9000)
+    SyncMark.objects.create(table=logs, unproved=[lost])
+
+    check = checks_of(logs)["known-files"]
+
+    assert (check.verdict, check.instant) == ("warn", lost)
+    assert check.found.startswith("files of 1 instant count that neither the timeline nor its")
+    assert check.found.endswith(f"such as {lost}")
 
 
 def test_archived_commits_do_not_lengthen_the_timeline(logs: Table) -> None:

@@ -93,6 +93,8 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
         )
     if (keys := inserted_keys(row)) is not None:
         what = f"the same {counted(keys.count, 'new key')}"
+        if keys.is_of_delete:
+            what = f"{counted(keys.count, 'key')} that it wanted to delete"
         if not keys.count:
             what = "keys beside it, in files that are gone since"
         return (

@@ -39,11 +39,12 @@ def by_partition(
 
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
-    """New keys that both writers inserted."""
+    """New keys that both writers inserted, or that one inserted and the other wanted to delete."""
 
     named: tuple[str, ...]
     """Some of them; none where they could not be read any more."""
     count: int
+    is_of_delete: bool = False
 
     @property
     def hidden(self) -> int:
@@ -52,10 +53,12 @@ class InsertedKeys:
 
 def inserted_keys(row: ConflictRow) -> InsertedKeys | None:
     """None of a conflict by another rule."""
-    if row.details.get("rule") != "inserted_twice":
+    rule = row.details.get("rule")
+    if rule not in ("inserted_twice", "deleted_unseen"):
         return None
     named = tuple(str(key) for key in row.details.get("keys") or ())
-    return InsertedKeys(named, max(len(named), int(row.details.get("key_count") or 0)))
+    count = max(len(named), int(row.details.get("key_count") or 0))
+    return InsertedKeys(named, count, rule == "deleted_unseen")
 
 
 def counted(number: int, thing: str) -> str:

@@ -53,7 +53,7 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
     return redirect("operation", table.slug, operation_id)
 
 
-_NAV = {"service": "services", "sink": "sinks", "replay": "sinks"}
+_NAV = {"write": "writers", "service": "services", "sink": "sinks", "replay": "sinks"}
 
 
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
