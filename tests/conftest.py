@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from xdist.remote import Producer  # type: ignore[import-untyped]
 from tests.support.crash_count import CrashCount
 from tests.support.shared_work import SharedWork
 
+SEED = "SLUICE_TEST_SEED"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_LEAST = 2 << 30
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -21,9 +23,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # Reports come together in the process that has no `workerinput`.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(CrashCount(), "crash count")
+        # Workers take it over: what chance chooses to run, all of them choose alike.
+        os.environ.setdefault(SEED, str(random.SystemRandom().randrange(2**32)))
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
     if _has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_report_header() -> str:
+    return f"{SEED}={os.environ[SEED]}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -42,7 +42,7 @@ def rows_of(keys: pa.StringArray, writer: int, ts: int) -> pa.Table:
 
 
 def main(job: dict[str, Any]) -> None:
-    deadline_s = time.monotonic() + job["seconds"]  # noqa: TID251  # A load, not the engine.
+    deadline_s = time.monotonic() + job["seconds"]  # A load, not the engine.
 
     def write(writer: int) -> Told:
         table, told = open_table(job["location"]), Told(writer)
@@ -52,7 +52,7 @@ def main(job: dict[str, Any]) -> None:
             "hoodie.write.markers.type": "direct",
             "sluice.writer.name": f"w{writer}",
         }
-        while time.monotonic() < deadline_s:  # noqa: TID251  # As above.
+        while time.monotonic() < deadline_s:  # As above.
             ts = told.last_ts + 1
             outcome = table.write(rows_of(keys, writer, ts), options=options)
             if isinstance(outcome, Committed):

@@ -224,3 +224,30 @@ def test_portable_table_refuses_a_timestamp_without_zone(tmp_path: Path) -> None
 
     with pytest.raises(InvalidInput, match="seen_at"):
         table.write(batch(row()).append_column("seen_at", zoneless), options=DIRECT)
+
+
+@pytest.mark.parametrize(
+    ("value", "encodes", "named"),
+    [
+        ("", "false", "Apache Hudi shows an empty partition value as null.*station"),
+        ("", "true", "Apache Hudi shows an empty partition value as null.*station"),
+        ("x=y", "false", "only what follows '='.*urlencode=true.*station.*x=y"),
+        ("x=y", "true", ""),
+        (None, "false", ""),
+    ],
+)
+def test_portable_table_refuses_partition_values_that_another_reader_shows_otherwise(
+    tmp_path: Path, value: str | None, encodes: str, named: str
+) -> None:
+    encode = "hoodie.datasource.write.partitionpath.urlencode"
+    for portable in ("true", "false"):
+        options = {encode: encodes, "sluice.portable": portable}
+        where = tmp_path / portable
+        table = made(where, "COPY_ON_WRITE", ["number"], partition_by=["station"], options=options)
+        if named and portable == "true":
+            with pytest.raises(InvalidInput, match=named):
+                write(table, row(station=value))
+            assert table.read().num_rows == 0
+        else:
+            write(table, row(station=value))
+            assert table.read().column("station").to_pylist() == [value]
