@@ -3,18 +3,29 @@ and for one address whatever the account.
 
 An attempt is counted before the password is looked at and given back when it was right, so of many
 at once no more are let through than one after another.
+
+The counters are in the shared cache. While that does not answer each process counts by itself: who
+guesses is slowed down all the same, and who knows the password gets in to see what is wrong.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol, TypeVar
 
 from django.core.cache import cache
+from django.core.cache.backends.locmem import LocMemCache
 from django.utils import timezone
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +47,63 @@ ADDRESS = Limit("address", 20, 60)
 Counted = list[str]
 """The counters that an attempt has raised."""
 
+COUNTERS_MAX = 100_000
+"""Of one process that counts by itself; above it the oldest make room."""
+
+
+class Counters(Protocol):
+    """What is needed of a cache."""
+
+    def add(self, key: str, value: int, timeout: float) -> bool: ...
+    def incr(self, key: str) -> int: ...
+    def decr(self, key: str) -> int: ...
+    def get(self, key: str, default: int) -> int: ...
+
+
+OF_THIS_PROCESS = LocMemCache("failed logins", {"OPTIONS": {"MAX_ENTRIES": COUNTERS_MAX}})
+
 
 def begin_attempt(account: str, address: str) -> Counted | None:
     """None when a limit is reached; then nothing may be tried and nothing was counted."""
+    return _counting(lambda counters: _begin(counters, account, address))
+
+
+def give_back(counted: Sequence[str]) -> None:
+    """It was no failure."""
+    _counting(lambda counters: _lower(counters, counted))
+
+
+def _counting(step: Callable[[Counters], _Answer]) -> _Answer:
+    """What a step of an attempt gives, by the shared counters or, while they are away, by ours."""
+    try:
+        return step(cache)
+    except RedisError as error:
+        log.warning("failed logins are counted by this process alone: error=%s", error)
+        return step(OF_THIS_PROCESS)
+
+
+def _begin(counters: Counters, account: str, address: str) -> Counted | None:
     network = _network(address)
     wanted = [(PAIR, f"{account}\n{network}"), (ACCOUNT, account)]
     if network:
         wanted.append((ADDRESS, network))
     counted: Counted = []
     for limit, who in wanted:
-        key, failures = _count(limit, who)
+        key, failures = _count(counters, limit, who)
         counted.append(key)
         if failures > limit.failures_max:
-            give_back(counted)
+            _lower(counters, counted)
             return None
     return counted
 
 
-def give_back(counted: Sequence[str]) -> None:
-    """It was no failure."""
+def _lower(counters: Counters, counted: Sequence[str]) -> None:
     for key in counted:
-        with suppress(ValueError):  # Its window is over.
-            cache.decr(key)
+        with suppress(ValueError):  # Its window is over, or it was counted elsewhere.
+            counters.decr(key)
 
 
-def _count(limit: Limit, who: str) -> tuple[str, float]:
+def _count(counters: Counters, limit: Limit, who: str) -> tuple[str, float]:
     """The raised counter, and the failures of the window that ends now with this one.
 
     A counter carries its window in its name and outlives it, so it never loses its end in a race
@@ -68,9 +111,9 @@ def _count(limit: Limit, who: str) -> tuple[str, float]:
     """
     window, passed_s = divmod(timezone.now().timestamp(), limit.window_s)
     key, earlier = (_key(limit, who, int(window) - back) for back in (0, 1))
-    cache.add(key, 0, timeout=2 * limit.window_s)
-    now = cache.incr(key)
-    before = int(cache.get(earlier, 0))
+    counters.add(key, 0, timeout=2 * limit.window_s)
+    now = counters.incr(key)
+    before = counters.get(earlier, 0)
     return key, now + before * (1 - passed_s / limit.window_s)
 
 

@@ -107,7 +107,12 @@ DATABASES = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES: dict[str, dict[str, Any]] = {
     "default": (
-        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": SLUICE_REDIS_URL}
+        {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": SLUICE_REDIS_URL,
+            # One that is frozen must not hold a login for longer than one that is gone.
+            "OPTIONS": {"socket_timeout": 2, "socket_connect_timeout": 2},
+        }
         if SLUICE_REDIS_URL
         else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     )

@@ -14,6 +14,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.operations.models import Operation
@@ -45,6 +46,25 @@ QUERIES_MAX = 12
 @pytest.mark.parametrize("path", PAGES + FRAGMENTS)
 def test_viewer_sees_every_page_and_fragment(path: str, busy: Table, as_viewer: Client) -> None:
     assert as_viewer.get(path).status_code == 200
+
+
+@pytest.mark.usefixtures("redis_down")
+@pytest.mark.parametrize("path", ["/login/", *PAGES, *FRAGMENTS])
+def test_pages_answer_while_redis_is_down(path: str, busy: Table, as_viewer: Client) -> None:
+    assert as_viewer.get(path).status_code == 200
+
+
+@pytest.mark.usefixtures("redis_down")
+def test_signing_out_works_while_redis_is_down(busy: Table, as_viewer: Client) -> None:
+    assert as_viewer.post("/logout/").status_code == 302
+
+
+@pytest.fixture
+def redis_down(settings: Settings) -> None:
+    backend = "django.core.cache.backends.redis.RedisCache"
+    nowhere = "unix:///nowhere/redis.sock"
+    settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": nowhere}}
+    settings.SLUICE_REDIS_URL = nowhere
 
 
 @pytest.mark.parametrize("path", PAGES + FRAGMENTS)

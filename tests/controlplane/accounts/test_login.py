@@ -9,10 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 from pytest_django import Settings
 
-from controlplane.accounts.throttle import ACCOUNT, ADDRESS, PAIR, begin_attempt
+from controlplane.accounts.throttle import (
+    ACCOUNT,
+    ADDRESS,
+    OF_THIS_PROCESS,
+    PAIR,
+    begin_attempt,
+    give_back,
+)
 from tests.support.redis_server import redis_server
 
 
@@ -78,12 +85,51 @@ def test_many_at_once_get_no_more_tries_than_one_after_another(
     assert 1 <= sum(tries) <= PAIR.failures_max
 
 
+def test_login_works_and_stays_bounded_while_redis_is_down(
+    viewer: User, settings: Settings, client: Client
+) -> None:
+    """The page answered 500, so nobody could get in to see what was wrong."""
+    settings.CACHES = redis_cache("unix:///nowhere/redis.sock")
+    right = {"username": "vera", "password": "a long password"}
+
+    assert client.post("/login/", right).status_code == 302
+    for _ in range(PAIR.failures_max):
+        guessed = Client().post("/login/", right | {"password": "guess"})
+        assert b"Not signed in." in guessed.content
+
+    assert Client().post("/login/", right).status_code == 200, "after five failures it has to wait"
+
+
+def test_an_attempt_that_redis_counted_ends_well_though_it_dies_meanwhile(
+    settings: Settings,
+) -> None:
+    with redis_server("a-password") as server:
+        settings.CACHES = redis_cache(server.address)
+        counted = begin_attempt("vera", "10.0.0.1")
+        assert counted
+        server.stop()
+
+        give_back(counted)
+        again = begin_attempt("vera", "10.0.0.1")
+
+    assert again == counted, "counted under the same names, by the process"
+
+
+def redis_cache(address: str) -> dict[str, dict[str, str]]:
+    backend = "django.core.cache.backends.redis.RedisCache"
+    return {"default": {"BACKEND": backend, "LOCATION": address}}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counters_of_the_process() -> None:
+    OF_THIS_PROCESS.clear()
+
+
 @pytest.fixture(params=["in the process", "in Redis"])
 def shared_cache(request: pytest.FixtureRequest, settings: Settings) -> Iterator[None]:
     if request.param == "in the process":
         yield
         return
     with redis_server("a-password") as server:
-        backend = "django.core.cache.backends.redis.RedisCache"
-        settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": server.address}}
+        settings.CACHES = redis_cache(server.address)
         yield
