@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.support.foreign_properties import change_as_hudi
 from tests.support.scenario_table import ScenarioTables, schema_of
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.config import write_options
@@ -67,6 +68,24 @@ def test_streams_of_disjoint_groups_commit_side_by_side_without_being_asked_to(
     ]
     assert modes == ["NON_BLOCKING_CONCURRENCY_CONTROL"] * 2
     assert load_properties(table.table.storage)[MODE_KEY] == "NON_BLOCKING_CONCURRENCY_CONTROL"
+
+
+@pytest.mark.parametrize(
+    ("table_type", "mode"),
+    [
+        ("MERGE_ON_READ", ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL),
+        ("COPY_ON_WRITE", ConcurrencyMode.SINGLE_WRITER),
+    ],
+)
+def test_groups_of_a_table_from_before_it_kept_its_mode_write_beside_each_other(
+    tables: ScenarioTables, table_type: str, mode: ConcurrencyMode
+) -> None:
+    location = ads(tables, table_type).table.storage.location
+
+    change_as_hudi(Path(location.removeprefix("file://")), {MODE_KEY: ""})
+
+    assert MODE_KEY not in load_properties(open_table(location).table.storage)
+    assert open_table(location).table.config.mode_of("upsert") is mode
 
 
 def test_what_cannot_append_is_optimistic_beside_them(tables: ScenarioTables) -> None:
