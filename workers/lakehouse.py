@@ -205,9 +205,10 @@ class LakehouseTable:
         spark: SparkSession | None = None,
     ) -> Any:
         """The n first rows of each group of rows, in an order such as `score desc, at`; what is not
-        said is what the table's `hoodie.multistream.topn` says. Nulls stand last, ties by key.
+        said is what the table's `hoodie.multistream.topn` says. Nulls stand last; of equal rows
+        the one whose commit completed first stands first.
 
-        Raises InvalidInput, SnapshotExpired, SnapshotChanged, UnsupportedTable.
+        Raises InvalidInput, MalformedTable, SnapshotExpired, SnapshotChanged, UnsupportedTable.
         """
         asked = top_n_of(self.table.config.top_n, partition_by=partition_by, order_by=order_by, n=n)
         if spark is None:

@@ -12,10 +12,12 @@ from tests.scenarios.services import run
 from tests.scenarios.test_column_groups import CLICK, SHOWN, click, made, shown, write
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
 from workers.errors import InvalidInput
+from workers.read.snapshot import read_snapshot
 
 SCORES = schema_of(id=pa.string(), cat=pa.string(), score=pa.float64(), ts=pa.int64())
 KEY = "hoodie.multistream.topn"
 BEST = {"partition_by": ["cat"], "order_by": "score desc", "n": 3}
+KEEP_FEW = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
 NAN = float("nan")
 VALUES = [5.0, 1.0, NAN, None, 5.0, 2.0, 5.0, 7.0, 2.0, 4.0, 5.0, -1.0]
 ROWS = [
@@ -74,6 +76,57 @@ def test_newer_versions_and_deletes_count_in_logs_and_after_compaction(
     assert best[:2] == [("a", "k01"), ("a", "k04")]
     run(scores, "compaction")
     assert told(scores, n=2) == best
+
+
+def overtaken(scores: ScenarioTable) -> None:
+    """Three commits of one score: `late` was requested first and completed second."""
+    late = scores.writer("late", mode="non-blocking").upsert(
+        {"id": "x2", "cat": "tie", "score": 8.0, "ts": 1}
+    )
+    rival = scores.writer("rival", mode="non-blocking")
+    rival.upsert_and_commit({"id": "x3", "cat": "tie", "score": 8.0, "ts": 1})
+    late.wins()
+    last = {"id": "x1", "cat": "tie", "score": 8.0, "ts": 1}
+    scores.writer("last").upsert_and_commit(last)
+
+
+def test_of_equal_rows_that_stands_first_whose_commit_completed_first(
+    scores: ScenarioTable,
+) -> None:
+    overtaken(scores)
+
+    best = [key for cat, key in told(scores) if cat == "tie"]
+
+    assert best == ["x3", "x2", "x1"]
+    assert [key for cat, key in told(scores, n=1) if cat == "tie"] == ["x3"]
+
+
+def test_order_of_completion_is_known_of_compacted_and_archived_commits(
+    scores: ScenarioTable,
+) -> None:
+    overtaken(scores)
+    run(scores, "compaction")
+    for n in range(3):
+        scores.writer("w").upsert_and_commit({"id": "k00", "cat": "b", "score": 5.0, "ts": 60 + n})
+    scores.lakehouse.archive(KEEP_FEW)
+    assert all(one.requested_at > first_of(scores, "x2") for one in scores.instants())
+
+    assert [key for cat, key in told(scores) if cat == "tie"] == ["x3", "x2", "x1"]
+
+
+def first_of(scores: ScenarioTable, key: str) -> str:
+    rows = read_snapshot(scores.table, with_meta_columns=True).to_pylist()
+    return next(str(row["_hoodie_commit_time"]) for row in rows if row["id"] == key)
+
+
+def test_version_that_is_written_again_with_its_score_is_a_later_one(
+    scores: ScenarioTable,
+) -> None:
+    overtaken(scores)
+
+    scores.writer("w").upsert_and_commit({"id": "x3", "cat": "tie", "score": 8.0, "ts": 2})
+
+    assert [key for cat, key in told(scores) if cat == "tie"] == ["x2", "x1", "x3"]
 
 
 def test_rows_that_the_join_hides_are_not_counted(tables: ScenarioTables) -> None:

@@ -1,8 +1,8 @@
 """The n first rows of each group of rows, as a query: `table.top_n(...)`.
 
-Each file slice gives its own n first, and only these are compared with one another. Rows that are
-equal in what is ordered by stand in the order of their keys, so the answer does not depend on how
-rows lie in files.
+Each file slice gives its own n first, and only these are compared with one another. Of rows that
+are equal in what is ordered by, those stand first that became visible first, and rows of one commit
+stand in the order of their keys: the answer does not depend on how rows lie in files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import NotFound
-from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.files.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from workers.read.completions import COMPLETED_AT, Completions
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.rows import check_columns
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
@@ -23,7 +24,7 @@ from workers.read.undisturbed import expired
 from workers.table.table import Table
 from workers.top_n import TopN
 
-TIES: Final = (RECORD_KEY, PARTITION_PATH)
+TIES: Final = (COMPLETED_AT, RECORD_KEY, PARTITION_PATH)
 _PARTS_MAX = 64
 """So many slices' rows are held before they are cut down again."""
 
@@ -34,13 +35,14 @@ def read_top_n(table: Table, asked: TopN, columns: Sequence[str] | None) -> pa.T
     """
     plan, names = plan_top_n(table, asked, columns)
     wanted = wanted_columns(asked, plan, names)
-    parts = [slice_schema(plan.schema).empty_table().select(wanted)]
+    completions = Completions.load(table, table.timeline())
+    parts = [completions.told(slice_schema(plan.schema).empty_table().select(wanted))]
     for one in plan.slices:
         try:
             rows = read_slice(table.storage, table.config, plan.schema, one, columns=wanted)
         except NotFound as error:
             raise expired(error) from error
-        parts.append(first_rows(asked, rows.select(wanted)))
+        parts.append(first_rows(asked, completions.told(rows.select(wanted))))
         if len(parts) > _PARTS_MAX:
             parts = [first_rows(asked, pa.concat_tables(parts))]
     return first_rows(asked, pa.concat_tables(parts)).select(list(names))
@@ -59,7 +61,7 @@ def plan_top_n(
 
 def wanted_columns(asked: TopN, plan: SnapshotPlan, names: Collection[str]) -> list[str]:
     """Of each slice, in its order."""
-    needed = {*asked.columns, *TIES, *names}
+    needed = {*asked.columns, COMMIT_TIME, *TIES, *names}
     return [name for name in slice_schema(plan.schema).names if name in needed]
 
 

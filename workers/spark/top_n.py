@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql.functions import col, isnan, row_number
 
+from workers.read.completions import COMPLETED_FIELD, Completions
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.top_n import TIES, first_rows, plan_top_n, wanted_columns
 from workers.spark.scan import ReadContext, python_scan
@@ -30,6 +31,7 @@ class TopNWork:
     slices: tuple[FileSlice, ...]
     asked: TopN
     columns: tuple[str, ...]
+    completions: Completions
 
     def __len__(self) -> int:
         return len(self.slices)
@@ -44,7 +46,7 @@ class TopNWork:
             columns=self.columns,
             rule=context.rule,
         )
-        yield first_rows(self.asked, rows)
+        yield first_rows(self.asked, self.completions.told(rows))
 
 
 def top_n_dataframe(
@@ -54,11 +56,13 @@ def top_n_dataframe(
     plan, names = plan_top_n(table, asked, columns)
     wanted = wanted_columns(asked, plan, names)
     schema = slice_schema(plan.schema)
-    wire = pa.schema([schema.field(name) for name in wanted])
+    wire = pa.schema([*(schema.field(name) for name in wanted), COMPLETED_FIELD])
     if not plan.slices:
         return spark.createDataFrame([], to_spark(wire)).select(*map(_quoted, names))
     context = ReadContext(table.storage.location, table.config, plan.schema)
-    rows = python_scan(spark, TopNWork(context, plan.slices, asked, tuple(wanted)), wire)
+    completions = Completions.load(table, table.timeline())
+    work = TopNWork(context, plan.slices, asked, tuple(wanted), completions)
+    rows = python_scan(spark, work, wire)
     order = [key for one in asked.order_by for key in _keys(one, schema)]
     order += [_quoted(name).asc() for name in TIES]
     if not asked.partition_by:

@@ -1,0 +1,51 @@
+"""When the commits that wrote rows became visible: which of two rows is the earlier one.
+
+A row tells its commit's request (`_hoodie_commit_time`), and of two commits that overlapped the one
+that was requested first need not have completed first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.meta_columns import COMMIT_TIME
+from workers.table.table import Table
+from workers.timeline.timeline import Timeline, with_archived
+
+COMPLETED_AT = "_sluice_completed_at"
+"""Of rows in memory and between tasks, never of a file."""
+COMPLETED_FIELD = pa.field(COMPLETED_AT, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """The completed writes of a table, archived ones too."""
+
+    requested: pa.Array[Any]
+    completed: pa.Array[Any]
+
+    @classmethod
+    def load(cls, table: Table, timeline: Timeline) -> Completions:
+        """Raises MalformedTable when the table's history cannot be read."""
+        writes = [
+            one
+            for one in with_archived(table.archived_times(), timeline.instants)
+            if one.is_completed and one.action.writes_data
+        ]
+        return cls(
+            pa.array([one.requested_at for one in writes], pa.string()),
+            pa.array([one.completed_at for one in writes], pa.string()),
+        )
+
+    def told(self, rows: pa.Table) -> pa.Table:
+        """`rows` with a column `COMPLETED_AT`: when each row's commit became visible, or when it
+        was requested where nothing is known of it.
+        """
+        requested = rows.column(COMMIT_TIME)
+        known: Any = pc.index_in(requested, value_set=self.requested)
+        completed: Any = self.completed.take(known.combine_chunks())
+        return rows.append_column(COMPLETED_FIELD, pc.coalesce(completed, requested))
