@@ -15,6 +15,8 @@ from workers.errors import InvalidInput
 from workers.option_values import listed
 
 TIME_UNIT_KEY = "sluice.event.time.unit"
+AHEAD_MAX_MS = 5 * 60_000
+"""Clocks differ by less; an event that is further ahead of its arrival is none of now."""
 
 
 class TimeUnit(StrEnum):

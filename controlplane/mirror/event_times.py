@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from workers.time_units import TimeUnit
+from workers.time_units import AHEAD_MAX_MS, TimeUnit
 
-AHEAD_MAX = timedelta(minutes=5)
-"""Clocks differ by less; an event that is further ahead of its arrival is none of now."""
+AHEAD_MAX = timedelta(milliseconds=AHEAD_MAX_MS)
 
 
 def event_time_text(ordering: str | None, unit: TimeUnit | None = None) -> str | None:

@@ -109,6 +109,8 @@ class CoverageMap:
     rows: list[int]
     columns: list[CoverageColumn]
     columns_left_out: int
+    rows_beyond: int
+    """Of the last bucket: rows whose time is more than five minutes ahead of the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +341,7 @@ def _coverage(found: Mapping[str, Any] | None) -> CoverageMap | None:
             for one in found["columns"]
         ],
         columns_left_out=found["columns_left_out"],
+        rows_beyond=int(found.get("rows_beyond", 0)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.group_rows import GroupCommitRow
+from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.mirror.views_streams import CompletenessPoint, CoverageColumn, CoverageMap
@@ -21,6 +23,9 @@ from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from tests.support.joined import commit, make
 from web import stream_figures as figures
+from workers import open_table
+from workers.clock import parse_instant
+from workers.time_units import AHEAD_MAX_MS
 
 QUERIES_MAX = 20
 NOON_MS = 1_777_636_800_000
@@ -70,6 +75,45 @@ def test_page_says_how_far_streams_are_and_who_waits_for_whom(
     assert "coverage-figure" in text
     assert "2026-05-01T12:00:00" in text
     assert "Launch a writer" not in text
+
+
+def test_processing_lag_stands_beside_event_lag_and_both_say_what_they_mean(
+    client: Client, viewer: User, joined: Table
+) -> None:
+    client.force_login(viewer)
+
+    text = client.get("/t/orders/streams/parts/board").content.decode()
+    live = client.get("/t/orders/live/streams").content.decode()
+
+    heads = re.findall(r'<th scope="col" class="num" title="From the newest (\w+) to now', text)
+    assert heads == ["event", "commit"]
+    assert text.index(">Event lag<") < text.index(">Processing lag<")
+    row = text[text.index('data-key="ship"') :]
+    event_lag, processing_lag = re.findall(r'<td class="num">\s*(<time [^>]*data-ago)', row)
+    assert "2026-05-01T11:59:00" in event_lag
+    [newest] = InstantRecord.objects.filter(table=joined).order_by("-completed_at")[1:2]
+    at = datetime.fromtimestamp(parse_instant(newest.completed_at or "") / 1000, UTC)
+    assert at.isoformat(timespec="milliseconds").replace("+00:00", "Z") in processing_lag
+    assert 'title="Processing lag. From the newest commit to now' in live
+
+
+def test_map_of_columns_ends_at_the_clock_and_counts_what_claims_to_be_later(
+    client: Client, viewer: User, joined: Table
+) -> None:
+    year = datetime.now(UTC) + timedelta(days=365)
+    ahead = {"id": "c", "ship_ts": int(year.timestamp() * 1000), "road": "x"}
+    commit(open_table(joined.location), ahead)
+    sync_table(joined)
+    assert measure(joined, now=datetime.now(UTC) + timedelta(seconds=30))
+    client.force_login(viewer)
+
+    text = client.get("/t/orders/streams").content.decode()
+    told = client.get("/api/v1/tables/orders/streams/join/").json()["coverage"]
+
+    assert "1 row ahead of the clock" in text
+    assert told["rows_beyond"] == 1
+    assert sum(told["rows"]) == 2, "a, and what is ahead"
+    assert told["starts_ms"][-1] <= datetime.now(UTC).timestamp() * 1000 + AHEAD_MAX_MS
 
 
 @pytest.mark.parametrize("part", ["board", "presence", "logs", "writers"])
@@ -245,6 +289,7 @@ def test_coverage_leaves_times_without_rows_empty() -> None:
         rows=[4, 0],
         columns=[CoverageColumn(group="<b>", column="price", share_pct=[50.0, 0.0])],
         columns_left_out=0,
+        rows_beyond=0,
     )
 
     figure = figures.coverage(found)

@@ -30,7 +30,7 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.time_units import TimeUnits, time_units
+from workers.time_units import AHEAD_MAX_MS, TimeUnits, time_units
 
 Bits: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 OLDEST_KEPT = 20
@@ -80,6 +80,8 @@ class Coverage:
     """By bucket."""
     columns: tuple[ColumnCoverage, ...]
     columns_left_out: int = 0
+    rows_beyond: int = 0
+    """Of the last bucket: rows whose time is further ahead of the clock than clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
     if rule is None or schema is None:
         raise InvalidInput("only a table with column groups has a join", table=table.config.name)
     view = FileSystemView.load(table)
-    tally, read = _Tally(rule, schema, time_units(table.config.time_units)), 0
+    units, now_ms = time_units(table.config.time_units), table.ports.clock.now_ms()
+    tally, read = _Tally(rule, schema, units, now_ms), 0
     for slice_, is_wide in sampled(table, view, bounds or SampleBounds()):
         try:
             parts = _states(table, rule, schema, slice_, tally.columns if is_wide else ())
@@ -139,6 +142,7 @@ class _Tally:
     rule: GroupRule
     schema: TableSchema
     units: TimeUnits
+    now_ms: int
     groups: tuple[ColumnGroup, ...] = ()
     columns: tuple[str, ...] = ()
     left_out: int = 0
@@ -259,8 +263,11 @@ class _Tally:
         known = times[times != NO_TIME]
         if not len(known):
             return None
-        # Rare events of long ago share the first bucket instead of flattening all others.
-        first, last = int(np.quantile(known, 0.01)), int(known.max())
+        # Rare events of long ago share the first bucket instead of flattening all others, and
+        # those that claim to be of a time to come share the last one.
+        bound_ms = self.now_ms + AHEAD_MAX_MS
+        last = min(int(known.max()), bound_ms)
+        first = min(int(np.quantile(known, 0.01)), last)
         width = next(
             (one for one in _WIDTHS_MS if (last - first) // one + 2 <= BUCKETS_MAX), _WIDTHS_MS[-1]
         )
@@ -273,7 +280,8 @@ class _Tally:
             for name, parts in self.is_set.items()
         ]
         rows = tuple(np.bincount(at, minlength=count).tolist())
-        return Coverage(by, first, width, rows, tuple(columns), self.left_out)
+        beyond = int(np.count_nonzero(known > bound_ms))
+        return Coverage(by, first, width, rows, tuple(columns), self.left_out, beyond)
 
 
 def _counted(at: Times, is_set: Mask, times: Times, count: int) -> tuple[int, ...]:

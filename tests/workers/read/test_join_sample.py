@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.support.clocks import ManualClock
 from tests.support.joined import commit, make
 from workers.errors import InvalidInput
 from workers.read.event_time import NO_TIME, event_times
 from workers.read.join_sample import sample_join
 from workers.read.slice_sample import SampleBounds
-from workers.time_units import TimeUnit, time_units
+from workers.time_units import AHEAD_MAX_MS, TimeUnit, time_units
 
 DAY_MS = 24 * 3600 * 1000
 NOON_MS = 1_777_636_800_000
@@ -69,6 +71,48 @@ def test_coverage_goes_by_the_day_of_the_event(tmp_path: Path) -> None:
     assert found.rows == columns["price"] == (1,) * 30
     assert columns["road"] == (1,) * 10 + (0,) * 20
     assert {one.column: one.group for one in found.columns} == {"price": "shop", "road": "ship"}
+
+
+def test_events_a_year_ahead_stretch_no_map_and_are_counted_and_told(tmp_path: Path) -> None:
+    clock = ManualClock(NOON_MS + 30 * DAY_MS)
+    joined = make(tmp_path)
+    days = [NOON_MS + DAY_MS * n for n in range(30)]
+    commit(joined, *({"id": str(ms), "shop_ts": ms, "price": 1.0} for ms in days))
+    year = [clock.now_ms() + 365 * DAY_MS + n for n in range(2)]
+    commit(joined, *({"id": str(ms), "shop_ts": ms, "price": 1.0} for ms in year))
+    table = replace(joined.table, ports=replace(joined.table.ports, clock=clock))
+
+    found = sample_join(table).coverage
+
+    assert found is not None
+    assert (found.by, found.width_ms) == ("event", DAY_MS)
+    [price] = [one.rows_set for one in found.columns if one.column == "price"]
+    assert found.rows == price == (1,) * 30 + (2,)
+    assert found.rows_beyond == 2
+
+
+def test_map_of_events_that_all_lie_ahead_is_one_bucket_at_the_clock(tmp_path: Path) -> None:
+    joined = make(tmp_path)
+    commit(joined, *({"id": str(n), "shop_ts": NOON_MS + n * DAY_MS, "price": 1.0} for n in (1, 9)))
+    clock = ManualClock(NOON_MS)
+    table = replace(joined.table, ports=replace(joined.table.ports, clock=clock))
+
+    found = sample_join(table).coverage
+
+    assert found is not None
+    assert (found.rows, found.rows_beyond) == ((2,), 2)
+    assert found.first_ms <= clock.now_ms() + AHEAD_MAX_MS < found.first_ms + found.width_ms
+
+
+def test_an_event_within_what_clocks_differ_is_not_beyond(tmp_path: Path) -> None:
+    joined = make(tmp_path)
+    commit(joined, {"id": "a", "shop_ts": NOON_MS + AHEAD_MAX_MS, "price": 1.0})
+    table = replace(joined.table, ports=replace(joined.table.ports, clock=ManualClock(NOON_MS)))
+
+    found = sample_join(table).coverage
+
+    assert found is not None
+    assert (found.rows, found.rows_beyond) == ((1,), 0)
 
 
 def test_ordering_that_is_no_time_gives_coverage_by_commit(tmp_path: Path) -> None:
