@@ -14,8 +14,15 @@ from web.charts import Figure
 ITEMS_SHOWN = 500
 _INSTANT = re.compile(r"\A[0-9]{17}\Z")
 _COUNTED = re.compile(r"\A([0-9]+ rows) of (.+)\Z", re.DOTALL)
-_ORDER = ("undo", "delete", "write", "merge", "rewrite", "archive", "keep")
-_TONES = {"undo": "bad", "delete": "bad", "write": "busy", "merge": "busy", "rewrite": "busy"}
+_ORDER = ("undo", "delete", "unlock", "write", "merge", "rewrite", "archive", "keep")
+_TONES = {
+    "undo": "bad",
+    "delete": "bad",
+    "unlock": "bad",
+    "write": "busy",
+    "merge": "busy",
+    "rewrite": "busy",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 HISTORY_SHOWN = 100
 OTHERS = ("delete", "delete_partition", "insert_overwrite", "insert_overwrite_table")
 """What takes rows away on purpose."""
+LEFT_BEHIND = "repair"
 OF_FOREIGN = ("upgrade", "adopt")
 """What makes a table of another engine one that is written here."""
 OPERATIONS_READ = 60
@@ -87,7 +88,7 @@ def service_board(table: Table) -> dict[str, Any]:
         for name in CARDS
         if name in kinds
     ]
-    offered = (*OTHERS, *(OF_FOREIGN if table.is_foreign else ()))
+    offered = (LEFT_BEHIND, *OTHERS, *(OF_FOREIGN if table.is_foreign else ()))
     return {
         "cards": cards,
         "plans": plans,

@@ -217,6 +217,14 @@ TEXTS: Mapping[str, ServiceText] = {
             ),
         ),
     ),
+    "repair": ServiceText(
+        title="Repair",
+        verb="Delete what is left behind",
+        purpose="Finds what nobody misses, each file with its evidence: temporary files of writes "
+        "that were cut off, data files of instants that will never count, a lock file that "
+        "Apache Hudi left.",
+        takes="The files of the plan. No committed file is among them.",
+    ),
     "insert_overwrite": ServiceText(
         title="Overwrite partitions",
         verb="Overwrite the partitions",

@@ -25,6 +25,7 @@ _TITLES = {
     "insert_overwrite_table": "Overwrite the table",
     "adopt": "Adopt the table",
     "upgrade": "Upgrade the table",
+    "repair": "Repair",
 }
 _MAINTAINING = frozenset({"compaction", "clustering", "clean", "archive", "savepoint"})
 """Every snapshot that readers were promised stays. A service that is not listed is an admin's."""

@@ -17,6 +17,8 @@ from controlplane.operations.own_instants import OwnInstant
 from workers.files.names import instant_of, parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
 from workers.files.properties import load_properties
+from workers.services.left_behind import LOCK_KEPT_MS, left_lock
+from workers.services.repair import UNLOCK
 from workers.table.table import Table
 from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.instant import Action
@@ -58,6 +60,15 @@ def gaps(service: str, effect: Effect) -> list[str]:
 def _files_gone(effect: Effect) -> list[str]:
     standing = _standing(effect.table, effect.planned("delete"))
     return [f"{path} is still there" for path in standing]
+
+
+def _lock_given_back(effect: Effect) -> list[str]:
+    """A younger file is that of a writer who has come since."""
+    lock = left_lock(effect.table) if effect.planned(UNLOCK) else None
+    if lock is None:
+        return []
+    age_ms = effect.table.ports.clock.now_ms() - lock[0].modified_ms
+    return [f"{path} is still there" for path in effect.planned(UNLOCK) if age_ms >= LOCK_KEPT_MS]
 
 
 def _files_laid(effect: Effect) -> list[str]:
@@ -232,6 +243,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "delete_savepoint": (_savepoint_gone,),
     "insert_overwrite": _OVERWRITE,
     "insert_overwrite_table": _OVERWRITE,
+    "repair": (_files_gone, _lock_given_back),
     "restore": (_undone_by_the_restore, _instants_off_the_timeline, _files_gone),
     "savepoint": (_savepoint_holds,),
     "upgrade": (_properties_as_told, _files_laid, _files_gone),

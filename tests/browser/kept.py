@@ -6,6 +6,7 @@ Needs Django set up; `seed` does that first.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from workers.services.service import ServiceRequest
 from workers.tasks.service import run_service
 
 SLUG = "fares"
+LATE = "20990101000000000"
+"""An instant that nobody ever requested."""
 CITIES = ("bergen", "narvik", "oslo")
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("ride", pa.int64()),
@@ -59,6 +62,7 @@ def kept_table(admin: User) -> Table:
     run(location, "archive", {"hoodie.keep.min.commits": "6", "hoodie.keep.max.commits": "8"})
     _upserts(location, 14, 19, schema=_TIPPED)
     run(location, "compaction", {"schedule_only": "true"})
+    _leave_behind(location)
     table = register_table(location=str(location), slug=SLUG, name=SLUG, by=admin)
     sync_table(table)
     return table
@@ -79,6 +83,19 @@ def work(table: Table, *, pk: str) -> str:
     run_service.apply(args=[operation.parameters["job"]]).get()
     sync_table(table)
     return Operation.objects.get(pk=pk).state
+
+
+def _leave_behind(location: Path) -> None:
+    """What a killed writer, a late task of an instant that nobody knows, and Apache Hudi left."""
+    base = max(location.glob("oslo/*.parquet"))
+    late = base.name.replace(base.stem.rpartition("_")[2], LATE)
+    (base.parent / late).write_bytes(base.read_bytes())
+    cut_off = location / "bergen" / ".sluice-tmp-4f1c"
+    cut_off.write_bytes(b"half a file")
+    lock = location / ".hoodie" / "lock"
+    lock.write_bytes(b"")
+    for file in (cut_off, lock):
+        os.utime(file, (0, 0))
 
 
 def _upserts(location: Path, first: int, end: int, *, schema: pa.Schema = _SCHEMA) -> None:

@@ -58,6 +58,28 @@ def test_clean_names_its_files_and_they_are_gone_afterwards(
     assert seen.console == []
 
 
+def test_repair_shows_its_evidence_and_what_was_left_behind_is_gone_afterwards(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    page.goto(f"{site.url}/t/fares/services")
+    page.get_by_role("link", name="Repair").click()
+    expect(page.locator("#group-delete")).to_contain_text("2")
+    expect(page.get_by_text("neither on the timeline nor in its history")).to_be_visible()
+    expect(page.get_by_text("and no writer lives")).to_be_visible()
+    page.fill("#id_typed_name", "fares")
+    page.fill("#id_reason", "the machine lost power")
+    page.locator("button.danger").click()
+
+    operation = asked_for(page)
+    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+
+    proved(page)
+    expect(page.locator(".checks")).to_contain_text("3")
+    page.goto(f"{site.url}/t/fares/services/run/repair")
+    expect(page.get_by_text("There is nothing to do")).to_be_visible()
+    assert seen.console == []
+
+
 def test_restore_wants_the_name_and_a_reason_then_undoes_what_came_later(
     page: Page, site: Site
 ) -> None:

@@ -244,5 +244,6 @@ def test_repair_is_shown_first_and_leaves_a_trace(lake: Lake, root: Path) -> Non
     assert "deleted 1 files" in run("table", "repair", "trips", "--yes", "--reason", "left")
 
     assert not lock.exists()
-    assert AuditEvent.objects.filter(what="service.repair", result="succeeded").count() == 1
+    [done] = AuditEvent.objects.filter(what="service.repair", result="succeeded")
+    assert (done.reason, done.details) == ("left", {"items": [str(lock)]})
     assert "nothing to do" in run("table", "repair", "trips")

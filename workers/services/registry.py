@@ -11,6 +11,7 @@ from workers.services.compaction.service import CompactionService
 from workers.services.deletes.partitions import DeletePartition
 from workers.services.deletes.rows import Delete
 from workers.services.overwrites import Overwrite
+from workers.services.repair import Repair
 from workers.services.restore import Restore
 from workers.services.savepoint import DeleteSavepoint, Savepoint
 from workers.services.service import Service
@@ -31,6 +32,7 @@ _ALL: tuple[Service, ...] = (
     ClusteringService(),
     Adopt(),
     Upgrade(),
+    Repair(),
 )
 _SERVICES = {one.name: one for one in _ALL}
 FINISHED_ONCE_BEGUN = frozenset({Restore.name})

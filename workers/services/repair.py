@@ -1,111 +1,169 @@
-"""What may go of what nobody misses: files of writes that were cut off, data files of instants that
-were rolled back, a lock file of Apache Hudi that nobody can be holding any more.
+"""Repair: delete what nobody misses. Files of writes that were cut off, data files of instants that
+will never count, a lock file of Apache Hudi that nobody can be holding any more.
 
-Everything is shown with its evidence before it goes. Where there is none a warning says what a
-person has to find out. No committed file is ever touched.
+Everything is shown with its evidence before it goes (`left_behind.py`). No committed file is ever
+touched. A confirmed plan is durable before its first effect, so whoever is sent again after a death
+carries on with what is left of it.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.locks.binding import Binding, read_binding
-from workers.concurrency.locks.hudi_file import FILE_NAME, file_holder
-from workers.lock_config import LockProvider
-from workers.services.service import PlanItem, ServiceOutcome, ServicePlan, ServiceRequest
+from workers.config import WriteOptions
+from workers.errors import InvalidInput, MalformedTable, NotFound, PlanChanged
+from workers.services.left_behind import (
+    Strangers,
+    age,
+    left_lock,
+    lock_path,
+    strangers,
+)
+from workers.services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.storage.base import Storage, size_of
 from workers.storage.leftovers import leftovers
-from workers.storage.lock_file import FoundFile, LockFile
+from workers.storage.lock_file import LockFile
 from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
-NAME = "repair"
-LOCK_KEPT_MS = 3_600_000
-"""A commit takes seconds; Hudi does not make its file young while it holds the lock."""
+DIRECTORY = ".hoodie/.sluice/repair"
+UNLOCK = "unlock"
+"""The effect on a lock file, which may lie outside of the table and be made anew at any time."""
 _CUT_OFF = "left by a write that did not end"
 _DELETE = "delete"
-_MINUTE_MS = 60_000
+_REASON = "repair found files of it, and it was neither on the timeline nor in its history"
 
 
-def plan_repair(table: Table) -> ServicePlan:
-    """Changes nothing."""
+class Repair:
+    name = "repair"
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """There are no parameters."""
+        _check_parameters(parameters)
+        return _proposal(table).plan
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        """Holds no lock, which may be the very one that was left behind. See Service."""
+        _check_parameters(request.parameters)
+        table.check_writable()
+        proposal = _proposal(table)
+        plan = proposal.plan
+        confirmed = request.expected_plan_hash
+        if confirmed is None or not _is_rest_of(plan, _kept(table.storage, confirmed)):
+            plan.check(request)
+        total = len(plan.items)
+        if on_progress is not None:
+            on_progress(0, total)
+        if not plan.is_empty:
+            _keep(table.storage, confirmed or plan.plan_hash, plan)
+        _fence(table, proposal.strangers, request.by)
+        table.storage.delete_many([one.what for one in plan.items if one.effect == _DELETE])
+        if any(one.effect == UNLOCK for one in plan.items):
+            _unlock(table)
+        table.storage.delete_tree(DIRECTORY)
+        if on_progress is not None:
+            on_progress(total, total)
+        return ServiceOutcome(self.name, None, f"deleted {total} files", plan.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    plan: ServicePlan
+    strangers: Strangers
+
+
+def _proposal(table: Table) -> _Proposal:
+    found = strangers(table)
     now_ms = table.ports.clock.now_ms()
     items = [
-        PlanItem(file.path, _DELETE, file.size, f"{_CUT_OFF}, {_age(now_ms - file.modified_ms)}")
+        PlanItem(file.path, _DELETE, file.size, f"{_CUT_OFF}, {age(now_ms - file.modified_ms)}")
         for file in leftovers(table.storage, now_ms)
     ]
-    orphans, warnings = _orphans(table)
-    items += orphans
-    lock = _left_lock(table, now_ms)
-    if lock is not None and lock[1] is None:
-        why = f"lock of Apache Hudi, {_age(now_ms - lock[0].modified_ms)}, and no writer lives"
-        items.append(PlanItem(str(_lock_path(table)), _DELETE, len(lock[0].content), why))
-    elif lock is not None:
-        warnings.append(f"{_lock_path(table)} stays: {lock[1]}")
-    count = len(items)
-    return ServicePlan(
-        NAME,
-        f"delete {count} files that nobody misses" if items else "nothing is left behind",
+    items += [
+        PlanItem(path, _DELETE, size_of(table.storage, path), why)
+        for path, why in sorted(found.evidence.items())
+    ]
+    locks, warnings = _lock_items(table, now_ms)
+    items += locks
+    plan = ServicePlan(
+        Repair.name,
+        f"delete {len(items)} files that nobody misses" if items else "nothing is left behind",
         items=tuple(items),
-        warnings=tuple(warnings),
-        figures={"files": count, "bytes": sum(item.bytes for item in items)},
+        blockers=(table.write_refusal,) if items and table.write_refusal else (),
+        warnings=(*found.warnings, *warnings),
+        figures={"files": len(items), "bytes": sum(item.bytes for item in items)},
     )
+    return _Proposal(plan, found)
 
 
-def repair(table: Table, request: ServiceRequest) -> ServiceOutcome:
-    """Carry out what the plan says now. Raises PlanChanged, ServiceRefused."""
-    table.check_writable()
-    plan = plan_repair(table)
-    plan.check(request)
-    lock_path = str(_lock_path(table))
-    for item in plan.items:
-        if item.what != lock_path:
-            table.storage.delete(item.what)
-        elif (lock := _left_lock(table, table.ports.clock.now_ms())) and lock[1] is None:
-            LockFile(_lock_path(table)).remove(lock[0])
-    return ServiceOutcome(NAME, None, f"deleted {len(plan.items)} files", plan.figures)
+def _lock_items(table: Table, now_ms: int) -> tuple[list[PlanItem], list[str]]:
+    lock = left_lock(table)
+    if lock is None:
+        return [], []
+    file, held_by = lock
+    path = str(lock_path(table))
+    if held_by is not None:
+        return [], [f"{path} stays: {held_by}"]
+    why = f"lock of Apache Hudi, {age(now_ms - file.modified_ms)}, and no writer lives"
+    return [PlanItem(path, UNLOCK, len(file.content), why)], []
 
 
-def _orphans(table: Table) -> tuple[list[PlanItem], list[str]]:
-    """Data files that no commit counts, and what is not known of some."""
-    view = FileSystemView.load(table)
-    pending = {instant.requested_at for instant in view.timeline.pending()}
-    items, unknown = [], []
-    for instant, path in view.uncommitted:
-        if instant in pending:
-            continue
-        decision = decisions.read(table.storage, instant)
-        info = table.storage.info(path)
-        if isinstance(decision, RollbackDecision) or decisions.is_undone(table.storage, instant):
-            why = f"{instant} was rolled back"
-            items.append(PlanItem(path, _DELETE, info.size if info else 0, why))
-        else:
-            unknown.append(f"{path} is of {instant}, which nobody completed or rolled back")
-    return items, unknown
+def _fence(table: Table, found: Strangers, by: str) -> None:
+    """Whoever sleeps at one of these instants finds that it is over. Raises PlanChanged."""
+    for instant in sorted(found.undecided):
+        decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=_REASON)
+        if not decisions.decide(table.storage, instant, decision):
+            standing = decisions.read(table.storage, instant)
+            if not isinstance(standing, RollbackDecision):
+                raise PlanChanged("an instant of the plan was decided meanwhile", instant=instant)
 
 
-def _lock_path(table: Table) -> Path:
-    binding = read_binding(table.storage) or Binding()
-    if binding.provider != LockProvider.FILESYSTEM:
-        return Path(table.storage.location, ".hoodie", FILE_NAME)
-    return Path(binding.directory, FILE_NAME)
+def _unlock(table: Table) -> None:
+    """Looks again: whoever made the file young, or made another one, may hold it."""
+    lock = left_lock(table)
+    if lock is not None and lock[1] is None:
+        LockFile(lock_path(table)).remove(lock[0])
 
 
-def _left_lock(table: Table, now_ms: int) -> tuple[FoundFile, str | None] | None:
-    """Hudi's lock file, and why it may still be held; None where there is none."""
-    found = file_holder(_lock_path(table).parent)
-    if found is None:
-        return None
-    age_ms = now_ms - found.modified_ms
-    if age_ms < LOCK_KEPT_MS:
-        return found, f"it is {_age(age_ms)}, and a writer of Apache Hudi may hold it"
-    alive = [one.instant for one in read_heartbeats(table.storage) if not one.is_expired(now_ms)]
-    if alive:
-        return found, f"writers live, of {', '.join(sorted(alive))}"
-    return found, None
+def _keep(storage: Storage, plan_hash: str, plan: ServicePlan) -> None:
+    content = json.dumps([item.what for item in plan.items]).encode()
+    storage.put_if_absent(f"{DIRECTORY}/{plan_hash}.json", content)
 
 
-def _age(age_ms: int) -> str:
-    return f"{age_ms // _MINUTE_MS} minutes old"
+def _kept(storage: Storage, plan_hash: str) -> frozenset[str]:
+    """What the plan of this hash names, if a run of it died; nothing else. Raises
+    MalformedTable.
+    """
+    if not plan_hash.isalnum():
+        return frozenset()
+    path = f"{DIRECTORY}/{plan_hash}.json"
+    try:
+        return frozenset(map(str, json.loads(storage.read(path))))
+    except NotFound:
+        return frozenset()
+    except ValueError as error:
+        raise MalformedTable("the plan of a repair is no JSON", path=path) from error
+
+
+def _is_rest_of(plan: ServicePlan, confirmed: frozenset[str]) -> bool:
+    return not plan.blockers and not plan.is_empty and {i.what for i in plan.items} <= confirmed
+
+
+def _check_parameters(parameters: Mapping[str, str]) -> None:
+    for key in parameters:
+        raise InvalidInput("a repair takes no parameters", key=key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from controlplane.audit.services import record
 from controlplane.errors import NotAllowedNow, PlanVoid
@@ -22,6 +23,8 @@ from workers.services import registry
 from workers.services.service import ServiceOutcome, ServiceRequest
 
 ITEMS_SHOWN = 20
+_SHOWN_WHOLE = frozenset({"repair"})
+"""Each file of these has evidence of its own, which a person is to look at."""
 Say = Callable[[str], object]
 
 
@@ -58,10 +61,11 @@ def plan_and_run(table: Table, asked: Asked, say: Say) -> None:
 
 def show_plan(view: ServicePlanView, say: Say) -> None:
     say(f"{view.service}: {view.summary} (plan {view.plan_hash})")
-    for item in view.items[:ITEMS_SHOWN]:
+    shown = view.items if view.service in _SHOWN_WHOLE else view.items[:ITEMS_SHOWN]
+    for item in shown:
         say(f"  {item.effect:<8} {item.bytes:>14,} B  {item.what}  {item.detail}".rstrip())
-    if len(view.items) > ITEMS_SHOWN:
-        say(f"  ... and {len(view.items) - ITEMS_SHOWN} more")
+    if len(view.items) > len(shown):
+        say(f"  ... and {len(view.items) - len(shown)} more")
     for warning in view.warnings:
         say(f"  warning: {warning}")
     for blocker in view.blockers:
@@ -91,8 +95,15 @@ def _run(table: Table, asked: Asked, view: ServicePlanView, say: Say) -> Service
     except Exception as error:
         record(**audited, result="failed", details={"error": f"{type(error).__name__}: {error}"})
         raise
-    record(**audited, result="succeeded", details={"instant": outcome.instant or ""})
+    record(**audited, result="succeeded", details=_done(view, outcome))
     return outcome
+
+
+def _done(view: ServicePlanView, outcome: ServiceOutcome) -> dict[str, Any]:
+    """What leaves no instant leaves no other trace of what it touched."""
+    if outcome.instant is not None:
+        return {"instant": outcome.instant}
+    return {"items": [item["what"] for item in view.plan["items"]]}
 
 
 def _progress(say: Say) -> Callable[[int, int], None]:

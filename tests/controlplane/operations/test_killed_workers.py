@@ -50,6 +50,7 @@ KINDS = (
     "delete",
     "insert_overwrite",
     "insert_overwrite_table",
+    "repair",
 )
 _LASTS_S = 0.25
 """Killed at a random moment of so long, early ones more often, since many jobs are over in a tenth
@@ -141,6 +142,11 @@ def asked(lake: Lake, kind: str, by: User, folder: Path) -> Operation:
         run("savepoint")
     if kind == "restore":
         lake.commit(BERGEN | {"ts": 10})
+    if kind == "repair":
+        for number in range(40):
+            left = Path(lake.row.location, f".sluice-tmp-{number}")
+            left.write_bytes(b"half")
+            os.utime(left, (0, 0))
     if kind == "clean":
         for _ in range(2):
             run("compaction")

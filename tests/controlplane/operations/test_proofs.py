@@ -4,6 +4,7 @@ the proof is gone, although timeline, mirror and worker said before that it was 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def savepoint_back(lake: Lake, operation: Operation) -> None:
     (timeline / f"{operation.instant}_20300101000000000.savepoint").write_bytes(b"back")
 
 
+def lock_back(lake: Lake, _: Operation) -> None:
+    left_file(lake, ".hoodie/lock")
+
+
+def left_file(lake: Lake, path: str) -> None:
+    """As a process that was killed long ago leaves it."""
+    file = folder(lake) / path
+    file.write_bytes(b"")
+    os.utime(file, (0, 0))
+
+
 STORIES: list[tuple[str, str, Undo]] = [
     ("savepoint", "its file is deleted", drop("{instant}_*.savepoint")),
     ("savepoint", "a file that it holds is deleted", drop(".*.log.*")),
@@ -84,6 +96,8 @@ STORIES: list[tuple[str, str, Undo]] = [
     ("archive", "the history is deleted", drop("history/*.parquet")),
     ("restore", "an instant is there again", instant_back),
     ("restore", "a file is there again", put_back("delete")),
+    ("repair", "a file is there again", put_back("delete")),
+    ("repair", "Hudi's lock is there again, as old as it was", lock_back),
     ("delete", "its log file is deleted", drop(".*_{instant}.log.*")),
     ("insert_overwrite", "its rows are deleted", drop("*{instant}*")),
     ("insert_overwrite_table", "its file on the timeline is deleted", drop("{instant}_*.replace*")),
@@ -126,6 +140,9 @@ def asked(lake: Lake, service: str, by: User, rows_file: str) -> Operation:
         run(lake, "savepoint")
     if service == "restore":
         lake.commit(BERGEN | {"ts": 10})
+    if service == "repair":
+        left_file(lake, ".sluice-tmp-left")
+        left_file(lake, ".hoodie/lock")
     if service == "clean":
         for _ in range(2):
             run(lake, "compaction")

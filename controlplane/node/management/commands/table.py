@@ -15,7 +15,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.confirmation import add_confirmation
-from controlplane.node.shell.repairs import plan_and_repair
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.services import Asked, plan_and_run
 from controlplane.node.shell.views import show_file_groups, show_schema, show_services
@@ -34,6 +33,7 @@ _SERVICES = {
     "restore": ("restore", "take the table back to a savepoint"),
     "upgrade": ("upgrade", "bring a table of version 6 or 8 to version 9"),
     "adopt": ("adopt", "write into a table that another engine made"),
+    "repair": ("repair", "delete what cut-off writes left behind"),
     "delete": ("delete", "delete the rows that a condition names"),
     "delete-partition": ("delete_partition", "empty whole partitions"),
     "insert-overwrite": ("insert_overwrite", "put a file's rows in the place of their partitions'"),
@@ -71,10 +71,6 @@ class Command(BaseCommand):
         rollback.add_argument("slug")
         rollback.add_argument("instant")
         add_confirmation(rollback)
-        repair = actions.add_parser("repair", help="delete what cut-off writes left behind")
-        repair.add_argument("slug")
-        repair.add_argument("--dry-run", action="store_true", help="show the plan only")
-        add_confirmation(repair)
         groups = actions.add_parser("file-groups", help="file groups with their sizes")
         groups.add_argument("slug")
         groups.add_argument("--partition", help="only this one")
@@ -104,14 +100,6 @@ class Command(BaseCommand):
                 say(f"registered {table.slug} at {table.location}")
             case "rollback":
                 roll_back(self, options)
-            case "repair":
-                plan_and_repair(
-                    registered(options["slug"]),
-                    say,
-                    is_confirmed=options["yes"] and not options["dry_run"],
-                    plan_hash="" if options["dry_run"] else options["plan_hash"],
-                    reason=options["reason"],
-                )
             case "file-groups":
                 limit = options["limit"]
                 table = synced(options["slug"])

@@ -1,0 +1,148 @@
+"""What writers left behind that nobody misses, each file with the evidence for it: data files whose
+instant will never count, and a lock file of Apache Hudi that nobody can be holding any more.
+
+Changes nothing. Where there is no evidence a warning says what a person has to find out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.clock import InstantTime
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.concurrency.locks.binding import Binding, read_binding
+from workers.concurrency.locks.hudi_file import FILE_NAME, file_holder
+from workers.lock_config import LockProvider
+from workers.storage.lock_file import FoundFile
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.settled import SETTLED_BY, settled_decision
+
+LOCK_KEPT_MS = 3_600_000
+"""A commit takes seconds; Hudi does not make its file young while it holds the lock."""
+WARNINGS_MAX = 20
+_MINUTE_MS = 60_000
+_MINUTES_TOLD = 120
+_HOURS_TOLD = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """Data files that no commit counts and no pending writer has."""
+
+    evidence: Mapping[str, str]
+    """Path -> why nobody misses it."""
+    undecided: frozenset[InstantTime]
+    """Instants among them of which no decision object says that they are gone."""
+    warnings: Sequence[str]
+    """Of files that stay because nobody can tell."""
+
+
+def strangers(table: Table) -> Strangers:
+    """Raises MalformedTable for a history that is damaged."""
+    view = FileSystemView.load(table)
+    # Read after the files were listed: who put one of them had its instant here before.
+    known = {one.requested_at for one in table.timeline().instants}
+    paths: dict[InstantTime, list[str]] = defaultdict(list)
+    for instant, path in view.uncommitted:
+        if instant not in known:
+            paths[instant].append(path)
+    evidence: dict[str, str] = {}
+    undecided, warnings = set(), []
+    living = living_instants(table)
+    for instant in sorted(paths):
+        why = _rolled_back(table, instant)
+        if why is None and (doubt := _doubt(table, instant, living)) is not None:
+            warnings.append(f"{_files(paths[instant])} of {instant} stay: {doubt}")
+            continue
+        if why is None:
+            undecided.add(instant)
+            why = f"{instant} is neither on the timeline nor in its history"
+        evidence |= dict.fromkeys(paths[instant], why)
+    return Strangers(evidence, frozenset(undecided), _first_of(warnings))
+
+
+def living_instants(table: Table) -> set[InstantTime]:
+    """Whose writers' hearts beat."""
+    now_ms = table.ports.clock.now_ms()
+    return {beat.instant for beat in read_heartbeats(table.storage) if not beat.is_expired(now_ms)}
+
+
+def is_above_the_border(table: Table, instant: InstantTime) -> bool:
+    """Whether the timeline and its history tell of everything that this instant could be."""
+    since = table.config.history_since
+    return since is not None and instant >= since
+
+
+def lock_path(table: Table) -> Path:
+    """Where a writer of Apache Hudi would hold the table's lock as a file."""
+    binding = read_binding(table.storage) or Binding()
+    if binding.provider != LockProvider.FILESYSTEM:
+        return Path(table.storage.location, ".hoodie", FILE_NAME)
+    return Path(binding.directory, FILE_NAME)
+
+
+def left_lock(table: Table) -> tuple[FoundFile, str | None] | None:
+    """Hudi's lock file, and why it may still be held; None where there is none."""
+    found = file_holder(lock_path(table).parent)
+    if found is None:
+        return None
+    age_ms = table.ports.clock.now_ms() - found.modified_ms
+    if age_ms < LOCK_KEPT_MS:
+        return found, f"it is {age(age_ms)}, and a writer of Apache Hudi may hold it"
+    if living := living_instants(table):
+        return found, f"writers live, of {', '.join(sorted(living))}"
+    return found, None
+
+
+def age(age_ms: int) -> str:
+    minutes = age_ms // _MINUTE_MS
+    if minutes < _MINUTES_TOLD:
+        return f"{minutes} minutes old"
+    hours = minutes // 60
+    return f"{hours} hours old" if hours < _HOURS_TOLD else f"{hours // 24} days old"
+
+
+def _rolled_back(table: Table, instant: InstantTime) -> str | None:
+    """Why it is gone for good; None when nothing says so. What is older than the archived part and
+    not in it counts as gone only where the history is whole.
+    """
+    decision = settled_decision(table.storage, instant)
+    if isinstance(decision, RollbackDecision):
+        if decision.by != SETTLED_BY:
+            return f"{instant} was rolled back"
+        if is_above_the_border(table, instant):
+            return f"{instant} was rolled back, and the timeline archived since"
+    if decisions.is_undone(table.storage, instant):
+        return f"{instant} was rolled back"
+    return None
+
+
+def _doubt(table: Table, instant: InstantTime, living: set[InstantTime]) -> str | None:
+    """Why files of an instant that nobody knows may still be missed; None when nobody can."""
+    since = table.config.history_since
+    if since is None:
+        return "nobody completed it or rolled it back, and another engine kept the history"
+    if instant < since:
+        return f"nobody completed it or rolled it back, and the history is whole from {since} on"
+    if isinstance(decisions.read(table.storage, instant), CommitDecision):
+        return "it was decided to be committed, and is not on the timeline"
+    if instant in living:
+        return "its writer lives"
+    return None
+
+
+def _files(paths: Sequence[str]) -> str:
+    others = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+    return f"{min(paths)}{others}"
+
+
+def _first_of(warnings: Sequence[str]) -> list[str]:
+    hidden = len(warnings) - WARNINGS_MAX
+    shown = list(warnings[:WARNINGS_MAX])
+    return [*shown, f"files of {hidden} more instants stay"] if hidden > 0 else shown
