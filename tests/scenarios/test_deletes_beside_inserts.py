@@ -16,8 +16,12 @@ from workers import stop_points
 from workers.concurrency.conflicts import Conflict, write_set
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.concurrency.sought_keys import SoughtCheck, SoughtKeys
+from workers.config import write_options
+from workers.errors import PlanChanged
 from workers.files.base_keys import SortedKeys
 from workers.lakehouse import open_table
+from workers.services.registry import service
+from workers.services.service import ServiceOutcome, ServiceRequest
 from workers.spark.placement import stage_prepared
 from workers.timeline.metadata import WriteStat, commit_metadata
 from workers.write.prepare import prepare
@@ -250,3 +254,82 @@ def test_keys_that_tasks_staged_are_sought_as_those_in_memory(made: Any, index: 
 
 def named(sought: Iterable[SoughtKeys]) -> set[tuple[str | None, int | None, str]]:
     return {(one.partition, one.bucket, key) for one in sought for key in one.keys}
+
+
+def run_delete(table: ScenarioTable, listed: str, options: dict[str, str]) -> ServiceOutcome:
+    asked = ServiceRequest("test", parameters={"keys": listed})
+    return service("delete").run(table.table, asked, write_options(options))
+
+
+LISTS = {"keys alone": '["n", "gone"]', "with partitions": '[{"id": "n", "place": "oslo"}]'}
+
+
+@every_kind
+@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("is_empty", [True, False], ids=["nothing found", "beside a row"])
+def test_the_service_meets_a_key_that_came_before_it_commits(
+    made: Any, beside: Beside, table_type: str, index: str, listed: str, is_empty: bool
+) -> None:
+    table = made(table_type, index, buckets=4)
+    table.writer("setup").upsert_and_commit(row("gone" if not is_empty else "a"))
+    beside(lambda: table.writer("fast", options=NEW_FILES).upsert_and_commit(row("n")))
+
+    with pytest.raises(PlanChanged) as refused:
+        run_delete(table, listed, OPTIMISTIC)
+
+    conflict = refused.value.values["conflict"]
+    assert isinstance(conflict, Conflict)
+    assert conflict.rival_writer == "fast"
+    assert {one["id"] for one in table.rows()} == {"a" if is_empty else "gone", "n"}
+    assert table.orphan_files() == table.leftovers() == []
+
+
+@every_kind
+def test_the_service_tried_again_takes_the_row_that_came(
+    made: Any, beside: Beside, table_type: str, index: str
+) -> None:
+    table = made(table_type, index)
+    table.writer("setup").upsert_and_commit(row("a"), row("gone"))
+    beside(lambda: table.writer("fast").upsert_and_commit(row("n"), row("m")))
+
+    outcome = run_delete(table, LISTS["keys alone"], OPTIMISTIC | RETRIES)
+
+    assert outcome.figures["rows"] == 2
+    assert [one["id"] for one in table.rows()] == ["a", "m"]
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "SIMPLE"])
+def test_the_service_takes_a_key_without_its_partition_for_one_of_every_partition(
+    made: Any, beside: Beside, index: str
+) -> None:
+    table = made("COPY_ON_WRITE", index)
+    table.writer("setup").upsert_and_commit(row("n"))
+    beside(lambda: table.writer("fast").upsert_and_commit(row("n", place="rome"), row("m")))
+
+    with pytest.raises(PlanChanged):
+        run_delete(table, LISTS["keys alone"], OPTIMISTIC)
+
+    beside(lambda: table.writer("other").upsert_and_commit(row("n", place="turku")))
+    run_delete(table, LISTS["with partitions"], OPTIMISTIC)
+    assert {(one["id"], one["place"]) for one in table.rows()} == {
+        ("n", "rome"),
+        ("m", "oslo"),
+        ("n", "turku"),
+    }
+
+
+def test_a_non_blocking_service_goes_by_its_found_keys_and_meets_the_others(
+    made: Any, beside: Beside
+) -> None:
+    table = made("MERGE_ON_READ", "BUCKET")
+    table.writer("setup").upsert_and_commit(row("gone"), row("a"))
+    ingest = table.writer("ingest", mode="non-blocking")
+    beside(lambda: ingest.upsert_and_commit(row("gone", ts=9)))
+
+    run_delete(table, LISTS["keys alone"], NON_BLOCKING)
+
+    assert [one["id"] for one in table.rows()] == ["a"]
+    beside(lambda: table.writer("late", mode="non-blocking").upsert_and_commit(row("n")))
+    with pytest.raises(PlanChanged):
+        run_delete(table, LISTS["keys alone"], NON_BLOCKING)
+    assert [one["id"] for one in table.rows()] == ["a", "n"]

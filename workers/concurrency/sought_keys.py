@@ -33,14 +33,18 @@ from workers.timeline.metadata import CommitMetadata, WriteStat
 @dataclass(frozen=True, slots=True)
 class SoughtKeys:
     partition: str | None
-    """None under a global index: wherever they stand."""
+    """None where they are meant in all of them, as always under a global index."""
     bucket: int | None
     """None under an index that looks keys up."""
     keys: SortedKeys
+    besides: frozenset[FileGroupKey] = frozenset()
+    """File groups in which they were found, and are deleted."""
 
     def may_stand_in(self, stat: WriteStat) -> bool:
         """In what a rival brought to this file."""
         if self.partition not in (None, stat.partition_path):
+            return False
+        if (stat.partition_path, stat.file_id) in self.besides:
             return False
         if self.bucket is None:
             # Logs take no key that is new to their file group.

@@ -59,7 +59,7 @@ def prepare(
         excused = pc.not_equal(kinds, pa.scalar(ROW, pa.int8()))
     rows = conform(table, context.schema, columns=list(context.columns), excused=excused)
     _check_ordering(context, rows)
-    keys, slots = _located(context, rows) if located is None else located(rows)
+    keys, slots = keys_and_slots(context, rows) if located is None else located(rows)
     is_located = set(context.config.partition_by) <= set(context.columns)
     paths = _partition_paths(context.config, rows) if is_located else _anywhere(rows)
     prepared = (
@@ -110,7 +110,8 @@ def _check_deleted_groups(rule: GroupRule, table: pa.Table, is_delete: Any) -> N
     refuse_rows(pc.and_(is_delete, nothing), "a delete has no ordering value", ", ".join(ages))
 
 
-def _located(context: WriteContext, rows: pa.Table) -> Located:
+def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
+    """Of conformed rows that have the key columns. Raises BadRows for what is no key."""
     config = context.config
     fields = config.record_key
     texts: list[Any] = [key_value_texts(one, _combined(rows.column(one))) for one in fields]

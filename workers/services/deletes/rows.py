@@ -18,6 +18,7 @@ from workers.read.file_slice import read_slice
 from workers.schema.table_schema import TableSchema
 from workers.services.deletes.ending import committed
 from workers.services.deletes.selection import Selection, selection_of
+from workers.services.deletes.sought import sought_by_list
 from workers.services.service import (
     PlanItem,
     Progress,
@@ -82,12 +83,13 @@ def _attempt(
     on_progress: Progress | None,
     number: int,
 ) -> tuple[ServicePlan, CommitOutcome | None]:
-    """What was to go, and how its deletion ended; None when no row matched."""
+    """What was to go, and how its deletion ended; None when no row matched a condition."""
     schema = _schema(table)
     selection = selection_of(table.config, schema, request.parameters)
     # Whoever lists keys wants them gone, whatever they hold by then.
     is_ordered = (
-        options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL and selection.is_by_value
+        options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+        and selection.listed is None
     )
     if is_ordered:
         check_ordered_deletes(table.config, schema.arrow)
@@ -112,13 +114,17 @@ def _attempt(
         groups = [
             rows_at(prepare(context, rows), one.partition, slots[_key(one)]) for one, rows in found
         ]
+        if selection.listed is not None:
+            places = {_key(one): rows for one, rows in found}
+            transaction.seeks(sought_by_list(context, selection.listed, places))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
         return plan, transaction.lose_early()
     except Exception as error:
         transaction.abort(f"{type(error).__name__}: {error}")
         raise
-    if plan.is_empty:
+    # Of keys it is only known under the lock that none came meanwhile.
+    if plan.is_empty and selection.listed is None:
         transaction.abort("no row matches")
         return plan, None
     return plan, transaction.commit(statuses)

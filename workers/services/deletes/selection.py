@@ -26,8 +26,8 @@ class Selection(Protocol):
         ...
 
     @property
-    def is_by_value(self) -> bool:
-        """Rows go for what they hold, not for their keys."""
+    def listed(self) -> pa.Table | None:
+        """The keys whose rows go, whatever they hold; None when rows go for what they hold."""
         ...
 
     def of(self, rows: pa.Table) -> pa.Table:
@@ -38,7 +38,7 @@ class Selection(Protocol):
 @dataclass(frozen=True, slots=True)
 class _ByPredicate:
     predicate: Predicate
-    is_by_value: bool = True
+    listed: None = None
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -52,7 +52,10 @@ class _ByPredicate:
 class _ByKeys:
     keys: pa.Table
     """Key columns; the partition's as well where a key is meant in one partition only."""
-    is_by_value: bool = False
+
+    @property
+    def listed(self) -> pa.Table:
+        return self.keys
 
     @property
     def columns(self) -> frozenset[str] | None:

@@ -1,0 +1,87 @@
+"""The keys that a delete was given, for who validates its commit: a key of the list that is
+committed after the delete looked is a conflict, wherever it is put.
+
+A key that was found is deleted where it stood, and whoever changes that file group meets the delete
+there; so it is sought everywhere else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.concurrency.conflicts import FileGroupKey
+from workers.concurrency.sought_keys import Sought, SoughtKeys
+from workers.files.base_keys import SortedKeys
+from workers.files.partition_paths import row_partition_paths
+from workers.schema.reconcile import conform
+from workers.write.context import WriteContext
+from workers.write.prepare import Located, keys_and_slots
+
+_Places = frozenset[FileGroupKey]
+
+
+def sought_by_list(
+    context: WriteContext, listed: pa.Table, found: Mapping[FileGroupKey, pa.Table]
+) -> Sought:
+    """`listed`: the key columns, and those of the partition where keys are meant in one only;
+    `found`: the keys of the list that each file group holds, in the same columns at least.
+
+    Raises BadRows for a key that no row can have.
+    """
+    keys = _placed(context, _whole(context, listed))
+    places: dict[str, set[FileGroupKey]] = {}
+    for group, rows in found.items():
+        held: list[Any] = _record_keys(context, rows)[0].to_pylist()
+        for key in held:
+            places.setdefault(key, set()).add(group)
+
+    def sought() -> Iterable[SoughtKeys]:
+        for bucket, partition, some in _apart(context, keys):
+            for besides, named in _by_places(some, places):
+                yield SoughtKeys(partition, bucket, SortedKeys.of(named), besides)
+
+    return sought
+
+
+def _whole(context: WriteContext, listed: pa.Table) -> pa.Table:
+    """Without keys that hold a null: they meet no row."""
+    fields = context.config.record_key
+    return listed.filter(functools.reduce(pc.and_, [pc.is_valid(listed[name]) for name in fields]))
+
+
+def _placed(context: WriteContext, listed: pa.Table) -> pa.Table:
+    """Columns `key`, `slot` and `path`; the path is null where the list does not say it."""
+    partition_by = list(context.config.partition_by)
+    keys, slots = _record_keys(context, listed)
+    paths: Any = pa.nulls(listed.num_rows, pa.string())
+    if set(partition_by) <= set(listed.column_names):
+        values = conform(listed.select(partition_by), context.schema, columns=partition_by)
+        paths = row_partition_paths(context.config, values)
+    return pa.table({"key": keys, "slot": pa.array(slots, pa.int32()), "path": paths})
+
+
+def _record_keys(context: WriteContext, rows: pa.Table) -> Located:
+    fields = list(context.config.record_key)
+    return keys_and_slots(context, conform(rows.select(fields), context.schema, columns=fields))
+
+
+def _apart(context: WriteContext, keys: pa.Table) -> Iterator[tuple[int | None, str | None, Any]]:
+    """Bucket, partition and the keys that are sought there."""
+    columns = ["path"] if context.looks_up else ["slot", "path"]
+    for group in keys.group_by(columns, use_threads=False).aggregate([("key", "list")]).to_pylist():
+        yield group.get("slot"), group["path"], group["key_list"]
+
+
+def _by_places(
+    keys: list[str], places: Mapping[str, set[FileGroupKey]]
+) -> Iterator[tuple[_Places, pa.Array[Any]]]:
+    alike: dict[_Places, list[str]] = {}
+    for key in keys:
+        alike.setdefault(frozenset(places.get(key, ())), []).append(key)
+    for besides, named in alike.items():
+        yield besides, pa.array(named, pa.string())
