@@ -370,7 +370,7 @@ def _beside(known: _Known) -> list[Check]:
     table, title = known.table, "No other engine changed the table"
     if table.overtaken and table.write_refusal:
         last = table.overtaken[-1]
-        found = f"{many(len(table.overtaken), 'commit')} met a change while being published"
+        found = f"{many(len(table.overtaken), 'instant')} met a change while being published"
         return [
             Check(
                 name="beside",

@@ -16,13 +16,13 @@ import pytest
 
 from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_as_hudi
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
-from tests.support.watched_storage import At, WatchedStorage
+from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.concurrency.outcome import Committed
 from workers.config import write_options
 from workers.errors import TableChanged, UnsupportedTable
 from workers.files.properties import BACKUP_PATH, PROPERTIES_PATH, load_properties
 from workers.lakehouse import LakehouseTable, open_table
-from workers.recovery.rollback import RollbackRequest, rollback
+from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.schema.alter import AddColumn
 from workers.table import overtaken
 
@@ -204,6 +204,61 @@ def test_compaction_that_was_overtaken_says_so(standing: ScenarioTable) -> None:
 
     assert "active metadata table" in outcome.warnings[0]
     change_as_hudi(standing.location, METADATA_OFF)
+
+
+def switching_on_at(table: ScenarioTable, call: str, path: str) -> LakehouseTable:
+    """A handle beside which the metadata table is switched on at that call, once."""
+    switch = At(call, path, lambda: change_as_hudi(table.location, METADATA_ON))
+    return open_table(table.location, storage=WatchedStorage(table.location, before=switch))
+
+
+def test_rollback_of_a_commit_that_was_overtaken_says_so_and_keeps_it(
+    standing: ScenarioTable,
+) -> None:
+    """The metadata table that was made meanwhile lists the files that went."""
+    gone = instant(standing.lakehouse, -1)
+
+    ended: Any = switching_on_at(standing, "put_if_absent", ".undo/").rollback(gone, dry_run=False)
+
+    [warning] = ended.warnings
+    assert f"may still count the files of {gone}" in warning
+    assert "active metadata table" in warning
+    [kept] = overtaken.overtaken(standing.storage)
+    assert kept.instant == ended.rollback_instant
+    change_as_hudi(standing.location, METADATA_OFF)
+    assert instant(standing.lakehouse, -1) < gone
+
+
+def test_rollback_of_a_commit_that_another_resumes_tells_of_it_too(
+    standing: ScenarioTable,
+) -> None:
+    dying = At("put_if_absent", ".rollback.inflight", fails(Died()))
+    opened = open_table(standing.location, storage=WatchedStorage(standing.location, before=dying))
+    with pytest.raises(Died):
+        opened.rollback(instant(opened, -1), dry_run=False)
+    [pending] = standing.table.timeline().pending()
+    change_as_hudi(standing.location, METADATA_ON)
+
+    resume(standing.table, pending.requested_at, write_options({}))
+
+    [kept] = overtaken.overtaken(standing.storage)
+    assert kept.instant == pending.requested_at
+    change_as_hudi(standing.location, METADATA_OFF)
+
+
+def test_restore_that_is_overtaken_is_not_finished_and_its_rollback_is_told(
+    standing: ScenarioTable,
+) -> None:
+    target = instant(standing.lakehouse, 0)
+
+    with pytest.raises(UnsupportedTable, match=SWITCHED):
+        switching_on_at(standing, "put_if_absent", ".undo/").restore(target)
+
+    [kept] = overtaken.overtaken(standing.storage)
+    rolled_back = [one for one in standing.table.timeline().completed() if one.action == "rollback"]
+    assert kept.instant == rolled_back[-1].requested_at
+    change_as_hudi(standing.location, METADATA_OFF)
+    standing.lakehouse.restore(target)
 
 
 def test_commit_stands_when_the_look_afterwards_fails(standing: ScenarioTable) -> None:

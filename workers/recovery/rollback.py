@@ -2,8 +2,8 @@
 
 Order: requested file with the plan -> decision (or undo) -> inflight -> [completed target: take its
 file away] -> delete data -> list once more -> completed rollback -> the target's own files ->
-markers -> heartbeat (RB5). A target that was decided `commit` meanwhile is finished forward
-instead, and the rollback instant is discarded.
+markers -> heartbeat (RB5) -> [completed target: the table's properties once more]. A target that
+was decided `commit` meanwhile is finished forward instead, and the rollback instant is discarded.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from workers.config import WriteOptions
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
 from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
+from workers.table.overtaken import look_again
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
@@ -67,6 +68,8 @@ class RollbackOutcome:
     is_committed: bool = False
     was_gone: bool = False
     """A rollback had run to its end already; files that came later are still there."""
+    warnings: tuple[str, ...] = ()
+    """What another engine changed while a commit was taken back: see `look_again`."""
 
 
 def rollback(
@@ -274,8 +277,14 @@ def execute(
     transitions.discard(table.storage, plan.target, Action(plan.target_action))
     delete_markers(table.storage, plan.target)
     table.storage.delete(heartbeats.path_of(plan.target))
+    mine = prepared.rollback_instant
+    # What was still pending no other engine has taken into its own metadata.
+    was_committed = decisions.undone_by(table.storage, plan.target) is not None
     return RollbackOutcome(
-        plan.target, prepared.rollback_instant, sum(len(paths) for paths in deleted.values())
+        plan.target,
+        mine,
+        sum(len(paths) for paths in deleted.values()),
+        warnings=look_again(table, mine, undone=plan.target) if was_committed else (),
     )
 
 

@@ -1,7 +1,8 @@
 """Commits that another engine overtook: it changed the properties while they were published.
 
 An engine that takes no lock of ours can do so between the last look under the lock and the
-completed file. So whoever publishes looks once more afterwards. What it sees is told in its outcome
+completed file, and take a commit into its own metadata while that is rolled back. So whoever
+publishes or takes back looks once more afterwards. What it sees is told in its outcome
 and kept beside the timeline, for the table's page; the commit stands.
 """
 
@@ -36,18 +37,25 @@ class Overtaken:
     seen_ms: int
 
 
-def look_again(table: Table, instant: InstantTime) -> tuple[str, ...]:
-    """Warnings about `instant`, which was published; it stands whatever happens here."""
+def look_again(
+    table: Table, instant: InstantTime, *, undone: InstantTime | None = None
+) -> tuple[str, ...]:
+    """Warnings about `instant`, which was published; it stands whatever happens here. `undone` is
+    the commit that it took back, if it did: then that one's files are told of.
+    """
+    done = "committed" if undone is None else f"{undone} is rolled back"
     try:
         table.check_writable()
     except (TableChanged, UnsupportedTable) as change:
         _log.warning("overtaken by another engine: instant=%s change=%s", instant, change)
         _keep(table, Overtaken(instant, change.message, table.ports.clock.now_ms()))
-        told = "committed, but another engine changed the table and may not know the files of"
-        return (f"{told} {instant}: {change.message}",)
+        knows = f"may not know the files of {instant}"
+        if undone is not None:
+            knows = f"may still count the files of {undone}, which are gone"
+        return (f"{done}, but another engine changed the table and {knows}: {change.message}",)
     except (LakehouseError, OSError) as error:
         _log.warning("not looked at again: instant=%s error=%s", instant, error)
-        return (f"committed, but the table's properties could not be looked at again: {error}",)
+        return (f"{done}, but the table's properties could not be looked at again: {error}",)
     return ()
 
 

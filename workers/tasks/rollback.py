@@ -67,4 +67,5 @@ def rollback(message: dict[str, Any]) -> None:
         if ended.is_committed:
             report(ReportState.FAILED, f"{job.instant} was committed meanwhile", **asdict(ended))
         else:
-            report(ReportState.SUCCEEDED, f"rolled back {job.instant}", **asdict(ended))
+            told = "; ".join([f"rolled back {job.instant}", *ended.warnings])
+            report(ReportState.SUCCEEDED, told, **asdict(ended))
