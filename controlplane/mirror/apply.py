@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db.models import Min
+
 from controlplane.mirror.archive_facts import ArchiveFacts
 from controlplane.mirror.conflict_facts import ConflictFacts
 from controlplane.mirror.facts import (
@@ -252,6 +254,13 @@ def apply_heartbeats(table: Table, beats: Sequence[Heartbeat], now: datetime) ->
         table=table, is_gone=True, last_seen__lt=now - GONE_KEPT_FOR
     ).delete()
     return bool(new or changed or left)
+
+
+def forgets_heartbeats_at(table: Table) -> datetime | None:
+    """When the first of those that are gone is forgotten."""
+    gone = HeartbeatRecord.objects.filter(table=table, is_gone=True)
+    oldest: datetime | None = gone.aggregate(oldest=Min("last_seen"))["oldest"]
+    return None if oldest is None else oldest + GONE_KEPT_FOR
 
 
 def apply_markers(table: Table, found: Sequence[MarkerFacts]) -> bool:

@@ -257,6 +257,12 @@ class SyncMark(models.Model):
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="sync_mark")
     last_completed_at = InstantTimeField(blank=True)
     listing_hash = models.CharField(max_length=64, blank=True)
+    claims_hash = models.CharField(max_length=64, blank=True)
+    """Of all else that a look reads: while both are the same, there is nothing to apply. Empty
+    where something must be applied at each look, as long as somebody holds the lock.
+    """
+    claims_until = models.DateTimeField(null=True)
+    """When something of it is to be forgotten by time alone; None when nothing is."""
     history_version = models.CharField(max_length=64, blank=True)
     """The archived timeline that was read last."""
     file_groups_left_out = models.PositiveIntegerField(default=0)

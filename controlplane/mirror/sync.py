@@ -9,15 +9,12 @@ sync turn: a pass that lost its turn applies nothing, so facts are never overwri
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
@@ -29,6 +26,7 @@ from controlplane.mirror.apply import (
     apply_instants,
     apply_markers,
     describe_table,
+    forgets_heartbeats_at,
     rebuild_schemas,
 )
 from controlplane.mirror.apply_claims import apply_directories, apply_lock
@@ -43,6 +41,7 @@ from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.storage import engine_table
+from controlplane.mirror.turns import Turn, given_back, take_turn
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.late_writers import LateWriter
@@ -56,13 +55,12 @@ from workers.timeline.instant import Instant
 
 log = logging.getLogger(__name__)
 
-TURN = timedelta(seconds=60)
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
 UNPROVED_MAX = 100
 """Instants that are named; there are hardly ever any."""
-_PROJECTION = "6"
+_PROJECTION = "7"
 """Changes with what is mirrored: a mirror that an older program made is read again."""
 
 
@@ -89,6 +87,8 @@ class Observed:
     markers: list[MarkerFacts]
     claims: Claims
     lock_provider: str
+    mark: SyncMark
+    """As it was before this pass."""
     instants: list[InstantFacts] | None
     """Those that are new or changed; None when the listing is the one that was applied last."""
     conflicts: list[ConflictFacts] = field(default_factory=list)
@@ -100,23 +100,60 @@ class Observed:
     """False when something vanished while it was read, or was left: the next pass must not skip."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What one look at a table found."""
+
+    changed: frozenset[Kind] = frozenset()
+    changed_at: datetime | None = None
+    """When a round found something new before."""
+    is_whole: bool = False
+    """All that was there to be read was read, and applied."""
+    error: str = ""
+    """Why it, or its files, could not be read."""
+
+
 def sync_table(table: Table) -> frozenset[Kind] | None:
     """Make the mirror of `table` equal to its storage. What changed; None when another process is
     at it.
 
     What storage or the table's content refuses ends up in `sync_error`, never as an exception.
     """
-    turn = _take_turn(table)
+    turn = take_turn(table)
     if turn is None:
         return None
-    with _giving_back(table, turn):
-        try:
-            opened = engine_table(table)
-            observed = observe(table, opened)
-        except (LakehouseError, ControlPlaneError, OSError) as error:
-            _note_error(table, str(error)[:ERROR_CHARS_MAX])
-            return frozenset()
-        return _apply(table, opened, observed, turn)
+    with given_back(turn):
+        return look(turn).changed
+
+
+def look(turn: Turn) -> Looked:
+    """The same, by whoever has the turn. A look that finds nothing asks the database twice, and
+    says the rest when the turn is given back.
+    """
+    table = turn.table
+    try:
+        opened = engine_table(table)
+        observed = observe(table, opened)
+    except (LakehouseError, ControlPlaneError, OSError) as error:
+        told = str(error)[:ERROR_CHARS_MAX]
+        _note_error(table, told)
+        return Looked(error=told)
+    now, mark = timezone.now(), observed.mark
+    claims_hash = _claims_hash(opened, observed)
+    is_known = observed.instants is None and mark.claims_hash == claims_hash
+    if is_known and (mark.claims_until is None or now < mark.claims_until):
+        turn.ending["synced_at"] = now
+        Table.objects.filter(pk=table.pk).update(synced_at=now)
+        return Looked(changed_at=mark.changed_at, is_whole=True, error=table.sync_error)
+    changed = _apply(opened, observed, turn, claims_hash)
+    if changed is None:
+        return Looked()
+    return Looked(
+        changed=changed,
+        changed_at=mark.changed_at,
+        is_whole=observed.is_complete,
+        error=table.sync_error if observed.instants is None else observed.problem,
+    )
 
 
 def observe(table: Table, opened: engine.Table) -> Observed:
@@ -135,7 +172,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
     provider = lock_provider(opened.storage)
     mark = SyncMark.objects.get(table=table)
     if mark.listing_hash == _listing_hash(listing, beats):
-        return Observed(listing, beats, markers, claims, provider, None)
+        return Observed(listing, beats, markers, claims, provider, mark, None)
     by_instant = {beat.instant: beat for beat in beats}
     changed = _changed(table, listing)
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
@@ -157,6 +194,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         markers=markers,
         claims=claims,
         lock_provider=provider,
+        mark=mark,
         instants=present,
         conflicts=conflicts,
         archive=archive,
@@ -198,20 +236,21 @@ def forget_mirror(table: Table) -> None:
         table.file_groups.all().delete()
         table.sinks.all().delete()
         SyncMark.objects.filter(table=table).update(
-            listing_hash="", last_completed_at="", history_version=""
+            listing_hash="", claims_hash="", last_completed_at="", history_version=""
         )
 
 
 def _apply(
-    table: Table, opened: engine.Table, observed: Observed, turn: datetime
-) -> frozenset[Kind]:
-    now = timezone.now()
+    opened: engine.Table, observed: Observed, turn: Turn, claims_hash: str
+) -> frozenset[Kind] | None:
+    """What changed; None when the turn was lost, and nothing was applied."""
+    table, now = turn.table, timezone.now()
     changed: set[Kind] = set()
     with transaction.atomic():
         mark = SyncMark.objects.select_for_update().get(table=table)
-        if mark.running_until != turn:
+        if mark.running_until != turn.until:
             log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
-            return frozenset()
+            return None
         properties = described_properties(table, opened, observed.claims.overtaken, now)
         describe_table(table, opened, observed.lock_provider, properties)
         if observed.instants is not None:
@@ -255,9 +294,14 @@ def _apply(
         if observed.instants is not None:
             synced["sync_error"] = observed.problem
         mark.synced_at = now
+        # Whom the lock's history names is noted at each look while it is held.
+        mark.claims_hash = "" if observed.claims.lock.holder else claims_hash
+        mark.claims_until = forgets_heartbeats_at(table)
         mark.save(
             update_fields=[
                 "listing_hash",
+                "claims_hash",
+                "claims_until",
                 "last_completed_at",
                 "history_version",
                 "file_groups_left_out",
@@ -301,21 +345,21 @@ def _listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
     return sha256(" ".join([_PROJECTION, listing.fingerprint, *named]).encode()).hexdigest()
 
 
-def _take_turn(table: Table) -> datetime | None:
-    SyncMark.objects.get_or_create(table=table)
-    now = timezone.now()
-    turn = now + TURN
-    free = Q(running_until__isnull=True) | Q(running_until__lt=now)
-    taken = SyncMark.objects.filter(free, table=table).update(running_until=turn)
-    return turn if taken else None
-
-
-@contextmanager
-def _giving_back(table: Table, turn: datetime) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        SyncMark.objects.filter(table=table, running_until=turn).update(running_until=None)
+def _claims_hash(opened: engine.Table, observed: Observed) -> str:
+    """Of all that a pass applies besides the listing; of values without sets, which have no order."""
+    claims = observed.claims
+    said = (
+        _PROJECTION,
+        sorted(opened.properties.items()),
+        opened.write_refusal,
+        opened.is_foreign,
+        observed.lock_provider,
+        observed.beats,
+        observed.markers,
+        replace(claims, late=None),
+        sorted(_told(claims.late).items()),
+    )
+    return sha256(repr(said).encode()).hexdigest()
 
 
 def _note_error(table: Table, error: str) -> None:
@@ -324,5 +368,5 @@ def _note_error(table: Table, error: str) -> None:
     log.warning("table cannot be synced: table=%s error=%s", table.slug, error)
     Table.objects.filter(pk=table.pk).update(sync_error=error)
     # So that the next pass reads it all, and takes the error away when there is none.
-    SyncMark.objects.filter(table=table).update(listing_hash="")
+    SyncMark.objects.filter(table=table).update(listing_hash="", claims_hash="")
     publish_change(table.slug, "instants")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controlplane.mirror.models import InstantRecord, LockRecord
+from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
+from workers.lock_config import LockProvider
 
 HISTORY_MAX = 300
 LOCK_KEY = "sluice.lock"
@@ -76,7 +77,7 @@ class LockWait:
 
 def lock_status(table: Table, now: datetime) -> LockStatus | None:
     """None before the mirror has looked. One query."""
-    lock = LockRecord.objects.filter(table=table).first()
+    lock = LockRecord.objects.filter(table=table).select_related("table__sync_mark").first()
     if lock is None:
         return None
     left_s = (lock.until - now).total_seconds() if lock.until else None
@@ -93,7 +94,7 @@ def lock_status(table: Table, now: datetime) -> LockStatus | None:
         expires_in_s=left_s,
         waiters=[_waiter(one) for one in lock.waiters],
         holders=[_hold(one) for one in lock.holders],
-        sampled_at=lock.sampled_at,
+        sampled_at=_sampled_at(lock),
     )
 
 
@@ -111,6 +112,17 @@ def lock_waits(table: Table, limit: int = HISTORY_MAX) -> list[LockWait]:
         for instant, writer, completed_at, extra in commits[: max(1, min(limit, HISTORY_MAX))]
     ]
     return [one for one in found if one is not None]
+
+
+def _sampled_at(lock: LockRecord) -> datetime:
+    """The newest look: one that finds nothing new leaves the record as it is. A cheap look at the
+    table's directory is one at a lock that lies there.
+    """
+    mark: SyncMark | None = getattr(lock.table, "sync_mark", None)
+    looks = [lock.sampled_at, mark.synced_at if mark else None]
+    if lock.provider == LockProvider.STORAGE.value:
+        looks.append(lock.table.synced_at)
+    return max(at for at in looks if at is not None)
 
 
 def _state(lock: LockRecord, left_s: float | None) -> str:

@@ -19,6 +19,7 @@ from controlplane.mirror.models import HeartbeatRecord, InstantRecord, SchemaRec
 from controlplane.mirror.selectors import pending_markers, schema_history, timeline_window
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import forget_mirror, observe, sync_table
+from controlplane.mirror.turns import Turn
 from controlplane.tables.models import Table
 from controlplane.tables.selectors import table_row
 from controlplane.writers.conflicts import recent_conflicts
@@ -300,9 +301,9 @@ def test_a_sync_that_lost_its_turn_applies_nothing(lake: Lake) -> None:
     sync_table(lake.row)
     before = mirrored(lake.row)
 
-    changed = sync_module._apply(lake.row, opened, stale, timezone.now())
+    changed = sync_module._apply(opened, stale, Turn(lake.row, timezone.now()), "")
 
-    assert changed == frozenset()
+    assert changed is None
     assert mirrored(lake.row) == before
 
 

@@ -1,0 +1,57 @@
+"""Whose turn it is to read a table: one process at a time, and only it may apply what it read.
+
+A turn that its process does not give back runs out by itself. What a process says when it gives
+its turn back is stored only while the turn is still its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from controlplane.mirror.models import SyncMark
+from controlplane.tables.models import Table
+
+TURN = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    table: Table
+    until: datetime
+    """What tells it from all other turns of the table."""
+    ending: dict[str, Any] = field(default_factory=dict)
+    """Columns of the sync mark that are stored when the turn is given back."""
+
+
+def take_turn(table: Table, *, untried_since: datetime | None = None) -> Turn | None:
+    """None while another process has it, or, where a moment is given, when the table was tried
+    since then; else this notes the trial. One query, but for a table that was never synced.
+    """
+    now = timezone.now()
+    columns = {"running_until": now + TURN}
+    free = Q(running_until__isnull=True) | Q(running_until__lt=now)
+    if untried_since is not None:
+        free &= Q(tried_at__isnull=True) | Q(tried_at__lt=untried_since)
+        columns["tried_at"] = now
+    marks = SyncMark.objects.filter(free, table=table)
+    is_taken = marks.update(**columns)
+    if not is_taken and SyncMark.objects.get_or_create(table=table)[1]:
+        is_taken = marks.update(**columns)
+    return Turn(table, columns["running_until"]) if is_taken else None
+
+
+@contextmanager
+def given_back(turn: Turn) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        SyncMark.objects.filter(table=turn.table, running_until=turn.until).update(
+            running_until=None, **turn.ending
+        )
