@@ -346,7 +346,7 @@ def _listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
 
 
 def _claims_hash(opened: engine.Table, observed: Observed) -> str:
-    """Of all that a pass applies besides the listing; of values without sets, which have no order."""
+    """Of all that a pass applies besides the listing. No sets are among it: they have no order."""
     claims = observed.claims
     said = (
         _PROJECTION,
