@@ -1,9 +1,9 @@
 """Timeline rows to Plotly figures, built as plain dicts: pure, no colours (the page takes those
 from its theme), no I/O.
 
-Only SVG traces (`bar`, `heatmap`): WebGL ones need `eval`, which the content policy refuses. Up to
-`MARKS_MAX` instants are bars; more become a heatmap of lane by time, so the size of an answer never
-depends on the age of a table.
+Only SVG traces (`bar`, `scatter`, `heatmap`): WebGL ones need `eval`, which the content policy
+refuses. Up to `MARKS_MAX` instants are marks; more become a heatmap of lane by time, so the size of
+an answer never depends on the age of a table.
 """
 
 from __future__ import annotations
@@ -11,14 +11,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from html import escape
 from itertools import groupby
-from typing import Any, Protocol
 
 from controlplane.mirror.density import lane_name
-from controlplane.mirror.selectors import ACTIONS
+from controlplane.mirror.timeline_rows import ACTIONS
+from web.chart_marks import (
+    ENDS,
+    FLAG,
+    Figure,
+    Mark,
+    bars,
+    began_ms,
+    end_ms,
+    points,
+    shown_as,
+    ties,
+    utc,
+)
 
 MARKS_MAX = 3_000
 SUB_LANES_MAX = 6
@@ -55,39 +66,11 @@ _THIN_BAR_SHARE = 1 / 900
 """The part of the window that the narrowest bar takes when sub-lanes are packed: about one pixel.
 """
 
-Figure = dict[str, Any]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 class LaneBy(StrEnum):
     ACTION = "action"
     WRITER = "writer"
     STREAM = "stream"
-
-
-class Mark(Protocol):
-    """What a bar needs to know of an instant; `controlplane.mirror.selectors.InstantRow` has it."""
-
-    @property
-    def requested_at(self) -> str: ...
-    @property
-    def requested_ms(self) -> int: ...
-    @property
-    def completed_ms(self) -> int | None: ...
-    @property
-    def action(self) -> str: ...
-    @property
-    def operation_type(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def writer(self) -> str | None: ...
-    @property
-    def stream(self) -> str | None: ...
-    @property
-    def rows(self) -> int | None: ...
-    @property
-    def is_archived(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +83,9 @@ class Cell:
     pending: int
 
 
-_STATE_ORDER = ("archived", "completed", "inflight", "requested", "rolled_back", "failed")
-_HATCH = {"inflight": "/", "requested": ".", "failed": "x", "rolled_back": "\\"}
+_STATE_ORDER = (
+    "archived", "completed", "inflight", "requested", "rolled_back", "conflicted", "failed",
+)  # fmt: skip
 NO_LANE = {LaneBy.WRITER: "writer not named", LaneBy.STREAM: "no stream", LaneBy.ACTION: "?"}
 
 
@@ -114,15 +98,16 @@ def lane_of(mark: Mark, by: LaneBy) -> str:
 def gantt(
     marks: Sequence[Mark], *, lane_by: LaneBy, since_ms: int, until_ms: int, now_ms: int
 ) -> Figure:
-    """Horizontal bars from requested to completed (a pending one reaches to now), one trace per
-    state.
+    """Horizontal bars from requested to completed (a pending one reaches to now, one that was taken
+    back to its end, which is marked), one trace per state. What has another's instant time is a
+    flag at the time when it was made, tied to the end of the bar that it is about.
     """
     thin_ms = max(1, int((until_ms - since_ms) * _THIN_BAR_SHARE))
     placed: list[tuple[Mark, float]] = []
     ticks: list[tuple[float, str]] = []
     separators: list[float] = []
     y = 0.0
-    for lane, members in _lanes(marks, lane_by):
+    for lane, members in _lanes(marks, lane_by, now_ms):
         sub_lanes = _pack(members, now_ms=now_ms, thin_ms=thin_ms)
         height = max(sub_lanes) + 1
         placed.extend((mark, y + sub) for mark, sub in zip(members, sub_lanes, strict=True))
@@ -130,13 +115,22 @@ def gantt(
         y += height
         separators.append(y - 0.5 + _LANE_GAP / 2)
         y += _LANE_GAP
-    traces = [
-        _bars(state, of_state, now_ms=now_ms)
-        for state in _STATE_ORDER + tuple(sorted(set(map(_shown_as, marks)) - set(_STATE_ORDER)))
-        if (of_state := [(mark, at) for mark, at in placed if _shown_as(mark) == state])
+    spans = [(mark, at) for mark, at in placed if not mark.is_point]
+    flags = [(mark, at) for mark, at in placed if mark.is_point]
+    by_state = {
+        state: [(mark, at) for mark, at in spans if shown_as(mark) == state]
+        for state in (*_STATE_ORDER, *sorted(set(map(shown_as, marks)) - set(_STATE_ORDER)))
+    }
+    traces = [bars(state, of, now_ms=now_ms) for state, of in by_state.items() if of]
+    traces += [
+        points(state, of, symbol=symbol, now_ms=now_ms)
+        for state, symbol in ENDS.items()
+        if (of := by_state[state])
     ]
+    traces += [points("savepoint", flags, symbol=FLAG, now_ms=now_ms)] if flags else []
     layout = _layout(since_ms=since_ms, until_ms=until_ms, now_ms=now_ms, ticks=ticks, rows=y)
     layout["shapes"] += [_separator(at) for at in separators[:-1]]
+    layout["shapes"] += ties(flags, spans, now_ms=now_ms)
     layout["barmode"] = "overlay"
     layout["meta"] = {"mode": "bars"}
     return {"data": traces, "layout": layout}
@@ -165,7 +159,7 @@ def density(
     trace: Figure = {
         "type": "heatmap",
         "name": "Instants",
-        "x": [_utc(start + bin_ms // 2) for start in starts],
+        "x": [utc(start + bin_ms // 2) for start in starts],
         "y": list(range(len(lanes))),
         "z": [[cell.count or None for cell in row] for row in rows],
         "customdata": [
@@ -209,9 +203,10 @@ def cells(marks: Iterable[Mark], *, lane_by: LaneBy, bin_ms: int) -> list[Cell]:
     """Count marks per lane and bin."""
     counted: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     for mark in marks:
-        tally = counted[lane_of(mark, lane_by), mark.requested_ms - mark.requested_ms % bin_ms]
+        began = began_ms(mark, 0)
+        tally = counted[lane_of(mark, lane_by), began - began % bin_ms]
         tally[0] += 1
-        tally[1] += mark.completed_ms is None
+        tally[1] += mark.ended_ms is None
     return [
         Cell(lane=lane, start_ms=start, count=count, pending=pending)
         for (lane, start), (count, pending) in counted.items()
@@ -224,9 +219,9 @@ def _lane_rank(lane: str, by: LaneBy) -> tuple[int, str]:
     return len(ACTIONS) + (lane == NO_LANE[by]), lane
 
 
-def _lanes(marks: Iterable[Mark], by: LaneBy) -> list[tuple[str, list[Mark]]]:
+def _lanes(marks: Iterable[Mark], by: LaneBy, now_ms: int) -> list[tuple[str, list[Mark]]]:
     def rank(mark: Mark) -> tuple[tuple[int, str], int]:
-        return _lane_rank(lane_of(mark, by), by), mark.requested_ms
+        return _lane_rank(lane_of(mark, by), by), began_ms(mark, now_ms)
 
     ordered = sorted(marks, key=rank)
     return [
@@ -240,8 +235,9 @@ def _pack(marks: Sequence[Mark], *, now_ms: int, thin_ms: int) -> list[int]:
     free_from: list[int] = []
     chosen: list[int] = []
     for mark in marks:
-        end = max(_end_ms(mark, now_ms), mark.requested_ms + thin_ms)
-        sub = next((at for at, free in enumerate(free_from) if free <= mark.requested_ms), None)
+        began = began_ms(mark, now_ms)
+        end = max(end_ms(mark, now_ms), began + thin_ms)
+        sub = next((at for at, free in enumerate(free_from) if free <= began), None)
         if sub is None and len(free_from) < SUB_LANES_MAX:
             free_from.append(end)
             sub = len(free_from) - 1
@@ -250,50 +246,6 @@ def _pack(marks: Sequence[Mark], *, now_ms: int, thin_ms: int) -> list[int]:
         free_from[sub] = max(end, free_from[sub])
         chosen.append(sub)
     return chosen
-
-
-def _end_ms(mark: Mark, now_ms: int) -> int:
-    return mark.completed_ms if mark.completed_ms is not None else max(now_ms, mark.requested_ms)
-
-
-def _shown_as(mark: Mark) -> str:
-    """What is in the history is completed, and told apart from what readers still list."""
-    return "archived" if mark.is_archived else mark.state
-
-
-def _bars(state: str, placed: Sequence[tuple[Mark, float]], *, now_ms: int) -> Figure:
-    word = state.replace("_", " ")
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": word,
-        "meta": {"state": state},
-        "base": [_utc(mark.requested_ms) for mark, _ in placed],
-        "x": [_end_ms(mark, now_ms) - mark.requested_ms for mark, _ in placed],
-        "y": [at for _, at in placed],
-        "width": 0.7,
-        "marker": {
-            "pattern": {"shape": _HATCH.get(state, ""), "size": 6, "solidity": 0.35},
-            "line": {"width": 1.5},
-        },
-        "customdata": [_hover_values(mark, now_ms) for mark, _ in placed],
-        "hovertemplate": (
-            "<b>%{customdata[1]}</b> " + escape(word) + "<br>%{customdata[0]}"
-            "<br>%{customdata[2]}<br>%{customdata[3]}<extra></extra>"
-        ),
-    }
-
-
-def _hover_values(mark: Mark, now_ms: int) -> list[str]:
-    # Names come from tables, and Plotly reads a little HTML in its labels.
-    who = (
-        " · ".join(escape(name) for name in (mark.writer, mark.stream) if name)
-        or "writer not named"
-    )
-    took_s = (_end_ms(mark, now_ms) - mark.requested_ms) / 1000
-    took = f"{took_s:.1f} s" if mark.completed_ms is not None else f"pending for {took_s:.0f} s"
-    rows = f", {mark.rows:,} rows" if mark.rows is not None else ""
-    return [escape(mark.requested_at), escape(mark.action), who, took + rows]
 
 
 def _layout(
@@ -307,7 +259,7 @@ def _layout(
         "dragmode": "zoom",
         "xaxis": {
             "type": "date",
-            "range": [_utc(since_ms), _utc(until_ms)],
+            "range": [utc(since_ms), utc(until_ms)],
             "hoverformat": "%H:%M:%S.%L",
             "tickformatstops": [
                 {"dtickrange": [None, 60_000], "value": "%H:%M:%S\n%-d %b"},
@@ -333,8 +285,8 @@ def _layout(
             {
                 "name": "now",
                 "type": "line",
-                "x0": _utc(now_ms),
-                "x1": _utc(now_ms),
+                "x0": utc(now_ms),
+                "x1": utc(now_ms),
                 "yref": "paper",
                 "y0": 0,
                 "y1": 1,
@@ -342,12 +294,6 @@ def _layout(
             }
         ],
     }
-
-
-def _utc(milliseconds: int) -> str:
-    # Text, not a number: Plotly shows numbers in the reader's own time zone.
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}"
 
 
 def moment_text(instant: str) -> str:

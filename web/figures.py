@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Protocol
 
-from web.charts import Figure, moment_text
+from web.chart_marks import Figure
+from web.charts import moment_text
 
 LABEL_CHARS_MAX = 28
 TILES_MAX = 400

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from controlplane.operations.services import PlanItemRow, ServicePlanView
 from web import figures
-from web.charts import Figure
+from web.chart_marks import Figure
 
 ITEMS_SHOWN = 500
 _INSTANT = re.compile(r"\A[0-9]{17}\Z")

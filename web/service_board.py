@@ -22,7 +22,7 @@ from controlplane.operations.schedules import ServiceSettingRow, service_setting
 from controlplane.operations.selectors import OperationRow, recent_operations
 from controlplane.operations.services import ServiceKind, service_kinds
 from web import figures
-from web.charts import Figure
+from web.chart_marks import Figure
 from web.service_words import ServiceText, text_of
 from web.templatetags.lake import age, count, instant_age_s, size
 

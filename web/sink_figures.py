@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Protocol
 
-from web.charts import Figure
+from web.chart_marks import Figure
 
 LANES_MAX = 24
 MESSAGES_MAX = 240

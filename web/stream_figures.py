@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Protocol
 
-from web.charts import Figure
+from web.chart_marks import Figure
 from web.figures import shortened
 
 TONES = ("busy", "warn", "good", "undone", "bad", "quiet")

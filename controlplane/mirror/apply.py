@@ -5,6 +5,7 @@ delete what is gone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -45,6 +46,16 @@ _INSTANT_COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedInstants:
+    is_changed: bool
+    """Whether any row changed."""
+    needs_schemas: bool
+    """Whether the schema history must be made again."""
+    gone: list[InstantRecord]
+    """Rows that left the timeline and did not move into its history."""
+
+
 def describe_table(
     table: Table, opened: engine.Table, lock_provider: str, properties: Mapping[str, Any]
 ) -> None:
@@ -74,14 +85,13 @@ def describe_table(
 
 def apply_instants(
     table: Table, listing: Listing, read: Sequence[InstantFacts], archive: ArchiveFacts
-) -> tuple[bool, bool]:
-    """(whether any row changed, whether the schema history must be made again)."""
+) -> AppliedInstants:
     records = {
         (record.requested_at, record.action): record
         for record in InstantRecord.objects.filter(table=table, is_archived=False).defer("metadata")
     }
     stay = {key_of(one) for one in listing.timeline.instants} | archive.moved
-    gone = [record.pk for key, record in records.items() if key not in stay]
+    gone = [record for key, record in records.items() if key not in stay]
     needs_schemas = any(
         record.state == State.COMPLETED.value for key, record in records.items() if key not in stay
     )
@@ -100,8 +110,9 @@ def apply_instants(
         else:
             continue
         needs_schemas |= _may_change_schemas(one, newest)
-    for start in range(0, len(gone), BATCH_ROWS):
-        InstantRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
+    left = [record.pk for record in gone]
+    for start in range(0, len(left), BATCH_ROWS):
+        InstantRecord.objects.filter(pk__in=left[start : start + BATCH_ROWS]).delete()
     InstantRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
     InstantRecord.objects.bulk_update(changed, _INSTANT_COLUMNS, batch_size=BATCH_ROWS)
     moved = [records[key].pk for key in sorted(archive.moved) if key in records]
@@ -109,7 +120,11 @@ def apply_instants(
         batch = moved[start : start + BATCH_ROWS]
         InstantRecord.objects.filter(pk__in=batch).update(is_archived=True)
     has_moved, has_moved_schemas = _apply_archive(table, archive, newest)
-    return bool(gone or new or changed) or has_moved, needs_schemas or has_moved_schemas
+    return AppliedInstants(
+        is_changed=bool(gone or new or changed) or has_moved,
+        needs_schemas=needs_schemas or has_moved_schemas,
+        gone=gone,
+    )
 
 
 def _apply_archive(

@@ -5,14 +5,14 @@ would be too many.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from django.db.models import Case, CharField, Count, F, Q, Value, When
+from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Substr
 
-from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.timeline_rows import BORROWING, standing_in, undone_in
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
@@ -22,6 +22,11 @@ _REWRITES = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER":
 _ACTION_LANE = Case(
     *(When(operation_type=kind, then=Value(lane)) for kind, lane in _REWRITES.items()),
     default=F("action"),
+    output_field=CharField(),
+)
+_BEGAN = Case(
+    When(action__in=BORROWING, completed_at__isnull=False, then=F("completed_at")),
+    default=F("requested_at"),
     output_field=CharField(),
 )
 _COLUMNS = {"action": _ACTION_LANE, "writer": F("writer_name"), "stream": F("stream")}
@@ -61,29 +66,22 @@ def timeline_density(
     actions: Iterable[str] | None = None,
     states: Iterable[str] | None = None,
 ) -> list[DensityCell]:
-    """Counts of instants requested in [since, until], by lane and bin. One query; the busiest lanes
-    only.
+    """Counts of instants requested in [since, until], those among them that were taken back, by
+    lane and bin; what has another's instant time counts when it was made. Two queries; the busiest
+    lanes only.
     """
-    window = InstantRecord.objects.filter(
-        table=table, requested_at__gte=since, requested_at__lte=until
-    )
-    if actions is not None:
-        window = window.filter(action__in=list(actions))
-    if states is not None:
-        window = window.filter(state__in=list(states))
-    digits, rest = next(
-        ((digits, rest) for width, digits, rest in _PREFIXES if width <= bin_ms), (14, "")
-    )
-    counted = (
-        window.annotate(lane=_COLUMNS[by], prefix=Substr("requested_at", 1, digits))
-        .values_list("lane", "prefix")
-        .annotate(found=Count("pk"), pending=Count("pk", filter=~Q(state="completed")))
-        .order_by()
-    )
+    shown = None if actions is None else list(actions)
+    how = None if states is None else list(states)
+    asked_for = Q(requested_at__gte=since)
+    made = Q(action__in=BORROWING, completed_at__gte=since)
+    standing = standing_in(table, until=until, actions=shown, states=how).filter(asked_for | made)
+    undone = undone_in(table, until=until, actions=shown, states=how).filter(asked_for)
     bins: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     lanes: dict[str, int] = defaultdict(int)
-    for lane, prefix, found, pending in counted:
-        start = parse_instant(prefix + rest)
+    for lane, start, found, pending in (
+        *_counted(standing.annotate(began=_BEGAN), by, bin_ms, ~Q(state="completed")),
+        *_counted(undone.annotate(began=F("requested_at")), by, bin_ms, Q(pk__isnull=True)),
+    ):
         tally = bins[lane, start - start % bin_ms]
         tally[0] += found
         tally[1] += pending
@@ -94,3 +92,20 @@ def timeline_density(
         for (lane, start), (found, pending) in bins.items()
         if lane in kept
     ]
+
+
+def _counted(
+    window: QuerySet[Any], by: str, bin_ms: int, is_pending: Q
+) -> Iterator[tuple[str, int, int, int]]:
+    """(lane, start in ms, how many, how many of them pending)."""
+    digits, rest = next(
+        ((digits, rest) for width, digits, rest in _PREFIXES if width <= bin_ms), (14, "")
+    )
+    counted = (
+        window.annotate(lane=_COLUMNS[by], prefix=Substr("began", 1, digits))
+        .values_list("lane", "prefix")
+        .annotate(found=Count("pk"), pending=Count("pk", filter=is_pending))
+        .order_by()
+    )
+    for lane, prefix, found, pending in counted:
+        yield lane, parse_instant(prefix + rest), found, pending

@@ -46,6 +46,7 @@ from workers.timeline.metadata import (
     CommitMetadata,
     read_commit_metadata,
     read_rollback_targets,
+    read_rolled_back,
 )
 from workers.timeline.timeline import Timeline
 
@@ -225,7 +226,10 @@ def _completed(table: Table, instant: Instant, content: bytes) -> InstantFacts:
         return InstantFacts(
             instant=instant,
             operation_type="ROLLBACK",
-            metadata={"rolled_back": read_rollback_targets(content)},
+            metadata={
+                "rolled_back": read_rollback_targets(content),
+                "rolled_back_actions": read_rolled_back(content),
+            },
         )
     if (read := _OF_SERVICES.get(instant.action)) is not None:
         small = read(content)

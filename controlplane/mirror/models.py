@@ -29,6 +29,7 @@ __all__ = [
     "SinkRecord",
     "StreamStatus",
     "SyncMark",
+    "UndoneRecord",
 ]
 
 Liveness = Literal["alive", "suspect", "expired", "gone"]
@@ -80,6 +81,38 @@ class InstantRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.requested_at}.{self.action}.{self.state}"
+
+
+class UndoneRecord(models.Model):
+    """An instant that was taken back: by a rollback, a restore, or its own writer when it lost.
+
+    That it was, when, by whom, and who had written it come back from storage. Storage keeps nothing
+    else of it: its stream, rows and files are what the mirror saw while it stood.
+    """
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="undone")
+    requested_at = InstantTimeField()
+    action = models.CharField(max_length=16)
+    ended_at = InstantTimeField()
+    """When it was decided to go; once its rollback is through, when that was."""
+    undone_by = InstantTimeField(blank=True)
+    """The rollback or restore; empty while none is completed."""
+    writer_name = models.CharField(max_length=200, blank=True)
+    operation_type = models.CharField(max_length=32, blank=True)
+    stream = models.CharField(max_length=100, blank=True)
+    rows = models.BigIntegerField(null=True)
+    files = models.PositiveIntegerField(null=True)
+    bytes = models.BigIntegerField(null=True)
+    operation_ref = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table", "requested_at"], name="undone_once")
+        ]
+        indexes = [models.Index(fields=["table", "ended_at"], name="undone_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.requested_at} undone by {self.undone_by}"
 
 
 class SchemaRecord(models.Model):

@@ -70,6 +70,10 @@ def completed_restore(content: bytes) -> _Small:
     ]
     return {
         "rolled_back": undone[:ENTRIES_KEPT],
+        "rolled_back_actions": {
+            _text(one.get("commitTime")): _text(one.get("action"))
+            for one in (record.get("restoreInstantInfo") or [])[:ENTRIES_KEPT]
+        },
         "undone": len(undone),
         "files": sum(int(one.get("totalFilesDeleted") or 0) for one in rollbacks),
     }

@@ -1,19 +1,17 @@
-"""Reads of the mirror, as plain rows: timeline, one instant, schemas, markers, join status. Never
-touches storage.
+"""Reads of the mirror, as plain rows: one instant, schemas, markers, join status. Never touches
+storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
-from controlplane.errors import InvalidRequest
-from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.event_times import ahead_s, event_time
 from controlplane.mirror.models import (
     HeartbeatRecord,
@@ -21,41 +19,12 @@ from controlplane.mirror.models import (
     MarkerCount,
     SchemaRecord,
     StreamStatus,
+    UndoneRecord,
 )
 from controlplane.mirror.stream_lags import event_of, processing_lag_s
+from controlplane.mirror.timeline_rows import InstantRow, instant_row, undone_row
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
-from workers.timeline.instant import Action, State
-
-WINDOW_ROWS_MAX = 3000
-ACTIONS = tuple(action.value for action in Action)
-STATES = tuple(state.value for state in State)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstantRow:
-    requested_at: InstantTime
-    requested_ms: int
-    action: str
-    state: str
-    completed_at: InstantTime | None
-    completed_ms: int | None
-    writer: str
-    stream: str
-    operation_type: str
-    rows: int | None
-    files: int | None
-    bytes: int | None
-    is_archived: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineWindow:
-    rows: list[InstantRow]
-    """Newest request first."""
-    next_cursor: str | None
-    """Hand it back for older rows."""
-    total_in_window: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,60 +100,36 @@ class JoinStatus:
     """Not counted yet."""
 
 
-def timeline_window(
-    table: Table,
-    *,
-    since: InstantTime | None = None,
-    until: InstantTime | None = None,
-    actions: Iterable[str] | None = None,
-    states: Iterable[str] | None = None,
-    archived: bool | None = None,
-    limit: int = WINDOW_ROWS_MAX,
-    cursor: str | None = None,
-) -> TimelineWindow:
-    """Instants whose bar touches [since, until], newest request first, `limit` at a time; those of
-    the history among them unless `archived` says otherwise.
-
-    Raises InvalidRequest for a cursor that is none.
-    """
-    window = InstantRecord.objects.filter(table=table)
-    if until is not None:
-        window = window.filter(requested_at__lte=until)
-    if since is not None:
-        window = window.filter(Q(completed_at__isnull=True) | Q(completed_at__gte=since))
-    if actions is not None:
-        window = window.filter(action__in=list(actions))
-    if states is not None:
-        window = window.filter(state__in=list(states))
-    if archived is not None:
-        window = window.filter(is_archived=archived)
-    limit = max(1, min(limit, WINDOW_ROWS_MAX))
-    found = list(
-        _after(window, cursor).order_by("-requested_at", "-action").defer("metadata")[: limit + 1]
-    )
-    page, more = found[:limit], len(found) > limit
-    return TimelineWindow(
-        rows=[instant_row(record) for record in page],
-        next_cursor=f"{page[-1].requested_at}.{page[-1].action}" if more else None,
-        total_in_window=window.count() if more or cursor else len(page),
-    )
-
-
 def instant_detail(table: Table, requested_at: InstantTime) -> InstantDetail | None:
-    """Everything mirrored of one instant; None when there is none."""
+    """Everything mirrored of one instant, be it taken back; None when there is none."""
     record = (
         InstantRecord.objects.filter(table=table, requested_at=requested_at)
         .order_by("action")
         .first()
     )
     if record is None:
-        return None
+        return _undone_detail(table, requested_at)
     return InstantDetail(
         row=instant_row(record),
         partitions=record.partitions,
         operation_ref=record.operation_ref,
         metadata=record.metadata,
         markers=_marker_rows(table, MarkerCount.objects.filter(table=table, instant=requested_at)),
+    )
+
+
+def _undone_detail(table: Table, requested_at: InstantTime) -> InstantDetail | None:
+    row = undone_row(table, requested_at)
+    if row is None:
+        return None
+    record = UndoneRecord.objects.get(table=table, requested_at=requested_at)
+    markers = MarkerCount.objects.filter(table=table, instant=requested_at)
+    return InstantDetail(
+        row=row,
+        partitions=None,
+        operation_ref=record.operation_ref,
+        metadata={},
+        markers=_marker_rows(table, markers),
     )
 
 
@@ -250,35 +195,6 @@ def join_status(table: Table) -> JoinStatus:
         total_rows=max((record.rows_with + record.rows_without for record in records), default=0),
         sampled_at=max((record.sampled_at for record in records), default=None),
         commits_since=max((record.later or 0 for record in records), default=0),
-    )
-
-
-def instant_row(record: InstantRecord) -> InstantRow:
-    return InstantRow(
-        requested_at=record.requested_at,
-        requested_ms=parse_instant(record.requested_at),
-        action=record.action,
-        state=record.state,
-        completed_at=record.completed_at,
-        completed_ms=None if record.completed_at is None else parse_instant(record.completed_at),
-        writer=record.writer_name,
-        stream=record.stream,
-        operation_type=record.operation_type,
-        rows=record.rows,
-        files=record.files,
-        bytes=record.bytes,
-        is_archived=record.is_archived,
-    )
-
-
-def _after(window: QuerySet[InstantRecord], cursor: str | None) -> QuerySet[InstantRecord]:
-    if not cursor:
-        return window
-    requested_at, _, action = cursor.partition(".")
-    if not INSTANT_TIME.match(requested_at) or not action.isalpha():
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64])
-    return window.filter(
-        Q(requested_at__lt=requested_at) | Q(requested_at=requested_at, action__lt=action)
     )
 
 

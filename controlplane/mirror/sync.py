@@ -33,6 +33,7 @@ from controlplane.mirror.apply_claims import apply_directories, apply_lock
 from controlplane.mirror.apply_files import apply_file_groups
 from controlplane.mirror.apply_properties import described_properties, overtaken_commits
 from controlplane.mirror.apply_sinks import apply_sinks
+from controlplane.mirror.apply_undone import apply_undone
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
 from controlplane.mirror.claim_facts import DirectoryFacts, directory_facts
 from controlplane.mirror.conflict_facts import ConflictFacts
@@ -42,6 +43,7 @@ from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.turns import Turn, given_back, take_turn
+from controlplane.mirror.undone_facts import UndoneFacts, read_undone
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.late_writers import LateWriter
@@ -92,6 +94,7 @@ class Observed:
     instants: list[InstantFacts] | None
     """Those that are new or changed; None when the listing is the one that was applied last."""
     conflicts: list[ConflictFacts] = field(default_factory=list)
+    undone: list[UndoneFacts] = field(default_factory=list)
     archive: ArchiveFacts = field(default_factory=ArchiveFacts)
     files: FileListing | None = None
     """None as well when files cannot be listed; `problem` says why."""
@@ -197,6 +200,7 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         mark=mark,
         instants=present,
         conflicts=conflicts,
+        undone=read_undone(table, opened.storage, listing),
         archive=archive,
         files=files,
         problem=problem,
@@ -227,6 +231,7 @@ def forget_mirror(table: Table) -> None:
     """Empty the mirror of one table; the next sync brings all of it back."""
     with transaction.atomic():
         table.instants.all().delete()
+        table.undone.all().delete()
         table.schemas.all().delete()
         table.heartbeats.all().delete()
         table.marker_counts.all().delete()
@@ -254,12 +259,10 @@ def _apply(
         properties = described_properties(table, opened, observed.claims.overtaken, now)
         describe_table(table, opened, observed.lock_provider, properties)
         if observed.instants is not None:
-            is_changed, needs_schemas = apply_instants(
-                table, observed.listing, observed.instants, observed.archive
-            )
-            if needs_schemas:
+            applied = apply_instants(table, observed.listing, observed.instants, observed.archive)
+            if applied.needs_schemas:
                 rebuild_schemas(table, opened)
-            if is_changed:
+            if apply_undone(table, observed.undone, applied.gone) or applied.is_changed:
                 changed.add("instants")
             if apply_conflicts(table, observed.listing, observed.conflicts):
                 changed.add("conflicts")

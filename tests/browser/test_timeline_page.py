@@ -154,3 +154,25 @@ def test_keyboard_leads_everywhere(timeline: Page, site: Site) -> None:
     timeline.keyboard.press("g")
     timeline.keyboard.press("a")
     timeline.wait_for_url(f"{site.url}/")
+
+
+def test_lost_write_ends_in_a_sign_that_leads_to_its_conflict(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    page.goto(f"{site.url}/t/contested/timeline")
+    page.wait_for_selector(".js-plotly-plot .scatterlayer path.point", timeout=40_000)
+    signs = page.evaluate(
+        "() => document.querySelector('[data-chart]').data"
+        ".filter(trace => trace.type === 'scatter')"
+        ".map(trace => [trace.meta.state, trace.marker.symbol])"
+    )
+    assert ["conflicted", "x"] in signs
+
+    sign = page.locator(".js-plotly-plot .scatterlayer path.point").first.bounding_box()
+    assert sign is not None
+    page.mouse.move(sign["x"] + sign["width"] / 2, sign["y"] + sign["height"] / 2)
+    page.mouse.click(sign["x"] + sign["width"] / 2, sign["y"] + sign["height"] / 2)
+    page.locator("[data-side]").get_by_role("link", name="See both, and what to do").click()
+
+    expect(page).to_have_url(re.compile(r"/t/contested/conflicts/\d{17}$"))
+    assert seen.console == []

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.mirror.models import InstantRecord
-from controlplane.mirror.selectors import timeline_window
+from controlplane.mirror.timeline_rows import timeline_window
 from controlplane.tables.models import Table
 from controlplane.tables.selectors import table_row, tables_overview
 from controlplane.writers.selectors import writers_board

@@ -24,6 +24,7 @@ from controlplane.mirror.models import (
     SchemaRecord,
     ServerSample,
     StreamStatus,
+    UndoneRecord,
 )
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import MarkerServer, Operation
@@ -174,6 +175,13 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
         state="requested", writer_name=text[:200],
         metadata={"plan": {"file_groups": 1, "files": 2, "bytes": 3, "strategy": text}},
     )  # fmt: skip
+    for ago, undone_by in ((40, ""), (35, instant(now, seconds=30))):
+        UndoneRecord.objects.create(
+            table=table, requested_at=instant(now, seconds=ago), action="deltacommit",
+            ended_at=instant(now, seconds=29), undone_by=undone_by, writer_name=text[:200],
+            stream=text[:100], operation_type=text[:32], rows=7, files=1, bytes=9,
+            operation_ref=text[:64],
+        )  # fmt: skip
     FileGroupRecord.objects.create(
         table=table, partition=text, file_id=text[:140], base_instant=done, base_file=text[:300],
         base_bytes=2048, log_files=2, log_bytes=512, bytes=2560, slices=1, old_files=1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -18,22 +19,33 @@ NOON = 1_790_000_000_000
 class Bar:
     """A stand-in for a timeline row."""
 
-    requested_ms: int
-    completed_ms: int | None
+    began_ms: int
+    ended_ms: int | None
     action: str = "deltacommit"
     operation_type: str = "UPSERT"
     writer: str | None = "ingest"
     stream: str | None = None
     rows: int | None = 5
     is_archived: bool = False
+    told_state: str = ""
+    keeps: str = ""
+    undone_by: str | None = None
 
     @property
     def requested_at(self) -> str:
-        return to_instant(self.requested_ms)
+        return self.keeps or to_instant(self.began_ms)
 
     @property
     def state(self) -> str:
-        return "completed" if self.completed_ms else "inflight"
+        return self.told_state or ("completed" if self.ended_ms else "inflight")
+
+    @property
+    def is_point(self) -> bool:
+        return bool(self.keeps)
+
+    @property
+    def is_undone(self) -> bool:
+        return self.state in ("rolled_back", "conflicted")
 
 
 def draw(*bars: Bar, by: LaneBy = LaneBy.ACTION) -> dict[str, object]:
@@ -59,6 +71,38 @@ def test_pending_bar_reaches_to_now_and_is_hatched() -> None:
 
     assert pending["x"] == [500_000]
     assert pending["marker"]["pattern"]["shape"] == "/"  # type: ignore[call-overload]
+
+
+def test_savepoint_is_a_flag_when_it_was_made_tied_to_its_commit() -> None:
+    """It was a bar from the commit's time, which is its instant time, to when it was made."""
+    commit = Bar(NOON, NOON + 4_000)
+    kept = Bar(NOON + 90_000, NOON + 90_000, action="savepoint", keeps=commit.requested_at)
+
+    figure = draw(commit, kept)
+
+    kinds = [(name, str(trace["type"])) for name, trace in traces(figure).items()]
+    assert kinds == [("completed", "bar"), ("savepoint", "scatter")]
+    flag = traces(figure)["savepoint"]
+    assert flag["x"] == ["2026-09-21 14:14:50.000"]
+    assert flag["customdata"][0][0] == commit.requested_at  # type: ignore[index]
+    [tie] = [shape for shape in figure["layout"]["shapes"] if shape["name"] == "tie"]  # type: ignore[index]
+    assert (tie["x0"], tie["x1"]) == ("2026-09-21 14:13:24.000", "2026-09-21 14:14:50.000")
+
+
+@pytest.mark.parametrize(
+    ("state", "symbol"), [("conflicted", "x"), ("rolled_back", "triangle-left")]
+)
+def test_what_was_taken_back_ends_in_a_mark_of_its_own(state: str, symbol: str) -> None:
+    figure: dict[str, Any] = draw(
+        Bar(NOON, NOON + 9_000, told_state=state, undone_by="20260921141330000")
+    )
+
+    bar, end = figure["data"]
+
+    assert bar["type"] == "bar"
+    assert bar["marker"]["pattern"]["shape"]
+    assert (end["marker"]["symbol"], end["x"]) == (symbol, ["2026-09-21 14:13:29.000"])
+    assert "by 20260921141330000" in end["customdata"][0][3]
 
 
 def test_bars_that_overlap_in_a_lane_lie_above_each_other_and_others_share_a_row() -> None:
@@ -94,7 +138,12 @@ def test_names_from_a_table_are_escaped_before_plotly_reads_them_as_markup() -> 
 
 @pytest.mark.parametrize("by", list(LaneBy))
 def test_figures_are_valid_for_plotly(by: LaneBy) -> None:
-    bars = [Bar(NOON, NOON + 4_000), Bar(NOON + 50, None, action="clean", stream="click")]
+    bars = [
+        Bar(NOON, NOON + 4_000),
+        Bar(NOON + 50, None, action="clean", stream="click"),
+        Bar(NOON + 60, NOON + 70, told_state="conflicted"),
+        Bar(NOON + 90, NOON + 90, action="savepoint", keeps=to_instant(NOON)),
+    ]
 
     go.Figure(draw(*bars, by=by))
     go.Figure(

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.mirror.selectors import InstantRow
 from controlplane.mirror.sync import sync_table
+from controlplane.mirror.timeline_rows import InstantRow
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.web.conftest import TRIPS

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from controlplane.mirror.selectors import join_status, pending_markers
+from controlplane.mirror.timeline_rows import newest_undone
 from controlplane.operations.selectors import marker_server_status, recent_operations
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.selectors import table_row
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 CONFLICTS_SHOWN = 10
 OPERATIONS_SHOWN = 8
+UNDONE_SHOWN = 8
 _SPARK_WIDTH, _SPARK_HEIGHT = 300, 40
 
 
@@ -100,6 +102,10 @@ def _conflicts(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]
     return {"stories": [explain(row) for row in recent_conflicts(table, CONFLICTS_SHOWN)]}
 
 
+def _undone(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+    return {"undone": newest_undone(table, UNDONE_SHOWN)}
+
+
 def _demo(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     return {"buttons": BUTTONS if is_demo(table) else ()}
 
@@ -113,5 +119,6 @@ _PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] =
     "server": _server,
     "operations": _operations,
     "conflicts": _conflicts,
+    "undone": _undone,
     "demo": _demo,
 }

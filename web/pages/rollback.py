@@ -17,7 +17,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from controlplane.errors import ControlPlaneError, PlanVoid
-from controlplane.mirror.selectors import InstantRow, instant_detail, timeline_window
+from controlplane.mirror.selectors import instant_detail
+from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.operations.selectors import recent_operations
 from controlplane.operations.services import PlanView, plan_rollback, request_rollback
 from controlplane.tables.access import Permission, access_table, may
@@ -131,7 +132,7 @@ def _show_plan(
     if plan:
         detail = instant_detail(table, instant)
         context |= {
-            "row": detail.row if detail else None,
+            "row": detail.row if detail and not detail.row.is_undone else None,
             "files": [_file(one.path, one.bytes) for one in plan.files[:FILES_SHOWN]],
             "treemap": files_treemap([(one.path, one.bytes) for one in plan.files]),
             "hidden": max(0, len(plan.files) - FILES_SHOWN),

@@ -17,18 +17,14 @@ from django.views.decorators.http import require_safe
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.decoded import decoded_instant
 from controlplane.mirror.density import timeline_density
-from controlplane.mirror.selectors import (
-    STATES,
-    InstantRow,
-    TimelineWindow,
-    instant_detail,
-    timeline_window,
-)
+from controlplane.mirror.selectors import instant_detail
+from controlplane.mirror.timeline_rows import STATES, InstantRow, TimelineWindow, timeline_window
 from controlplane.mirror.views_links import instant_links
 from controlplane.operations.selectors import operation_detail
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.conflicts import conflict_of
 from web import charts
+from web.chart_marks import Figure
 from web.doors import as_operation_id, page, person, told
 from web.windows import (
     RANGES_MS,
@@ -47,6 +43,8 @@ ROWS_SHOWN = 100
 LATEST_SHOWN = 200
 FILES_SHOWN = 300
 TABS = ("summary", "partitions", "files", "json", "links")
+TABS_OF_UNDONE = ("summary", "links")
+"""What was taken back has no files any more."""
 ACTIONS = (
     "commit",
     "deltacommit",
@@ -147,8 +145,8 @@ def _window(table: Table, asked: TimelineQuery) -> _Shown:
     if is_default and not window.rows:
         window = timeline_window(table, limit=LATEST_SHOWN, **_filters(asked))
         if window.rows:
-            first = min(row.requested_ms for row in window.rows)
-            last = max(row.completed_ms or row.requested_ms for row in window.rows)
+            first = min(row.began_ms or row.requested_ms for row in window.rows)
+            last = max(row.ended_ms or row.requested_ms for row in window.rows)
             margin = max(1_000, (last - first) // 30)
             return _Shown(
                 window=window,
@@ -159,7 +157,7 @@ def _window(table: Table, asked: TimelineQuery) -> _Shown:
             )
     elif is_default and window.total_in_window <= charts.MARKS_MAX:
         since_ms, until_ms = fitted(
-            [row.requested_ms for row in window.rows],
+            [row.began_ms or now_ms for row in window.rows],
             since_ms=since_ms,
             until_ms=until_ms,
             now_ms=now_ms,
@@ -184,7 +182,7 @@ def _filters(asked: TimelineQuery) -> dict[str, Any]:
     }
 
 
-def _figure(table: Table, asked: TimelineQuery, shown: _Shown) -> charts.Figure:
+def _figure(table: Table, asked: TimelineQuery, shown: _Shown) -> Figure:
     edges = {"since_ms": shown.since_ms, "until_ms": shown.until_ms, "now_ms": shown.now_ms}
     if shown.window.total_in_window <= charts.MARKS_MAX:
         return charts.gantt(shown.window.rows, lane_by=asked.lane_by, **edges)
@@ -240,24 +238,26 @@ def _rows(table: Table, asked: TimelineQuery, shown: _Shown) -> dict[str, Any]:
 
 
 def _instant(table: Table, requested_at: str, tab: str) -> dict[str, Any]:
-    """An instant that is not (or no longer) on the timeline has no detail, but may have lost a
-    conflict.
+    """An instant that was never on the timeline has no detail; of one that was taken back the
+    mirror's words are left.
     """
     detail = instant_detail(table, requested_at)
     operation_id = as_operation_id(detail.operation_ref) if detail else None
     operation = operation_detail(operation_id) if operation_id else None
     is_ours = operation is not None and operation.row.table_slug == table.slug
-    shown = tab if tab in TABS else TABS[0]
+    is_gone = detail is not None and detail.row.is_undone
+    tabs = TABS_OF_UNDONE if is_gone else TABS
+    shown = tab if tab in tabs else tabs[0]
     context: dict[str, Any] = {
         "side": True,
         "detail": detail,
         "requested_at": requested_at,
         "conflict": conflict_of(table, requested_at),
         "operation": operation if is_ours else None,
-        "tabs": TABS,
+        "tabs": tabs,
         "tab": shown,
     }
-    if shown == "links" or detail is None:
+    if shown == "links" or detail is None or is_gone:
         context["links"] = instant_links(table, requested_at)
     elif shown != "summary":
         context |= _decoded(table, requested_at)

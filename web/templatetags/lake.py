@@ -223,10 +223,10 @@ def lag(seconds: float) -> str:
 
 @register.filter
 def duration(row: Any) -> str:
-    """From requested to completed."""
-    if row.completed_ms is None:
+    """From requested to completed, or to when it was taken back; a point has none."""
+    if row.ended_ms is None or row.is_point:
         return ""
-    return took(max(0, row.completed_ms - row.requested_ms))
+    return took(max(0, row.ended_ms - row.requested_ms))
 
 
 @register.filter

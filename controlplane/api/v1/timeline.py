@@ -13,19 +13,16 @@ from controlplane.api.outputs import output, page_of, shown, shown_list, shown_p
 from controlplane.api.parsing import CommaList, Strict, validated_query
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.mirror.selectors import (
-    ACTIONS,
-    STATES,
     FieldChange,
     InstantDetail,
-    InstantRow,
     MarkerRow,
     SchemaRow,
     field_changes,
     instant_detail,
     pending_markers,
     schema_history,
-    timeline_window,
 )
+from controlplane.mirror.timeline_rows import ACTIONS, STATES, InstantRow, timeline_window
 from controlplane.tables.access import Permission, access_table
 
 PAGE_ROWS = 100

@@ -15,10 +15,17 @@ import pytest
 from django.utils import timezone
 
 from controlplane.mirror import sync as sync_module
-from controlplane.mirror.models import HeartbeatRecord, InstantRecord, SchemaRecord, SyncMark
-from controlplane.mirror.selectors import pending_markers, schema_history, timeline_window
+from controlplane.mirror.models import (
+    HeartbeatRecord,
+    InstantRecord,
+    SchemaRecord,
+    SyncMark,
+    UndoneRecord,
+)
+from controlplane.mirror.selectors import pending_markers, schema_history
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import forget_mirror, observe, sync_table
+from controlplane.mirror.timeline_rows import timeline_window
 from controlplane.mirror.turns import Turn
 from controlplane.tables.models import Table
 from controlplane.tables.selectors import table_row
@@ -41,6 +48,8 @@ BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
 def mirrored(table: Table) -> dict[str, list[dict[str, Any]]]:
     """Every row that is a projection of storage. Gone heartbeats are history, so not among them."""
     hidden = {"id", "table_id", "last_seen"}
+    told = ("requested_at", "action", "ended_at", "undone_by", "writer_name")
+    undone = UndoneRecord.objects.filter(table=table).order_by("requested_at").values(*told)
     querysets = {
         "instants": InstantRecord.objects.filter(table=table).order_by("requested_at", "action"),
         "schemas": SchemaRecord.objects.filter(table=table).order_by("instant"),
@@ -50,10 +59,11 @@ def mirrored(table: Table) -> dict[str, list[dict[str, Any]]]:
         "markers": table.marker_counts.order_by("instant", "kind"),
         "conflicts": Conflict.objects.filter(table=table).order_by("loser_instant"),
     }
-    return {
-        name: [{k: v for k, v in row.items() if k not in hidden} for row in rows.values()]
-        for name, rows in querysets.items()
+    rows = {
+        name: [{k: v for k, v in row.items() if k not in hidden} for row in found.values()]
+        for name, found in querysets.items()
     }
+    return {**rows, "undone": list(undone)}
 
 
 def test_a_commit_is_mirrored_with_writer_rows_and_files(lake: Lake) -> None:

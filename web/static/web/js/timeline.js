@@ -8,7 +8,7 @@ const filters = document.querySelector("[data-filters]");
 const legend = document.querySelector(".legend");
 const rowsPart = document.querySelector('[data-live="instants"]');
 
-const TONES = { completed: "good", inflight: "busy", requested: "quiet", archived: "quiet", failed: "bad", rolled_back: "undone" };
+const TONES = { completed: "good", inflight: "busy", requested: "quiet", archived: "quiet", failed: "bad", rolled_back: "undone", conflicted: "bad", savepoint: "busy" };
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const params = () => new URLSearchParams(location.search);
 
@@ -30,6 +30,7 @@ function themed({ data, layout }) {
       const color = css(`--${TONES[trace.meta.state] ?? "quiet"}-mark`);
       const edges = trace.customdata.map((row) => (row[0] === selected ? css("--ink") : color));
       const widths = trace.customdata.map((row) => (row[0] === selected ? 2.5 : trace.marker.line.width));
+      if (trace.type === "scatter") return { ...trace, marker: { ...trace.marker, color, line: { color: edges, width: widths } } };
       return {
         ...trace,
         marker: { ...trace.marker, color, pattern: { ...trace.marker.pattern, bgcolor: css("--surface"), fgcolor: color }, line: { color: edges, width: widths } },
@@ -46,7 +47,7 @@ function themed({ data, layout }) {
       hoverlabel: { bgcolor: css("--ink"), bordercolor: css("--ink"), font: { family: css("--font"), size: 12, color: surface }, align: "left" },
       xaxis: { ...layout.xaxis, gridcolor: line, linecolor: line, tickcolor: line },
       yaxis: { ...layout.yaxis, tickfont: { color: css("--ink-2") } },
-      shapes: (layout.shapes ?? []).map((shape) => ({ ...shape, line: { ...shape.line, color: shape.name === "now" ? css("--bad-mark") : line } })),
+      shapes: (layout.shapes ?? []).map((shape) => ({ ...shape, line: { ...shape.line, color: shape.name === "now" ? css("--bad-mark") : shape.name === "tie" ? css("--busy-mark") : line } })),
     },
   };
 }
@@ -154,7 +155,9 @@ function mark(instant) {
 }
 
 function step(by) {
-  const all = figure.data.flatMap((trace) => (trace.type === "bar" ? trace.customdata.map((row) => row[0]) : [])).sort();
+  // What was taken back has a bar and a sign at its end, a kept commit a bar and a flag: each is one step.
+  const drawn = figure.data.flatMap((trace) => (trace.type === "heatmap" ? [] : trace.customdata.map((row) => row[0])));
+  const all = [...new Set(drawn)].sort();
   const here = all.indexOf(params().get("sel"));
   const next = here < 0 ? all.length - 1 : here + by;
   if (all[next]) openInstant(all[next]);
@@ -201,7 +204,7 @@ await draw();
 chart.querySelector(".chart-wait")?.remove();
 chart.on("plotly_click", ({ points }) => {
   const chosen = points[0];
-  if (chosen.data.type === "bar") openInstant(chosen.customdata[0]);
+  if (chosen.data.type !== "heatmap") openInstant(chosen.customdata[0]);
   else zoomed({ "xaxis.range": [Date.parse(`${chosen.x}Z`) - 900000, Date.parse(`${chosen.x}Z`) + 900000] });
 });
 chart.on("plotly_relayout", zoomed);
