@@ -11,6 +11,7 @@ import pytest
 
 from tests.workers.markers.harness import (
     INSTANT,
+    LATER,
     SECRET,
     ServerProcess,
     decide,
@@ -28,8 +29,10 @@ from workers.markers import (
     read_markers,
 )
 from workers.markers.client import BASE_PATH
+from workers.markers.marker import parse_marker
 from workers.markers.process import drain, probe, sample
 from workers.storage.local import LocalStorage
+from workers.timeline.decisions import raise_archived_before
 
 A, B, C = (f"p=1/{letter}.parquet.marker.CREATE" for letter in "abc")
 
@@ -299,6 +302,28 @@ def test_a_fenced_writer_hears_it_from_the_server(
 
     with pytest.raises(InstantRolledBack):
         markers.create(_marker(1))
+
+
+@pytest.mark.parametrize("path", ["create", "create-all"])
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known before"])
+def test_instant_that_is_older_than_the_archived_part_gets_no_marker(
+    server: ServerProcess, storage: LocalStorage, path: str, is_known: bool
+) -> None:
+    """Its decision object went with the archive; nothing but the border tells."""
+    if is_known:
+        server.create(storage, B)
+    raise_archived_before(storage, LATER)
+    asked = {"markerdirpath": directory_of(storage), "markername": A}
+
+    refused = server.ask(
+        "POST", f"{BASE_PATH}/{path}", query=asked, token=token(storage), body=json.dumps([A])
+    )
+    beyond = server.create(storage, C, instant=LATER)
+
+    assert (refused.status, refused.result) == (409, "fenced"), refused
+    assert read_markers(storage, INSTANT) == ((parse_marker(B),) if is_known else ())
+    assert server.all(storage) == ([B] if is_known else [])
+    assert (beyond.status, beyond.result) == (200, "created")
 
 
 def _marker(number: int) -> Marker:
