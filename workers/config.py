@@ -63,6 +63,7 @@ class DuplicatePolicy(StrEnum):
     FAIL = "fail"
 
 
+LEASE_KEY = "hoodie.write.lock.storage.validity.timeout.secs"
 WRITE_OPTIONS: dict[str, str] = {
     MODE_KEY: ConcurrencyMode.SINGLE_WRITER,
     "hoodie.write.markers.type": MarkerKind.TIMELINE_SERVER_BASED,
@@ -84,7 +85,7 @@ WRITE_OPTIONS: dict[str, str] = {
     "sluice.lock.filesystem.pause_ms": "500",
     "sluice.lock.url": "",  # SLUICE_LOCK_URL when empty.
     "hoodie.write.lock.wait_time_ms": "60000",
-    "hoodie.write.lock.storage.validity.timeout.secs": "30",
+    LEASE_KEY: "30",
     "hoodie.write.lock.storage.renew.interval.secs": "10",
     "hoodie.write.num.retries.on.conflict.failures": "0",
     POLICY_KEY: "",  # Follows the mode: EAGER for a single writer, LAZY for one of many.
@@ -144,7 +145,7 @@ class WriteOptions:
 SHORT_LIVED: Mapping[str, str] = {
     "hoodie.client.heartbeat.interval_in_ms": "5000",
     "hoodie.client.heartbeat.tolerable.misses": "3",
-    "hoodie.write.lock.storage.validity.timeout.secs": "15",
+    LEASE_KEY: "15",
     "hoodie.write.lock.storage.renew.interval.secs": "4",
 }
 """Of a worker that is one of many: the next one goes on with its job within seconds, so what it
@@ -161,7 +162,6 @@ def write_options(
     named = {MODE_KEY: mode_unsaid.value, **newly_named(given)}
     values = known(named, WRITE_OPTIONS, what="write option")
     interval = "hoodie.client.heartbeat.interval_in_ms"
-    lease = "hoodie.write.lock.storage.validity.timeout.secs"
     renew = "hoodie.write.lock.storage.renew.interval.secs"
     mode = choice(values, MODE_KEY, ConcurrencyMode)
     options = WriteOptions(
@@ -178,7 +178,7 @@ def write_options(
         schema_strategy=values["hoodie.write.concurrency.schema.conflict.resolution.strategy"],
         lock=lock_settings(values),
         lock_wait_ms=integer(values, "hoodie.write.lock.wait_time_ms", least=0, most=3_600_000),
-        lease_s=integer(values, lease, least=1, most=3600),
+        lease_s=integer(values, LEASE_KEY, least=1, most=3600),
         renew_s=integer(values, renew, least=1, most=1200),
         allows_evolution=boolean(values, "sluice.schema.evolution.enable"),
         writer=values["sluice.writer.name"],

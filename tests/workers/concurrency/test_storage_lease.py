@@ -12,12 +12,17 @@ from pathlib import Path
 import pytest
 
 from tests.support.clocks import ManualClock, MortalScheduler, SkewedClock
+from tests.support.crash_ports import StillClock, still_ports
+from tests.support.scenario_table import ScenarioTable
 from tests.support.watched_storage import At, WatchedStorage, fails
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
+from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.locks.record import DRIFT_MS, LockState
 from workers.concurrency.locks.storage_record import LOCK_PATH, StorageRecord
+from workers.config import write_options
 from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
+from workers.files.properties import load_properties, store_properties
 from workers.ports import Ports, RandomIds
 from workers.storage.local import LocalStorage
 
@@ -232,6 +237,80 @@ def test_foreign_owner_is_respected_and_then_succeeded(storage: LocalStorage) ->
     with successor.lock.held() as lease:
         assert lease.epoch > foreign.epoch
     assert successor.fenced == []
+
+
+HUDIS_DEFAULT_S = 300
+"""`hoodie.write.lock.storage.validity.timeout.secs` of Apache Hudi 1.2."""
+
+
+def put_hudis_record(storage: LocalStorage, valid_until_ms: int) -> None:
+    """In the form of Hudi's StorageBasedLockProvider, letter by letter."""
+    record = (
+        f'{{"expired":false,"validUntil":{valid_until_ms},'
+        '"owner":"1b4e28ba-2fa1-41d2-883f-0016d3cca427"}'
+    )
+    storage.put(LOCK_PATH, record.encode())
+
+
+def options_of(seconds: int | None) -> dict[str, str]:
+    key = "hoodie.write.lock.storage.validity.timeout.secs"
+    return {} if seconds is None else {key: str(seconds)}
+
+
+@pytest.mark.parametrize("told_s", [None, 60])
+def test_dead_writer_of_hudi_whose_clock_was_hours_ahead_is_waited_for_no_longer_than_a_lease(
+    tmp_path: Path, told_s: int | None
+) -> None:
+    """The length is Hudi's default, or what the table's properties say."""
+    clock = StillClock()
+    table = ScenarioTable(tmp_path / "table").table
+    properties = load_properties(table.storage)
+    store_properties(table.storage, properties | options_of(told_s))
+    storage = LocalStorage(tmp_path / "table")
+    put_hudis_record(storage, clock.now_ms() + 2 * 3_600_000)
+    lock = BoundLock(
+        storage,
+        still_ports(clock, prefix="waiter"),
+        write_options({"hoodie.write.lock.wait_time_ms": "3600000"}),
+        on_takeover=lambda _: None,
+    )
+
+    with lock.held() as lease:
+        waited_s = lease.waited_ms / 1000
+
+    length_s = told_s or HUDIS_DEFAULT_S
+    assert length_s < waited_s < length_s + 5
+
+
+def test_living_writer_of_hudi_whose_clock_is_hours_ahead_keeps_its_lock(tmp_path: Path) -> None:
+    """It renews: each time the record is another one."""
+    ScenarioTable(tmp_path / "table")
+    clock = RenewingClock(tmp_path / "table")
+    lock = BoundLock(
+        LocalStorage(tmp_path / "table"),
+        still_ports(clock, prefix="waiter"),
+        write_options({"hoodie.write.lock.wait_time_ms": "400000"}),
+        on_takeover=lambda _: None,
+    )
+
+    with pytest.raises(LockTimeout, match="1b4e28ba"), lock.held():
+        pass
+
+
+class RenewingClock(StillClock):
+    """While time passes a writer of Hudi renews its lock every half minute."""
+
+    def __init__(self, location: Path) -> None:
+        super().__init__()
+        self._storage = LocalStorage(location)
+        self._renewed_s = -1.0
+        self.sleep(0.001)
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.monotonic_s() - self._renewed_s >= 30:
+            self._renewed_s = self.monotonic_s()
+            put_hudis_record(self._storage, self.now_ms() + 2 * 3_600_000)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"expired": false}'])

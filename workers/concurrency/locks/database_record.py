@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from workers.concurrency.locks.record import LockState, RecordStore, Standing, decode_lock
+from workers.concurrency.locks.record import (
+    LockState,
+    RecordBusy,
+    RecordStore,
+    Standing,
+    decode_lock,
+)
 from workers.errors import StorageFailed, WriteOutcomeUnknown
 from workers.lock_config import LockUrl
 
@@ -27,11 +33,14 @@ _INSERT = (
 )
 _UPDATE = "UPDATE sluice_table_lock SET record = {0} WHERE lock_key = {0} AND record = {0}"
 _WAIT_MAX_S = 5
+_SQLITE_WAIT_MAX_S = 0.1
+"""For another process to end its change, which takes milliseconds unless it was stopped there.
+Whoever has more time than that asks again.
+"""
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _CERTAIN = frozenset(
     {
-        sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_PERM,
         sqlite3.SQLITE_READONLY,
     }
@@ -166,8 +175,7 @@ class SqliteRecord(_RowRecord):
 
     def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
         try:
-            connected = sqlite3.connect(self._path, timeout=_WAIT_MAX_S, isolation_level=None)
-            with closing(connected) as connection:
+            with closing(self._connected()) as connection:
                 cursor = connection.execute(statement.format("?"), values)
                 return _done(cursor)
         except sqlite3.Error as error:
@@ -175,6 +183,10 @@ class SqliteRecord(_RowRecord):
                 return _NO_TABLE
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             said: dict[str, object] = {"database": self._path, "reason": str(error)}
+            if code in _BUSY:
+                raise RecordBusy(
+                    "another process is at work, or was stopped inside a change of the lock", **said
+                ) from error
             if is_change and code not in _CERTAIN:
                 raise WriteOutcomeUnknown(
                     "the database of the table lock failed while it was being changed", **said
@@ -184,6 +196,9 @@ class SqliteRecord(_RowRecord):
                 "written",
                 **said,
             ) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=_SQLITE_WAIT_MAX_S, isolation_level=None)
 
 
 def _inserted(run: Callable[..., _Done], key: str, state: LockState) -> bool:

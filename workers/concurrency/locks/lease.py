@@ -19,6 +19,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Protocol
 
 from workers.clock import InstantTime
@@ -26,6 +27,7 @@ from workers.concurrency.locks.line import LINE, Place
 from workers.concurrency.locks.record import (
     DRIFT_MS,
     LockState,
+    RecordBusy,
     RecordStore,
     holding_of,
     owner_text,
@@ -45,6 +47,11 @@ _GIVE_WAY_S = 0.1
 """Other processes that wait ask about every twentieth of a second, each."""
 _IN_LINE_MIN_S = 0.5
 _IN_LINE_MAX_S = 2.0
+HUDIS_LEASE_MS = 300_000
+"""Of Apache Hudi's storage-based provider, unless its writers are told otherwise (format page,
+locks).
+"""
+_UNSEEN = "a process that is, or was stopped, inside a change of the lock's record"
 _log = logging.getLogger(__name__)
 
 
@@ -115,7 +122,11 @@ class LeaseLock:
         wait_ms: int = 60_000,
         waiting: Waiting | None = None,
         sightings: Sightings | None = None,
+        foreign_lease_ms: Callable[[], int] = lambda: HUDIS_LEASE_MS,
     ) -> None:
+        """`foreign_lease_ms` tells how long a holder may stay without renewing whose record does
+        not say so.
+        """
         self._store = store
         self._ports = ports
         self._on_takeover = on_takeover
@@ -127,6 +138,7 @@ class LeaseLock:
         self._wait_ms = wait_ms
         self._waiting = waiting
         self._sightings = sightings or Sightings()
+        self._foreign_lease_ms = cache(foreign_lease_ms)
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
@@ -195,7 +207,10 @@ class LeaseLock:
                     clock.sleep(self._jittered(_GIVE_WAY_S))
                 place.gives_way = False
                 first_at_s = clock.monotonic_s()
-            lease, holder = self._try_once(attempt, place.left_by)
+            try:
+                lease, holder = self._try_once(attempt, place.left_by)
+            except RecordBusy:
+                lease, holder = None, _UNSEEN
             if lease is not None:
                 return lease
             waited_s = clock.monotonic_s() - attempt.began_s
@@ -251,11 +266,11 @@ class LeaseLock:
 
     def _outlasted(self, held: LockState) -> bool:
         """Whether this process saw it as it is for longer than its holder may go without renewing
-        it. Of a foreign owner we do not know how long that is.
+        it.
         """
         lease_ms = held.lease_ms
         if lease_ms is None:
-            return False
+            lease_ms = self._foreign_lease_ms()
         now_s = self._ports.clock.monotonic_s()
         seen_s = self._sightings.seen_for_s(self._store.place, held, now_s)
         return seen_s * 1000 > lease_ms + DRIFT_MS
@@ -272,6 +287,8 @@ class LeaseLock:
                 return True
         except WriteOutcomeUnknown as error:
             _log.warning("no answer whether we took the lock, looking: error=%s", error)
+        except RecordBusy:
+            raise
         except StorageFailed as error:
             failed = error
         try:

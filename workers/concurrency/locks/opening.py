@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workers.clock import InstantTime
@@ -19,19 +19,22 @@ from workers.concurrency.locks.binding import (
 from workers.concurrency.locks.database_record import database_record
 from workers.concurrency.locks.hudi_file import HudiFileLock
 from workers.concurrency.locks.in_process_record import InProcessRecord
-from workers.concurrency.locks.lease import Lease, LeaseLock, TableLock
-from workers.concurrency.locks.record import RecordStore
+from workers.concurrency.locks.lease import HUDIS_LEASE_MS, Lease, LeaseLock, TableLock
+from workers.concurrency.locks.record import RecordBusy, RecordStore
 from workers.concurrency.locks.redis_record import RedisRecord
 from workers.concurrency.locks.sightings import Sightings
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.concurrency.locks.waiters import StorageWaiting
-from workers.config import WriteOptions
+from workers.config import LEASE_KEY, WriteOptions
 from workers.errors import LeaseLost
+from workers.files.properties import load_properties
 from workers.lock_config import LockProvider, LockSettings
+from workers.option_values import integer
 from workers.ports import Ports
 from workers.storage.base import Storage
 
 _CHANGES_MAX = 5
+_FOREIGN_LEASE_MAX_S = 86_400
 _UNBOUND = Binding()
 _warned: set[str] = set()
 _log = logging.getLogger(__name__)
@@ -94,10 +97,11 @@ class BoundLock:
                 self._storage.replace_if_match(BINDING_PATH, wanted.encode(), found[1].tag)
 
     def _try_out(self, wanted: Binding) -> None:
-        """Nobody is bound to what does not answer."""
+        """Nobody is bound to what does not answer. One that is busy does."""
         store = record_store(wanted, self._storage, self._options.lock, os.environ)
         try:
-            store.read()
+            with suppress(RecordBusy):
+                store.read()
         finally:
             store.close()
 
@@ -134,7 +138,17 @@ class BoundLock:
             wait_ms=options.lock_wait_ms,
             waiting=self._waiting(),
             sightings=self._sightings,
+            foreign_lease_ms=self._foreign_lease_ms,
         )
+
+    def _foreign_lease_ms(self) -> int:
+        """As the table says to all writers, else Hudi's default; this writer's own option is about
+        its own lease. Raises InvalidInput.
+        """
+        properties = load_properties(self._storage)
+        if not properties.get(LEASE_KEY):
+            return HUDIS_LEASE_MS
+        return 1000 * integer(properties, LEASE_KEY, least=1, most=_FOREIGN_LEASE_MAX_S)
 
     def _waiting(self) -> StorageWaiting:
         options = self._options

@@ -12,7 +12,7 @@ from typing import Protocol
 from urllib.parse import quote, unquote
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable
+from workers.errors import MalformedTable, StorageFailed
 
 DRIFT_MS = 500
 """By how much the clocks of two machines may differ."""
@@ -107,11 +107,18 @@ class Standing:
     """Changes with every replacement; hand it to `replace`."""
 
 
+class RecordBusy(StorageFailed):
+    """Somebody is inside a change of the record, and nothing was changed: ask again."""
+
+    code = "lock_record_busy"
+
+
 class RecordStore(Protocol):
     """One record, changed by compare-and-swap. Of any number of callers at once one is told True.
 
-    Every call raises StorageFailed where nothing happened, and a change WriteOutcomeUnknown where
-    that cannot be told; what the record says is then found out by reading it.
+    Every call raises StorageFailed where nothing happened, RecordBusy where that may soon be else,
+    and a change WriteOutcomeUnknown where it cannot be told; what the record says is then found out
+    by reading it.
     """
 
     @property

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
-from workers.concurrency.locks.record import LockState, RecordStore, Standing, holding_of
+from workers.concurrency.locks.record import (
+    LockState,
+    RecordBusy,
+    RecordStore,
+    Standing,
+    holding_of,
+)
 from workers.errors import LeaseLost, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
+_BUSY_MAX_S = 5.0
+_BUSY_PAUSE_S = 0.02
+_Answer = TypeVar("_Answer")
 _log = logging.getLogger(__name__)
 
 
@@ -81,8 +92,7 @@ class RecordLease:
         """See Lease."""
         with self._changing:
             if not self._has_run_out():
-                standing = self._store.read()
-                self._is_lost = self._is_lost or not self._is_mine(standing)
+                self._is_lost = self._is_lost or not self._is_mine(self._looked_at())
             # Once more: reading may have taken its time.
             if self._has_run_out():
                 self._is_lost = True
@@ -113,17 +123,41 @@ class RecordLease:
 
     def _replace(self, state: LockState) -> None:
         """Change the record if it is ours still; of an unclear answer the record itself tells."""
-        standing = self._store.read()
+        standing = self._patiently(self._store.read)
         if standing is None or not self._is_mine(standing):
             self._is_lost = True
             return
-        if not self._store.replace(state, standing.tag):
-            after = self._store.read()
+        tag = standing.tag
+        if not self._patiently(lambda: self._store.replace(state, tag)):
+            after = self._patiently(self._store.read)
             if after is None or after.state != state:
                 self._is_lost = not self._is_mine(after)
                 return
         self._state = state
         self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
+
+    def _looked_at(self) -> Standing | None:
+        """None as well when the lease ran out before anybody could look. Raises RecordBusy."""
+        try:
+            return self._patiently(self._store.read)
+        except RecordBusy:
+            if self._has_run_out():
+                return None
+            raise
+
+    def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
+        """Asks again while others are inside a change of the record, and the lease lasts. Raises
+        RecordBusy.
+        """
+        clock = self._ports.clock
+        began_s = clock.monotonic_s()
+        while True:
+            try:
+                return call()
+            except RecordBusy:
+                if self._has_run_out() or clock.monotonic_s() - began_s >= _BUSY_MAX_S:
+                    raise
+            clock.sleep(_BUSY_PAUSE_S)
 
     def _is_mine(self, standing: Standing | None) -> bool:
         """By epoch and token: of what is being completed an unanswered change may have told."""
