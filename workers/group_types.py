@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from workers.column_groups import Aggregate, ColumnAggregate, DeleteScope, GroupRule
 from workers.errors import InvalidInput
+
+_WIDENED: Final[dict[Any, pa.DataType]] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
+"""Ordering columns of both types compare: one of them may have been widened already."""
 
 
 def check_group_columns(rule: GroupRule, schema: Any) -> None:
@@ -33,7 +36,8 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
     if all(one.delete is DeleteScope.GROUP for one in groups):
         return
     check_ages_of(rule, schema.names)
-    used = {str(schema.field(name).type) for one in groups for name in one.ordering}
+    types = [schema.field(name).type for one in groups for name in one.ordering]
+    used = {str(_WIDENED.get(one, one)) for one in types}
     if any(len(one.ordering) > 1 for one in groups):
         raise InvalidInput(
             "delete=row compares one age per group, and the table has several ordering fields",

@@ -200,10 +200,14 @@ class TableConfig:
 
     @property
     def pinned_columns(self) -> tuple[str, ...]:
-        """What rows are found and ordered by: with another type they would move or reorder."""
+        """What rows are found by: with another type they would move."""
+        return (*self.record_key, *self.partition_by)
+
+    @property
+    def ordering_columns(self) -> tuple[str, ...]:
+        """What versions of rows are ordered by, of the table or of its column groups."""
         # With groups, the table's own ordering is among their ages.
-        ages = self.groups.ages if self.groups else self.ordering
-        return (*self.record_key, *self.partition_by, *ages)
+        return self.groups.ages if self.groups else self.ordering
 
     @property
     def required_columns(self) -> tuple[str, ...]:

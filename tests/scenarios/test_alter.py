@@ -181,7 +181,7 @@ def test_a_column_that_may_be_null_is_not_relaxed(tables: ScenarioTables) -> Non
     [
         (DropColumn("id"), "stay as they are"),
         (RenameColumn("id", "key"), "stay as they are"),
-        (WidenColumn("ts", pa.int64()), "stay as they are"),
+        (WidenColumn("place", pa.int64()), "stay as they are"),
         (DropColumn("place"), "stay as they are"),
         (DropColumn("nobody"), "no such column"),
         (AddColumn("city", pa.string()), "already"),

@@ -325,6 +325,7 @@ def check(*groups: dict[str, Any], ordering: tuple[str, ...] = (), **types: pa.D
         ({"aggregates": {"a1": "sum"}}, {"a1": pa.float64()}),
         ({"aggregates": {"a1": "max", "a2": "min"}}, {}),
         ({"aggregates": {"a1": "collect_topn(3)"}}, {"a1": ITEMS}),
+        ({"delete": "row"}, {"ts_b": pa.int32()}),
         ({"defaults": {"a1": 1, "a2": "x"}}, {}),
         ({"defaults": {"a1": "2026-01-01"}}, {"a1": pa.date32()}),
     ],

@@ -12,6 +12,7 @@ from typing import Any
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, SchemaDifference, SchemaTriple, rivals
+from workers.concurrency.ordered_deletes import first_of_another_type, widened_to
 from workers.config import WriteOptions
 from workers.errors import TableChanged
 from workers.group_types import check_ages_of
@@ -19,6 +20,7 @@ from workers.schema.conflict import resolve
 from workers.schema.equality import canonical_text, equal
 from workers.schema.story import Party, advice, told
 from workers.schema.table_schema import TableSchema
+from workers.schema.three_way import Clash
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
 from workers.table.schema_history import SchemaVersion, read_instant, schema_at
 from workers.table.table import Table
@@ -43,6 +45,8 @@ class SchemaAtStart:
     written: frozenset[str] | None
     """Columns into which its files bring values; None without files."""
     deletes_only: bool
+    logs: tuple[str, ...] = ()
+    """Log files that it wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def resolved_schema(
         deletes_only=start.deletes_only,
         strategy=options.schema_strategy,
         pinned=table.config.pinned_columns,
+        ordering=table.config.ordering_columns,
         written=start.written,
     )
     if isinstance(found, SchemaConflict):
@@ -78,9 +83,52 @@ def resolved_schema(
     if found.warning:
         _log.warning("%s: writer=%s instant=%s", found.warning, start.writer, start.instant)
     schema = found.schema or start.schema
+    if (clash := _incomparable(table, start, timeline, schema)) is not None:
+        rival, reason = clash
+        return _conflict(table, start, _age_conflict(table, start, found, reason), rival)
     if not start.deletes_only:
         _check_groups_allow(table, start, schema)
     return ResolvedSchema(schema, json.dumps(_record(start, now, found, schema)))
+
+
+def _incomparable(
+    table: Table, start: SchemaAtStart, timeline: Timeline, committed: TableSchema
+) -> tuple[Instant, str] | None:
+    """Who widened what rows are ordered by beside this write's deletes, or deleted beside its
+    widening; and in a sentence what is the matter.
+    """
+    storage = table.storage
+    wider = widened_to(table, start.schema, committed)
+    if wider is not None and first_of_another_type(storage, start.logs, wider) is not None:
+        widening = _rival(table, start, timeline)
+        assert widening is not None, "somebody widened it"
+        return widening, "was widened, and this write's deletes tell ages of the older type"
+    before = start.version.schema if start.version else None
+    if (wider := widened_to(table, before, committed)) is None:
+        return None
+    for rival in rivals(start.timeline.instants, timeline.instants, start.instant):
+        logs = (one.path for one in read_instant(table, rival).stats if one.is_log)
+        if first_of_another_type(storage, logs, wider) is not None:
+            return rival, "is widened here, and there deletes tell ages of the older type"
+    return None
+
+
+def _age_conflict(
+    table: Table, start: SchemaAtStart, found: SchemaVerdict, reason: str
+) -> SchemaConflict:
+    before = start.version.schema if start.version else None
+    clash = Clash(str(table.config.ordering_field), reason)
+    return SchemaConflict(
+        case=found.case,
+        at_start=before,
+        at_validation=found.schema or start.schema,
+        writer=start.schema,
+        reason="Apache Hudi does not compare the ages of these deletes with those of rows",
+        strategy=found.strategy,
+        scenario=found.scenario,
+        changes=found.changes,
+        clashes=(clash,),
+    )
 
 
 def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSchema) -> None:

@@ -23,13 +23,7 @@ from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.locks.lease import Lease, TableLock, told_of
 from workers.concurrency.locks.opening import BoundLock
-from workers.concurrency.outcome import (
-    CommitOutcome,
-    Committed,
-    Conflicted,
-    RolledBack,
-    Unknown,
-)
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack, Unknown
 from workers.concurrency.restating import (
     Overtaken,
     Restatement,
@@ -358,6 +352,7 @@ def _resolve_schema(
         schema=proposal.schema,
         written=proposal.written,
         deletes_only=proposal.deletes_only,
+        logs=tuple(one.path for one in proposal.metadata.stats if one.is_log),
     )
     found = resolved_schema(table, options, start, timeline)
     if isinstance(found, Conflict):

@@ -125,7 +125,7 @@ def _wrapped(orderings: pa.Array[Any]) -> Encoded:
         raise InvalidInput(
             "a delete that is ordered by a value needs one", nulls=orderings.null_count
         )
-    name = _wrapper_of(orderings.type)
+    name = wrapper_of(orderings.type)
     values: Any = orderings
     if name == "DecimalWrapper":
         values = orderings.cast(pa.decimal128(30, 15))
@@ -138,7 +138,8 @@ def _wrapped(orderings: pa.Array[Any]) -> Encoded:
     )
 
 
-def _wrapper_of(kind: Any) -> str:
+def wrapper_of(kind: Any) -> str:
+    """Of ordering values of this Arrow type. Raises UnsupportedTable."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return "TimestampMicrosWrapper"
     if pa.types.is_decimal(kind):

@@ -52,8 +52,8 @@ def hidden_fields(
     fields: list[pa.Field[Any]] = list(BIT_FIELDS)
     if any(map(has_column_turns, groups)):
         fields.append(pa.field(ERASED, pa.int64()))
-    if (row_age := _row_delete_column(groups, schema.names)) is not None:
-        fields.append(pa.field(ROW_GONE, schema.field(row_age).type))
+    if (row_age := _row_delete_type(groups, schema)) is not None:
+        fields.append(pa.field(ROW_GONE, row_age))
     for group in groups:
         if not group.is_ordered:
             continue
@@ -129,8 +129,7 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
     turns = [number for number, group in enumerate(groups) if has_column_turns(group)]
     if turns:
         added[ERASED] = pa.array(gone & sum(1 << number for number in turns))
-    row_age = _row_delete_column(groups, rows.column_names)
-    if row_age is not None:
+    if (row_age := _row_delete_type(groups, rows.schema)) is not None:
         added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
     for group, mask in zip(groups, written, strict=True):
         added |= dict(_ages(rows, group, mask, deletes, said))
@@ -181,23 +180,30 @@ def _ages(
 
 
 def _row_deleted(
-    rows: pa.Table, groups: Sequence[ColumnGroup], written: list[Mask], deletes: Mask, like: str
+    rows: pa.Table,
+    groups: Sequence[ColumnGroup],
+    written: list[Mask],
+    deletes: Mask,
+    kind: Any,
 ) -> Any:
     """The greatest age among the groups of the row that delete it."""
-    found: Any = pa.nulls(rows.num_rows, rows.schema.field(like).type)
+    found: Any = pa.nulls(rows.num_rows, kind)
     for group, mask in zip(groups, written, strict=True):
         if group.delete is DeleteScope.ROW and group.ordering[0] in rows.column_names:
-            age = _where(mask & deletes, rows.column(group.ordering[0]))
+            age = _where(mask & deletes, rows.column(group.ordering[0]).cast(kind))
             older = pc.less(found, age)
             found = pc.if_else(pc.fill_null(older, True), pc.coalesce(age, found), found)
     return found
 
 
-def _row_delete_column(groups: Sequence[ColumnGroup], columns: Collection[str]) -> str | None:
-    for group in groups:
-        if group.delete is DeleteScope.ROW and group.ordering[0] in columns:
-            return group.ordering[0]
-    return None
+def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.DataType | None:
+    """Of ages up to which all groups are deleted. They have one type, or some were widened since
+    and some were not yet: then the wider one holds all of them.
+    """
+    names = [one.ordering[0] for one in groups if one.delete is DeleteScope.ROW]
+    types = [schema.field(name).type for name in names if name in schema.names]
+    wide = [one for one in types if one in (pa.int64(), pa.float64())]
+    return next(iter((*wide, *types)), None)
 
 
 def _where(mask: Mask, column: Any) -> Any:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.names import check_column_name
 from workers.schema.from_arrow import avro_field
-from workers.schema.reconcile import check_case, spelled
+from workers.schema.reconcile import check_case, check_still_ordered, spelled
 from workers.schema.table_schema import DROPPED_KEY, TableSchema
 from workers.schema.widening import holds
 
@@ -60,24 +60,39 @@ SchemaChange: TypeAlias = AddColumn | DropColumn | RenameColumn | WidenColumn | 
 
 
 def altered(
-    schema: TableSchema, changes: Sequence[SchemaChange], *, pinned: Collection[str]
+    schema: TableSchema,
+    changes: Sequence[SchemaChange],
+    *,
+    pinned: Collection[str],
+    ordering: Collection[str] = (),
 ) -> TableSchema:
     """`schema` after all `changes`, in their order.
 
-    `pinned` columns (key, partition, ordering) stay as they are: rows would move or sort
-    differently. Raises InvalidInput naming the column.
+    `pinned` columns (key, partition) stay as they are: rows would move. Those of `ordering` are
+    only widened, as `orders_alike` allows. Raises InvalidInput naming the column.
     """
     if not changes:
         raise InvalidInput("an alter needs at least one change")
     for change in changes:
-        if change.name in pinned and not isinstance(change, AddColumn):
-            raise InvalidInput(
-                "key, partition and ordering columns stay as they are", column=change.name
-            )
-        schema = _changed(schema, change)
+        is_new, is_wider = isinstance(change, AddColumn), isinstance(change, WidenColumn)
+        if change.name in pinned and not is_new:
+            raise InvalidInput("key and partition columns stay as they are", column=change.name)
+        if change.name in ordering and not (is_new or is_wider):
+            raise InvalidInput("an ordering column stays, but for its width", column=change.name)
+        schema = _changed(schema, change, ordering)
     if not schema.field_names:
         raise InvalidInput("a table needs at least one column")
     return schema
+
+
+def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
+    """With columns of `ordering` as wide as any writer may make them: what others wrote meanwhile
+    is read under it.
+    """
+    wider: dict[Any, pa.DataType] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
+    fields = (one for one in schema.arrow if one.name in ordering and one.type in wider)
+    changes = [WidenColumn(one.name, wider[one.type]) for one in fields]
+    return altered(schema, changes, pinned=()) if changes else schema
 
 
 def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
@@ -90,7 +105,7 @@ def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
     return names
 
 
-def _changed(schema: TableSchema, change: SchemaChange) -> TableSchema:
+def _changed(schema: TableSchema, change: SchemaChange, ordering: Collection[str]) -> TableSchema:
     match change:
         case AddColumn():
             return _added(schema, change)
@@ -108,7 +123,7 @@ def _changed(schema: TableSchema, change: SchemaChange) -> TableSchema:
             avro["fields"][at] = {**avro["fields"][at], "name": to}
             return TableSchema.from_avro(avro)
         case WidenColumn(name, kind):
-            return _widened(schema, name, kind)
+            return _widened(schema, name, kind, ordering)
         case RelaxColumn(name):
             return _relaxed(schema, name)
 
@@ -132,7 +147,9 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     return TableSchema.from_avro(avro)
 
 
-def _widened(schema: TableSchema, name: str, kind: pa.DataType) -> TableSchema:
+def _widened(
+    schema: TableSchema, name: str, kind: pa.DataType, ordering: Collection[str]
+) -> TableSchema:
     at = _position(schema, name)
     old = schema.tree.fields[at]
     wanted = TableSchema.from_arrow(pa.schema([(name, kind)]), table_name="t").tree.fields[0]
@@ -147,6 +164,7 @@ def _widened(schema: TableSchema, name: str, kind: pa.DataType) -> TableSchema:
         raise InvalidInput("column has this type already", column=name, type=old.place.type)
     avro = schema.to_avro()
     wider = type(old)(name, type(old.place)(wanted.place.type, old.place.is_nullable), old.default)
+    check_still_ordered(old, wider, ordering)
     avro["fields"][at] = spelled(avro["fields"][at], wider, schema.record_name)
     return TableSchema.from_avro(avro)
 

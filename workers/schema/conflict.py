@@ -14,6 +14,7 @@ from workers.schema.strategies import SIMPLE, ask
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict, changes_since
+from workers.schema.widening import orders_alike
 
 
 def resolve(
@@ -27,13 +28,14 @@ def resolve(
     deletes_only: bool = False,
     strategy: str = SIMPLE,
     pinned: Collection[str] = (),
+    ordering: Collection[str] = (),
     written: Collection[str] | None = None,
 ) -> SchemaVerdict | SchemaConflict:
     """The verdict on one commit; call it under the table lock.
 
     `same_instant`: the newest schema-bearing commit is still the one seen at start. `deletes_only`
-    says why a writer has no schema; without it a missing one earns a warning. `pinned` and
-    `written` as in `SchemaQuestion`. Raises InvalidInput for an unknown strategy.
+    says why a writer has no schema; without it a missing one earns a warning. `pinned`,
+    `ordering` and `written` as in `SchemaQuestion`. Raises InvalidInput for an unknown strategy.
     """
     if not enabled:
         return _unchecked(at_start, at_validation, writer, same_instant)
@@ -56,6 +58,7 @@ def resolve(
         frozenset(pinned),
         frozenset(written) if written is not None else None,
         strategy,
+        frozenset(ordering),
     )
     if never := _never_settled(question):
         return question.refused("no strategy may settle this", never)
@@ -98,10 +101,11 @@ def _never_settled(question: SchemaQuestion) -> list[Clash]:
             clashes.append(Clash(name, f"differs only by case from {other}"))
         if name not in known and name.lower() in now.dropped:
             clashes.append(Clash(name, "was dropped, and files may still hold its old values"))
-    for name in sorted(question.pinned):
+    for name in sorted(question.pinned | question.ordering):
         ours, their = writer.tree.field(name), now.tree.field(name)
         places = (ours.place if ours else None, their.place if their else None)
-        if places[0] != places[1]:
+        is_alike = orders_alike(*places) and name not in question.pinned
+        if places[0] != places[1] and not is_alike:
             reason = f"is a key, partition or ordering column: {places[0]} here, {places[1]} there"
             clashes.append(Clash(name, reason))
     return clashes

@@ -50,6 +50,7 @@ def _merged(question: SchemaQuestion) -> tuple[Struct, list[Clash]]:
         writer.tree,
         now.tree,
         pinned=question.pinned,
+        ordering=question.ordering,
         drops=drops,
     )
 

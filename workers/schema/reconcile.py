@@ -23,7 +23,7 @@ from workers.schema.promotion import promoted, promotes
 from workers.schema.required import lacking_rows
 from workers.schema.table_schema import TableSchema
 from workers.schema.to_avro import spelled_field
-from workers.schema.widening import holds, joined_places, may_be_added
+from workers.schema.widening import holds, joined_places, may_be_added, orders_alike
 
 _LOST_ROWS_MAX = 20_000
 """So many rows whose value does not fit are looked for; a batch of such rows is not searched."""
@@ -35,11 +35,13 @@ def reconcile(
     *,
     evolution: bool = True,
     pinned: Collection[str] = (),
+    ordering: Collection[str] = (),
 ) -> TableSchema:
     """The table's schema, widened and extended as `batch` needs; `table` itself if it fits already.
 
-    `pinned` columns (key, partition, ordering) keep their type: a wider one would move rows or
-    reorder them. Raises InvalidInput naming the column.
+    `pinned` columns (key, partition) keep their type: a wider one would move rows. Columns that
+    rows are ordered by (`ordering`) become what `orders_alike` allows. Raises InvalidInput naming
+    the column.
     """
     if not batch.field_names:
         raise InvalidInput("refusing to commit a schema with no columns")
@@ -53,6 +55,7 @@ def reconcile(
     for at, field in enumerate(table.tree.fields):
         other = batch.tree.field(field.name)
         if other is not None and (wider := _wider(field, other, evolution, pinned)) is not None:
+            check_still_ordered(field, wider, ordering)
             avro["fields"][at] = spelled(avro["fields"][at], wider, parent)
             changed = True
     for other in batch.tree.fields:
@@ -88,6 +91,18 @@ def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str])
             reason, column=table.name, table=table.place.type, batch=batch.place.type
         )
     return Field(table.name, place, table.default, table.order)
+
+
+def check_still_ordered(table: Field, wider: Field, ordering: Collection[str]) -> None:
+    """Raises InvalidInput for an ordering column of another type that readers compare otherwise."""
+    if table.name in ordering and not orders_alike(table.place, wider.place):
+        raise InvalidInput(
+            "an ordering column is widened from int to long and from float to double only: not "
+            "every reader compares older values of other types alike",
+            column=table.name,
+            table=table.place.type,
+            wanted=wider.place.type,
+        )
 
 
 def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
 from workers.schema.lattice import is_below, join, join_fields
-from workers.schema.widening import may_be_added
+from workers.schema.widening import may_be_added, orders_alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,23 @@ def merge_three_ways(
     theirs: Struct,
     *,
     pinned: Collection[str] = (),
+    ordering: Collection[str] = (),
     drops: Drops | None = None,
 ) -> tuple[Struct, list[Clash]]:
     """(the merged schema, what stands against it). Only without clashes the schema means anything.
 
-    `base` is None where both began with no schema at all. `pinned` columns (key, partition,
-    ordering) are the same in all three, or clash.
+    `base` is None where both began with no schema at all. `pinned` columns (key,
+    partition) are the same in all three, or clash; those of `ordering` are alike (`orders_alike`).
     """
-    merge = _Merge(frozenset(pinned), drops or Drops())
+    merge = _Merge(frozenset(pinned), frozenset(ordering), drops or Drops())
     return merge.structs("", base, ours, theirs), merge.clashes
 
 
 class _Merge:
-    def __init__(self, pinned: frozenset[str], drops: Drops) -> None:
+    def __init__(self, pinned: frozenset[str], ordering: frozenset[str], drops: Drops) -> None:
         self._pinned = pinned
+        self._ordering = ordering
+        self._kept = pinned | ordering
         self._drops = drops
         self.clashes: list[Clash] = []
 
@@ -107,7 +110,7 @@ class _Merge:
         return None
 
     def _added(self, path: str, field: Field, by: str) -> Field | None:
-        if path in self._pinned:
+        if path in self._kept:
             self._clash(path, "is a key, partition or ordering column that only one side has")
         if may_be_added(field):
             return field
@@ -115,7 +118,7 @@ class _Merge:
         return None
 
     def _added_twice(self, path: str, our: Field, their: Field) -> Field | None:
-        if path in self._pinned and our != their:
+        if path in self._kept and our != their:
             self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
         elif (found := join_fields(their, our)) is not None:
             return found
@@ -133,7 +136,7 @@ class _Merge:
         return None
 
     def _changed(self, path: str, base: Field, our: Field, their: Field) -> Field | None:
-        if path in self._pinned and not (base.place == our.place == their.place):
+        if not self._is_kept(path, base, our, their):
             self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
             return None
         place = self._places(path, base.place, our.place, their.place)
@@ -141,6 +144,13 @@ class _Merge:
         if our.order not in (base.order, their.order):
             self._clash(path, "has another sort order in this writer's schema")
         return Field(their.name, place, default, their.order)
+
+    def _is_kept(self, path: str, base: Field, our: Field, their: Field) -> bool:
+        """What rows are found by is the same, what orders them compares alike."""
+        if path in self._pinned:
+            return base.place == our.place == their.place
+        is_ordered = path in self._ordering
+        return not is_ordered or all(orders_alike(base.place, one.place) for one in (our, their))
 
     def _default(self, path: str, base: Field, our: Field, their: Field) -> str | None:
         """A default of null comes with relaxing a column; any other change of it is the table's."""
@@ -185,7 +195,7 @@ class _Merge:
             if ours.field(field.name) is None and theirs.field(field.name) is None:
                 path = prefix + field.name
                 dropped = {*self._drops.by_ours, *self._drops.by_theirs}
-                if path.lower() not in dropped or path in self._pinned:
+                if path.lower() not in dropped or path in self._kept:
                     self._clash(path, "is gone from both schemas without being dropped: renamed?")
 
     def _check_names(self, prefix: str, fields: Collection[Field]) -> None:

@@ -76,11 +76,13 @@ class SchemaQuestion:
     at_validation: TableSchema
     writer: TableSchema
     pinned: frozenset[str] = frozenset()
-    """Key, partition and ordering columns: another type would move or reorder rows."""
+    """Key and partition columns: another type would move rows."""
     written: frozenset[str] | None = None
     """Columns into which the writer's files bring values. None: it wrote no files at all."""
     strategy: str = "simple"
     """The name under which it is asked."""
+    ordering: frozenset[str] = frozenset()
+    """Columns that order versions: of another type they would have to compare alike."""
 
     @property
     def row(self) -> str:

@@ -15,6 +15,7 @@ _JOINS: dict[frozenset[str], str] = {
     frozenset(("int", "double")): "double",
     frozenset(("float", "double")): "double",
 }
+_ALIKE = ({Scalar("int"), Scalar("long")}, {Scalar("float"), Scalar("double")})
 
 
 def joined(table: AvroType, batch: AvroType) -> AvroType | None:
@@ -93,6 +94,17 @@ def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
                 return None
             fields.append(field)
     return Struct(tuple(fields), table.is_error)
+
+
+def orders_alike(one: Place | None, other: Place | None) -> bool:
+    """Whether rows whose ordering values have these types compare alike in every reader: those of
+    one type, int with long, and float with double. hudi-rs compares an int with a double as it
+    stands in the file, and takes the older row.
+    """
+    if one is None or other is None or one == other:
+        return one == other
+    kinds = {one.type, other.type}
+    return one.is_nullable == other.is_nullable and kinds in _ALIKE
 
 
 def may_be_added(field: Field) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from workers.concurrency import transaction
 from workers.concurrency.heartbeat import HeartbeatContent
+from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.transaction import Proposal, Started
 from workers.config import WriteOptions
@@ -50,7 +51,8 @@ def alter_schema(
     table.check_writable()
     check_strategy(options.schema_strategy)
     timeline = table.timeline()
-    _altered_now(table, timeline, current_schema(table, timeline), changes)
+    known = current_schema(table, timeline)
+    check_deletes_compare(table, known, _altered_now(table, timeline, known, changes))
     if renamed(changes):
         return _rewrite(table, options, changes)
     clean_before_write(table, options)
@@ -74,7 +76,9 @@ class _Alteration(Transaction):
     def decide_on(self, changes: Sequence[SchemaChange]) -> None:
         """The schema to commit, from the one that this started from. Raises InvalidInput."""
         table, started = self._table, self._started
-        self._schema = _altered_now(table, started.timeline, _known(table, started), changes)
+        known = _known(table, started)
+        self._schema = _altered_now(table, started.timeline, known, changes)
+        check_deletes_compare(table, known, self._schema)
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         assert not written, written
@@ -100,10 +104,15 @@ def _altered_now(
         held = _held_names(table, timeline)
         known = known.without_dropped(asked - held)
     _check_grouped(table, changes)
-    found = altered(known, changes, pinned=table.config.pinned_columns)
+    found = _altered(table, known, changes)
     if table.config.is_portable:
         check_portable(found)
     return found
+
+
+def _altered(table: Table, known: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
+    config = table.config
+    return altered(known, changes, pinned=config.pinned_columns, ordering=config.ordering_columns)
 
 
 def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
@@ -149,7 +158,7 @@ def _rewrite(table: Table, options: WriteOptions, changes: Sequence[SchemaChange
     try:
         old = attempt.context.schema
         # No file that a reader sees holds dropped columns any more.
-        new = altered(old.without_dropped(old.dropped), changes, pinned=table.config.pinned_columns)
+        new = _altered(table, old.without_dropped(old.dropped), changes)
         new = new.without_dropped(new.dropped)
         attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
         statuses = list(_rewritten(table, attempt, old, renamed(changes)))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from workers.column_groups import Aggregate, Granularity, GroupRule
+from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
@@ -55,10 +56,12 @@ def writer_schema(
         TableSchema.from_arrow(batch, table_name=config.name),
         evolution=options.allows_evolution,
         pinned=config.pinned_columns,
+        ordering=config.ordering_columns,
     )
     is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     if not (request.only_updates and is_blocking):  # Who does not lose may meet a row that is gone.
         _refuse_lacking(schema, batch)
+    check_deletes_compare(table, known, schema)
     for field in config.record_key:
         check_key_type(field, schema.arrow.field(field).type)
     if config.is_portable:

@@ -26,6 +26,7 @@ from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.names import bucket_of
 from workers.merge.versions import DELETE_NOW, DELETED, ROW, single
 from workers.read.log_versions import IS_DELETED, LogReader
+from workers.schema.alter import with_widest
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.timeline.metadata import CommitMetadata, WriteStat
@@ -117,9 +118,13 @@ class OvertakenRows:
     def _opened(self, stat: WriteStat, *, keys_only: bool = False) -> tuple[FileSlice, LogReader]:
         context = self._context
         slice_ = FileSlice(stat.partition_path, stat.file_id, None, None, (stat.path,))
+        if not keys_only:
+            return slice_, LogReader(self._storage, context.config, context.schema)
         deciding = {context.config.ordering_field, IS_DELETED} & {*context.schema.field_names}
-        columns = {*META_COLUMNS, *map(str, deciding)} if keys_only else None
-        return slice_, LogReader(self._storage, context.config, context.schema, columns)
+        columns = {*META_COLUMNS, *map(str, deciding)}
+        # Who overtook us may have widened what rows are ordered by.
+        schema = with_widest(context.schema, context.config.ordering_columns)
+        return slice_, LogReader(self._storage, context.config, schema, columns)
 
     def _brought(self, block: ParquetData | AvroData) -> list[str]:
         if not self._context.config.is_partial_update:

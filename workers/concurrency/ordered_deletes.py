@@ -1,0 +1,66 @@
+"""Deletes in logs that tell their age as what the ordering column was before it was widened.
+
+Apache Hudi compares such an age with that of every row it merges the delete with, and fails on
+numbers of two types; rows it casts, deletes it does not. So where it merges logs, an ordering
+column is widened once no log holds such deletes, and no writer of the older type brings more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from workers.errors import InvalidInput, NotFound
+from workers.files.delete_record import ERASES, wrapper_of
+from workers.files.log_block import Deletes
+from workers.files.log_file import read_log_file
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+
+
+def widened_to(table: Table, before: TableSchema | None, after: TableSchema) -> pa.DataType | None:
+    """The ordering column's type in `after`, where deletes by that of `before` would not compare
+    with it; None where nothing is in the way.
+    """
+    config = table.config
+    field = config.ordering_field
+    if before is None or field is None or not config.is_merge_on_read or config.merger is not None:
+        return None
+    if field not in before.field_names or field not in after.field_names:
+        return None
+    wider = after.arrow.field(field).type
+    return None if before.arrow.field(field).type == wider else wider
+
+
+def check_deletes_compare(table: Table, before: TableSchema | None, after: TableSchema) -> None:
+    """Raises InvalidInput where the table's logs hold deletes that a schema change would leave with
+    ages of another type. Logs are read only if it would.
+    """
+    if (wider := widened_to(table, before, after)) is None:
+        return
+    paths = (path for one in FileSystemView.load(table).slices for path in one.log_files)
+    if (path := first_of_another_type(table.storage, paths, wider)) is not None:
+        raise InvalidInput(
+            "logs hold deletes whose ordering values are of the older type, which Apache Hudi does "
+            "not compare with a wider one: compact the table, then widen the column",
+            column=table.config.ordering_field,
+            wanted=wider,
+            file=path,
+        )
+
+
+def first_of_another_type(storage: Storage, paths: Iterable[str], kind: pa.DataType) -> str | None:
+    """Of log files, the first with a delete whose age is not of this type."""
+    return next((path for path in paths if _holds_another(storage, path, wrapper_of(kind))), None)
+
+
+def _holds_another(storage: Storage, path: str, wrapper: str) -> bool:
+    try:
+        blocks = read_log_file(storage, path)
+    except NotFound:  # Compacted and cleaned away since it was listed.
+        return False
+    ages = {one.ordering for block in blocks if isinstance(block, Deletes) for one in block.records}
+    return any(age is not None and age not in ERASES and age[0] != wrapper for age in ages)
