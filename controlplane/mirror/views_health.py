@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from django.db.models import Count, Max, Min, Q
 
 from controlplane.mirror.event_times import AHEAD_MAX, ahead_s, event_time
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_sinks import sink_columns, sinks_check
 from controlplane.mirror.health_words import age_of, ago, many, spoken
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, StreamStatus, SyncMark
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.timeline.instant import State
-
-Verdict = Literal["good", "warn", "bad", "quiet"]
 
 PENDING_SERVICE_OLD_S = 3600
 SAVEPOINT_OLD_S = 7 * 24 * 3600
@@ -33,21 +32,6 @@ _WRITES = ("commit", "deltacommit", "replacecommit")
 _SERVICES = ("compaction", "logcompaction", "clustering", "clean", "rollback", "restore")
 _PENDING_READ_MAX = 500
 _REWRITES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    name: str
-    title: str
-    verdict: Verdict
-    found: str
-    """What is the case, in one sentence without a full stop."""
-    advice: str = ""
-    """What to do about it; empty when nothing has to be done."""
-    instant: InstantTime = ""
-    """The instant it is about, if there is one."""
-    remedy: str = ""
-    """The service that helps, or `rollback`; empty when none does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +62,7 @@ class _Known:
     """By stream its newest event as it claims it."""
     held_by: dict[str, str]  # As in SyncMark, as is the next.
     unproved: list[InstantTime]
+    sinks: list[Check]
 
 
 def health_checks(table: Table, now: datetime) -> list[Check]:
@@ -91,6 +76,7 @@ def health_checks(table: Table, now: datetime) -> list[Check]:
         _cleaning(known),
         _archiving(known),
         _savepoints(known),
+        *known.sinks,
         _readable(known),
         *_beside(known),
         *([_clocks(known)] if known.claims else []),
@@ -123,7 +109,9 @@ def _look(table: Table, now: datetime) -> _Known:
         uncleaned=Count("pk", filter=done & Q(completed_at__gt=newest.get("clean", ""))),
         unreadable=Count("pk", filter=Q(metadata__has_key="error")),
     )
-    mark = SyncMark.objects.filter(table=table).values("held_by", "unproved").first()
+    columns = sink_columns(now)
+    marks = SyncMark.objects.filter(table=table).annotate(**columns)
+    mark = marks.values("held_by", "unproved", *columns).first()
     return _Known(
         table=table,
         now=now,
@@ -138,6 +126,7 @@ def _look(table: Table, now: datetime) -> _Known:
         claims=_claims(table),
         held_by=mark["held_by"] if mark else {},
         unproved=mark["unproved"] if mark else [],
+        sinks=sinks_check(mark, now) if mark else [],
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -20,6 +20,12 @@ WAITED_FOR_SHOWN = 50
 LETTER_COMMITS_SHOWN = 50
 OVER = frozenset({"STOPPED", "FENCED"})
 """States in which no coordinator of this epoch does anything any more."""
+SILENT_AFTER = timedelta(seconds=15)
+"""A coordinator tells its state every two seconds, also while a commit keeps it. Pages, API and
+health checks all go by this.
+"""
+SILENCE_TOLD_FOR = timedelta(days=1)
+"""What never said that it ended and was quiet for longer is nobody's alarm any more."""
 _REPORTING = frozenset({"ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"})
 _WRITING = frozenset({"OPEN", "CLOSING", "PREPARED"})
 
@@ -185,6 +191,25 @@ def letter_commits(table: Table, sink_id: str) -> list[LetterCommitRow]:
         )
         for instant, completed_at, told in found
     ]
+
+
+def silent_at(record: SinkRecord | SinkRow) -> datetime | None:
+    """When its last word is too old; None before its first word, and once it said that it ended."""
+    if record.updated_at is None or record.state in OVER:
+        return None
+    return record.updated_at + SILENT_AFTER
+
+
+def silent_sinks(now: datetime) -> QuerySet[SinkRecord]:
+    """Those that should speak and do not, whoever runs them; what was asked to stop is no news. The
+    one that spoke last comes first.
+    """
+    found = SinkRecord.objects.filter(
+        stop_kind="",
+        updated_at__lte=now - SILENT_AFTER,
+        updated_at__gt=now - SILENCE_TOLD_FOR,
+    )
+    return found.exclude(state__in=sorted(OVER)).order_by("-updated_at")
 
 
 _KNOWN = Q(participants__broker_offset__isnull=False, participants__table_offset__isnull=False)

@@ -15,7 +15,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.mirror.apply import moment
-from controlplane.mirror.views_sinks import SinkRow, sink_rows
+from controlplane.mirror.views_sinks import SinkRow, silent_at, sink_rows
 from controlplane.operations.models import Operation
 from controlplane.operations.sink_settling import relaunch_due
 from controlplane.operations.sinks import stop_deadline
@@ -23,8 +23,6 @@ from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.tables.models import Table
 from workers.clock import parse_instant
 
-SILENT_AFTER = timedelta(seconds=15)
-"""A coordinator tells its state every two seconds."""
 UNSEEN_AFTER = timedelta(seconds=20)
 """A participant that is waited for and was not heard for so long will hardly come; one that never
 was has this long from the beginning of the transaction.
@@ -79,6 +77,8 @@ class SinkSummary:
     """None before it has put anything beside the table."""
     run: SinkRun | None
     """None for one that was started from a shell."""
+    silent_at: datetime | None
+    """When the word of now is too old to hold, unless it says another one before."""
 
 
 def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
@@ -124,7 +124,13 @@ def _summary(
         topic=(seen.topic if seen else "") or topic,
         seen=seen,
         run=run,
+        silent_at=silent_at(seen) if seen and _is_fresh(seen, now) else None,
     )
+
+
+def _is_fresh(seen: SinkRow, now: datetime) -> bool:
+    ends = silent_at(seen)
+    return ends is not None and now < ends
 
 
 def _phase(seen: SinkRow | None, operation: Operation | None, now: datetime) -> Phase:
@@ -135,8 +141,7 @@ def _phase(seen: SinkRow | None, operation: Operation | None, now: datetime) -> 
         told_at = seen.updated_at if seen else None
         if told_at is None or told_at < operation.requested_at:
             return "starting" if seen is None or not seen.problem else "unreadable"
-    is_fresh = seen is not None and seen.updated_at and now - seen.updated_at < SILENT_AFTER
-    if seen is not None and is_fresh and not seen.is_over:
+    if seen is not None and _is_fresh(seen, now):
         return "stuck" if _is_stuck(seen, now) else "stopping" if seen.stop_kind else "running"
     if operation is not None and not is_open:
         if operation.state == OperationState.FENCED.value and seen and seen.state == "STOPPED":

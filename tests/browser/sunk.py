@@ -80,9 +80,9 @@ def sunk_table(admin: User) -> Table:
     return row
 
 
-def tell_sink(table: Table, *, missing: int) -> None:
-    """The state of the busy sink as of now; -1 is missed by nobody."""
-    now_ms = int(timezone.now().timestamp() * 1000)
+def tell_sink(table: Table, *, missing: int, said_ms_ago: int = 0) -> None:
+    """The state of the busy sink as of now, or of some time ago; -1 is missed by nobody."""
+    now_ms = int(timezone.now().timestamp() * 1000) - said_ms_ago
     behind_ms = now_ms - NOW_MS
     state = stuck_state(partitions=6, missing=missing)
     past = tuple(

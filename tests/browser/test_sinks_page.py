@@ -77,3 +77,24 @@ def test_sink_is_started_stopped_and_refused_in_words(page: Page, site: Site, se
     page.get_by_role("button", name="Stop at once").click()
     expect(page.locator("[data-live=state] .status").first).to_have_text("cancelling")
     assert [one for one in seen.console if "400" not in one] == []
+
+
+def test_open_page_says_silent_when_nothing_is_said_and_nothing_changes(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    """The list asked every fifteen seconds, and then said *running* of a word 26 seconds old."""
+    site.tell("sink", table="orders", missing=-1, said_ms_ago=6_000)
+    page.goto(f"{site.url}/t/orders/sinks?sink=orders-in")
+    page.wait_for_selector('[data-mode="live"]')
+    shown = page.locator("[data-live=state] .status").first
+    listed = page.locator('[data-live=list] li[data-key="orders-in"] .status')
+    expect(shown).to_have_text("running")
+    expect(listed).to_have_text("running")
+    due = int(page.locator("[data-live=list] [data-due]").first.get_attribute("data-due") or 0)
+
+    # In time, and not with the next regular question of the list.
+    expect(listed).to_have_text("silent", timeout=10_000)
+    expect(shown).to_have_text("silent", timeout=2_000)
+
+    assert page.evaluate("Date.now()") - due < 4_000
+    assert seen.console == []

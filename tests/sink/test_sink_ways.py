@@ -246,6 +246,8 @@ def test_a_commit_that_hangs_blames_no_partition_and_garbage_is_shown(
         assert state is not None
         assert all(one.has_reported for one in state.participants)
         assert "the commit is under way" in state.reason
+        hangs_since = state.updated_ms
+        eventually(lambda: (now := run.state()) is not None and now.updated_ms > hangs_since)
     run.await_offsets(dict.fromkeys(range(4), EACH))
     run.stop()
 

@@ -101,6 +101,29 @@ def trips(root: Path, admin: User) -> Table:
 
 
 @pytest.fixture
+def orders(root: Path, admin: User) -> Table:
+    """A merge-on-read table without a sink."""
+    columns: list[pa.Field[Any]] = [
+        pa.field("id", pa.string()),
+        pa.field("ts", pa.int64()),
+        pa.field("city", pa.string()),
+    ]
+    location = str(root / "orders")
+    create_table(
+        location,
+        name="orders",
+        schema=pa.schema(columns),
+        record_key=["id"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+    )
+    row = register_table(location=location, slug="orders", by=admin)
+    sync_table(row)
+    row.refresh_from_db()
+    return row
+
+
+@pytest.fixture
 def busy(admin: User) -> Table:
     """One row of everything that a page can show."""
     return fill("ads", admin)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
@@ -19,10 +16,8 @@ from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.operations.services import start_sink
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
 from tests.web.test_untrusted_text import PAYLOADS, Elements
-from workers import create_table
 from workers.sink.state_file import SinkState, put_state
 from workers.sink.stop_request import StopKind, read_stop
 
@@ -37,29 +32,6 @@ def operator(db: None) -> User:
     user = User.objects.create_user("olaf", password="a long password")
     user.groups.add(Group.objects.get(name="operator"))
     return user
-
-
-@pytest.fixture
-def orders(root: Path, admin: User) -> Table:
-    """A merge-on-read table without a sink."""
-    columns: list[pa.Field[Any]] = [
-        pa.field("id", pa.string()),
-        pa.field("ts", pa.int64()),
-        pa.field("city", pa.string()),
-    ]
-    location = str(root / "orders")
-    create_table(
-        location,
-        name="orders",
-        schema=pa.schema(columns),
-        record_key=["id"],
-        ordering=["ts"],
-        table_type="MERGE_ON_READ",
-    )
-    row = register_table(location=location, slug="orders", by=admin)
-    sync_table(row)
-    row.refresh_from_db()
-    return row
 
 
 def told(table: Table, state: SinkState) -> None:

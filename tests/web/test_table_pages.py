@@ -14,9 +14,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.mirror.health_check import Check
 from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_health import Check, health_checks
+from controlplane.mirror.views_health import health_checks
 from controlplane.mirror.views_schema import schema_diff
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table

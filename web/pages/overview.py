@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.mirror.views_health import Check, health_checks
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.views_health import health_checks
 from controlplane.tables.access import Permission, access_table
 from web.doors import page, person
 from web.pages.timeline import timeline_context

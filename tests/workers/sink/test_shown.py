@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +18,7 @@ from workers.sink.coordinator_state import (
     Work,
 )
 from workers.sink.messages import Ignored, Outcome, ParticipantName, Report
-from workers.sink.runtime.shown import SinkShown
+from workers.sink.runtime.shown import VOICE, SinkShown
 from workers.sink.state_file import read_state
 from workers.storage.local import LocalStorage
 
@@ -105,6 +109,60 @@ def test_a_commit_that_hangs_blames_no_partition(tmp_path: Path) -> None:
     assert state.state == "WRITE_STATUS_RCVD"
     assert [one.has_reported for one in state.participants] == [True, True]
     assert "the commit is under way" in state.reason
+
+
+def test_while_a_commit_hangs_the_last_word_is_said_again(tmp_path: Path) -> None:
+    """The thread that tells the state is the one that waits for the table's lock."""
+    storage = LocalStorage(tmp_path)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock())
+    shown.state(replace(COMMITTING, work=Work.COMMIT), 1_000)
+    at_first = said(storage)
+    assert "the commit is under way" in at_first[1]
+
+    with shown.at_work():
+        eventually(lambda: said(storage)[0] > at_first[0])
+        last = said(storage)
+
+    assert re.fullmatch(rf"{re.escape(at_first[1])}, for \d+ s", last[1])
+    assert voices() == [], "nobody speaks for a thread that speaks itself"
+
+
+def test_what_hangs_for_too_long_falls_silent(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock(), work_told_s_max=1)
+    shown.state(replace(COMMITTING, work=Work.COMMIT), 1_000)
+
+    with shown.at_work():
+        eventually(lambda: voices() == [])
+
+        assert said(storage)[0] == 1_000
+
+
+COMMITTING = CoordinatorState(
+    "c",
+    1,
+    "run",
+    name=CoordinatorName.WRITE_STATUS_RCVD,
+    transaction=Transaction(INSTANT, {0: 0}, "{}", ""),
+)
+
+
+def said(storage: LocalStorage) -> tuple[int, str]:
+    """When the last word was said, and what it is."""
+    state = read_state(storage, "orders")
+    assert state is not None
+    return state.updated_ms, state.reason
+
+
+def voices() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name == VOICE]
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
 
 
 def test_what_the_control_topic_has_besides_is_shown(tmp_path: Path) -> None:

@@ -192,9 +192,16 @@ class CoordinatorLoop:
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
             self._shown.state(self._state, self._now_ms())
-            found = [self._performed(effect) for effect in effects]
+            found = [self._told_at_work(effect) for effect in effects]
             waiting.extend(one for one in found if one is not None)
             self._shown.state(self._state, self._now_ms())
+
+    def _told_at_work(self, effect: CoordinatorEffect) -> CoordinatorEvent | None:
+        """Table and broker may keep us waiting; the sink is not silent meanwhile."""
+        if isinstance(effect, Send | Stopped):
+            return self._performed(effect)
+        with self._shown.at_work():
+            return self._performed(effect)
 
     def _performed(self, effect: CoordinatorEffect) -> CoordinatorEvent | None:
         match effect:

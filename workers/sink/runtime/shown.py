@@ -1,14 +1,18 @@
 """What the coordinator shows of the sink: `state.json`, written again when something has changed.
 
 The file is for people and pages. It is written by the coordinator's thread, not more often than it
-can be read, and whatever goes wrong with it disturbs nothing.
+can be read, and whatever goes wrong with it disturbs nothing. While that thread is kept by its
+work, by a commit that waits for the table's lock, another one says its last word again.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
 from workers.clock import Clock, InstantTime, format_instant, parse_instant
 from workers.errors import LakehouseError
@@ -40,6 +44,9 @@ from workers.storage.base import Storage
 _CHANGED_MS = 250
 _ALWAYS_MS = 2_000
 _TRANSITION = "TRANSITION"
+VOICE = "sink's voice"
+WORK_TOLD_S_MAX = 600
+"""What takes longer is not said to be under way any more: the sink falls silent."""
 _ASKED = {
     Work.COMMIT: "all partitions have reported, and the commit is under way",
     Work.SETTLE: "whether the commit stands is being found out",
@@ -52,11 +59,19 @@ class SinkShown:
     """Of one coordinator; what its predecessors told stays in the trace and among transactions."""
 
     def __init__(
-        self, storage: Storage, sink_id: str, topic: str, owner: str, clock: Clock
+        self,
+        storage: Storage,
+        sink_id: str,
+        topic: str,
+        owner: str,
+        clock: Clock,
+        *,
+        work_told_s_max: float = WORK_TOLD_S_MAX,
     ) -> None:
         self._storage = storage
         self._sink_id, self._topic, self._owner = sink_id, topic, owner
         self._clock = clock
+        self._work_told_s_max = work_told_s_max
         before = _former(storage, sink_id)
         self._trace = deque(before.trace if before else (), maxlen=TRACE_MAX)
         self._transactions = deque(before.transactions if before else (), maxlen=TRANSACTIONS_MAX)
@@ -68,6 +83,8 @@ class SinkShown:
         self._has_changed = True
         self._written_ms = 0
         self._former: CoordinatorState | None = None
+        self._told: SinkState | None = None
+        self._writing = threading.Lock()
 
     # What happens -----------------------------------------------------------------------------
 
@@ -159,6 +176,35 @@ class SinkShown:
             trace=tuple(self._trace),
             counters=self._all_counters(state),
         )
+        with self._writing:
+            self._told = told
+            self._put(told)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """What is done in here may take long, and its thread tells nothing meanwhile."""
+        is_done = threading.Event()
+        voice = threading.Thread(target=self._repeat, args=(is_done,), name=VOICE, daemon=True)
+        voice.start()
+        try:
+            yield
+        finally:
+            is_done.set()
+            voice.join()
+
+    def _repeat(self, is_done: threading.Event) -> None:
+        began_s = self._clock.monotonic_s()
+        while not is_done.wait(_ALWAYS_MS / 1000):
+            took_s = self._clock.monotonic_s() - began_s
+            if took_s > self._work_told_s_max:
+                return
+            with self._writing:
+                if self._told is not None and not is_done.is_set():
+                    reason = f"{self._told.reason or 'at work'}, for {took_s:.0f} s"
+                    now_ms = self._clock.now_ms()
+                    self._put(replace(self._told, updated_ms=now_ms, reason=reason))
+
+    def _put(self, told: SinkState) -> None:
         try:
             put_state(self._storage, told)
         except LakehouseError as error:

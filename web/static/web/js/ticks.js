@@ -70,5 +70,9 @@ document.addEventListener("sluice:tick", (event) => {
     const left = (element.dataset.until - event.detail) / 1000;
     setText(element, left > 0 ? `in ${age(left)}` : `${age(-left)} ago`);
   }
+  // A word that holds until then is the server's to change: whoever shows it asks again.
+  for (const element of document.querySelectorAll("[data-due]")) {
+    if (element.dataset.due <= event.detail) element.closest("[data-live]")?.dispatchEvent(new CustomEvent("sluice:look"));
+  }
   for (const element of document.querySelectorAll("[data-beat]")) beat(element, event.detail);
 });

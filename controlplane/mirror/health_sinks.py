@@ -1,0 +1,47 @@
+"""The health check of a table's sinks: do those that should speak do so?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, Subquery
+
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_words import many, spoken
+from controlplane.mirror.models import SinkRecord
+from controlplane.mirror.views_sinks import silent_sinks
+
+_TITLE = "Its sinks speak"
+
+
+def sink_columns(now: datetime) -> Mapping[str, Exists | Subquery]:
+    """What the check needs, beside a row that has the table: it costs no query of its own."""
+    silent = silent_sinks(now).filter(table=OuterRef("table"))
+    counted = silent.order_by().values("table").annotate(n=Count("pk"))
+    return {
+        "has_sinks": Exists(SinkRecord.objects.filter(table=OuterRef("table"))),
+        "silent": Subquery(counted.values("n")),
+        "silent_id": Subquery(silent.values("sink_id")[:1]),
+        "silent_since": Subquery(silent.values("updated_at")[:1]),
+    }
+
+
+def sinks_check(found: Mapping[str, Any], now: datetime) -> list[Check]:
+    """None for a table without sinks."""
+    if not found["silent"]:
+        good = Check(name="sinks", title=_TITLE, verdict="good", found="none is silent")
+        return [good] if found["has_sinks"] else []
+    age = spoken((now - found["silent_since"]).total_seconds())
+    others = f"; {many(found['silent'] - 1, 'other')} too" if found["silent"] > 1 else ""
+    return [
+        Check(
+            name="sinks",
+            title=_TITLE,
+            verdict="bad",
+            found=f"{found['silent_id']} said its last word {age} ago{others}",
+            advice="A coordinator tells its state every two seconds: its process may be gone. "
+            "Its page says who ran it; a relaunch goes on where the table stands.",
+        )
+    ]
