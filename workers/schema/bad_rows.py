@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,20 @@ def bad_rows(positions: list[int], message: str, column: str, **values: object) 
     error = BadRows(message, column=column, **values, rows=len(positions), first_rows=named)
     error.positions = tuple(positions)
     return error
+
+
+def name_keys(error: BadRows, batch: pa.Table, key: Sequence[str]) -> None:
+    """Say by their keys which rows of `batch` are meant: where they stand says nothing of a batch
+    that is a part of what was given.
+    """
+    if not set(key) <= set(batch.column_names):
+        return
+    named = batch.select(list(key)).take(list(error.positions[:_NAMED_MAX])).to_pylist()
+    is_single = len(key) == 1
+    error.values["first_keys"] = [
+        str(row[key[0]]) if is_single else ",".join(f"{name}:{row[name]}" for name in key)
+        for row in named
+    ]
 
 
 def failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> list[int]:

@@ -24,7 +24,6 @@ from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InvalidInput, LakehouseError
 from workers.files.meta_columns import PARTITION_PATH
 from workers.lock_config import PROVIDER, LockProvider
-from workers.schema.from_arrow import optional
 from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.holding import is_rolled_back
@@ -103,10 +102,10 @@ def write_dataframe(
         stream,
         tuple(sorted((extra or {}).items())),
         attempts_max=attempts_max,
+        is_inferred=True,
     ).of_attempt(attempt)
     typed = write_options(options or {}, table.config.mode_of(operation))
-    # That a frame's column holds no null is inferred of the query, and declares nothing.
-    schema, spark = optional(to_arrow(df.schema)), df.sparkSession
+    schema, spark = to_arrow(df.schema), df.sparkSession
     return write_found(table, spark, schema, request, typed, lambda _: df, before_commit)
 
 

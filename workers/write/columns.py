@@ -13,6 +13,7 @@ from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
 from workers.group_types import check_ages_of
 from workers.read.log_versions import IS_DELETED
+from workers.schema.from_arrow import optional
 from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
@@ -51,6 +52,8 @@ def writer_schema(
         batch = _without_delete_mark(table, request, batch, known)
     if unknown := [name for name in options.sort_columns if name not in batch.names]:
         raise InvalidInput("columns to sort by are not in the batch", missing=unknown)
+    if request.is_inferred and known is not None:
+        batch = optional(batch)
     schema = reconcile(
         known,
         TableSchema.from_arrow(batch, table_name=config.name),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.column_groups import GroupRule
-from workers.errors import InvalidInput
+from workers.errors import BadRows, InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.partition_paths import row_partition_paths
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
@@ -23,7 +23,7 @@ from workers.files.time_texts import Unformatted
 from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys, shares_of_keys
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.read.log_versions import IS_DELETED
-from workers.schema.bad_rows import refuse_rows
+from workers.schema.bad_rows import name_keys, refuse_rows
 from workers.schema.reconcile import conform
 from workers.schema.table_schema import TableSchema
 from workers.table_config import TableConfig
@@ -57,7 +57,11 @@ def prepare(
     excused: Any = None
     if kinds is not None and IS_DELETED not in context.columns:
         excused = pc.not_equal(kinds, pa.scalar(ROW, pa.int8()))
-    rows = conform(table, context.schema, columns=list(context.columns), excused=excused)
+    try:
+        rows = conform(table, context.schema, columns=list(context.columns), excused=excused)
+    except BadRows as error:
+        name_keys(error, table, context.config.record_key)
+        raise
     _check_ordering(context, rows)
     keys, slots = keys_and_slots(context, rows) if located is None else located(rows)
     is_located = set(context.config.partition_by) <= set(context.columns)

@@ -38,6 +38,11 @@ class WriteRequest:
     sink: tuple[str, int] | None = None
     """The sink that this is a transaction of, and the epoch of its coordinator."""
 
+    is_inferred: bool = False
+    """What the batch's schema says of nulls follows from a query: it counts where it makes the
+    table's schema, and declares nothing beside one that is there.
+    """
+
     only_updates: bool = False
     """Rows of keys that are there: they may lack what the table requires of a new row."""
 

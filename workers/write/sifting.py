@@ -65,7 +65,12 @@ def sift(
     """
     make = prepared_by or prepare
     if not context.options.dead_letter_path:
-        return Sifted(make(context, batch))
+        try:
+            return Sifted(make(context, batch))
+        except BadRows as error:
+            if not is_numbered:
+                error.values.pop("first_rows", None)
+            raise
     taken = partial(make, context)
     taken(batch.slice(0, 0))
     bad: dict[int, str] = {}
