@@ -189,7 +189,7 @@ def test_a_column_that_may_be_null_is_not_relaxed(tables: ScenarioTables) -> Non
         (RenameColumn("city", "SIZE"), "differ only by case"),
         (RenameColumn("city", "size"), "already"),
         (RenameColumn("city", "a-b"), "name"),
-        (AddColumn("new", pa.int32(), is_nullable=False), "must be nullable"),
+        (AddColumn("new", pa.int32(), is_nullable=False), "has a default"),
         (WidenColumn("size", pa.int16()), "this type already"),
         (WidenColumn("city", pa.int64()), "every value"),
         (WidenColumn("size", pa.float32()), "every value"),

@@ -36,7 +36,7 @@ def test_query_answers_rows(name: str, tmp_path: Path) -> None:
         ("INSERT INTO changes VALUES (1)", "lakehouse table is needed here.*changes"),
         ("ALTER TABLE t RENAME TO u", "change of a table is not supported"),
         ("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", "change of a table is not supported"),
-        ("ALTER TABLE t ADD COLUMN x INT NOT NULL", "added column is nullable"),
+        ("ALTER TABLE t ADD COLUMN x INT NOT NULL", "required and has a default"),
         ("ALTER TABLE t ALTER COLUMN n TYPE STRING", "column=n"),
         ("ALTER TABLE t DROP COLUMN id", "stay as they are"),
         ("SELECT * FROM nowhere", "no table of this name was given.*nowhere"),

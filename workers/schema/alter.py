@@ -7,6 +7,7 @@ while files may hold it: old values would come back as the new column's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,20 +15,35 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from workers.errors import InvalidInput
+from workers.files.avro_schema import Field, Place
 from workers.files.names import check_column_name
 from workers.schema.from_arrow import avro_field
 from workers.schema.reconcile import check_case, check_still_ordered, spelled
 from workers.schema.table_schema import DROPPED_KEY, TableSchema
 from workers.schema.widening import holds
 
+Default: TypeAlias = bool | int | float | str
+_DEFAULTS: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "string": (str,),
+}
+"""Plain Avro types -> the values of Python that are their defaults."""
+
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A nullable column at the end: the rows that are there have no value for it."""
+    """A column at the end. Required ones have a default, which batches that leave them out are
+    filled up with, and are added while no rows are there: other engines would show null in these.
+    """
 
     name: str
     type: pa.DataType
     is_nullable: bool = True
+    default: Default | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,16 @@ class RelaxColumn:
     name: str
 
 
-SchemaChange: TypeAlias = AddColumn | DropColumn | RenameColumn | WidenColumn | RelaxColumn
+@dataclass(frozen=True, slots=True)
+class RequireColumn:
+    """What might be null is required; no stored row may hold null there."""
+
+    name: str
+
+
+SchemaChange: TypeAlias = (
+    AddColumn | DropColumn | RenameColumn | WidenColumn | RelaxColumn | RequireColumn
+)
 
 
 def altered(
@@ -126,13 +151,14 @@ def _changed(schema: TableSchema, change: SchemaChange, ordering: Collection[str
             return _widened(schema, name, kind, ordering)
         case RelaxColumn(name):
             return _relaxed(schema, name)
+        case RequireColumn(name):
+            return _required(schema, name)
 
 
 def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
-    if not change.is_nullable:
+    if change.is_nullable is not (change.default is None):
         raise InvalidInput(
-            "a new column must be nullable: the rows that are there have no value for it",
-            column=change.name,
+            "a new column may be null, or it is required and has a default", column=change.name
         )
     _check_free(schema, change.name)
     if change.name.lower() in schema.dropped:
@@ -142,8 +168,49 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
             column=change.name,
         )
     avro = schema.to_avro()
-    field = pa.field(change.name, change.type)
-    avro["fields"].append(avro_field(field, parent=schema.record_name))
+    spelling = avro_field(
+        pa.field(change.name, change.type, change.is_nullable), parent=schema.record_name
+    )
+    if change.default is not None:
+        spelling["default"] = _default(change, spelling["type"])
+    avro["fields"].append(spelling)
+    return TableSchema.from_avro(avro)
+
+
+def _default(change: AddColumn, avro: Any) -> Default:
+    """The value as Avro spells it. Raises InvalidInput for one that the type does not hold."""
+    given: Any = change.default
+    kinds = _DEFAULTS.get(avro, ()) if isinstance(avro, str) else ()
+    fits = isinstance(given, kinds) and (bool in kinds or not isinstance(given, bool))
+    try:
+        value = pa.scalar(given, change.type) if fits else None
+    except (pa.ArrowException, OverflowError):
+        value = None
+    if value is None or (isinstance(given, float) and not math.isfinite(given)):
+        raise InvalidInput(
+            "a default is a boolean, a finite number or a text that the column's type holds",
+            column=change.name,
+            type=change.type,
+            default=given,
+        )
+    found: Default = value.as_py()
+    return found
+
+
+def _required(schema: TableSchema, name: str) -> TableSchema:
+    at = _position(schema, name)
+    field = schema.tree.fields[at]
+    if not field.place.is_nullable:
+        raise InvalidInput("column is required already", column=name)
+    avro = schema.to_avro()
+    spelling: dict[str, Any] = spelled(
+        avro["fields"][at],
+        Field(name, Place(field.place.type, is_nullable=False), None),
+        schema.record_name,
+    )
+    if spelling.get("default") is None:  # Null is no value of it any more.
+        spelling.pop("default", None)
+    avro["fields"][at] = spelling
     return TableSchema.from_avro(avro)
 
 

@@ -11,9 +11,11 @@ from sqlglot import exp
 from workers.errors import InvalidInput
 from workers.schema.alter import (
     AddColumn,
+    Default,
     DropColumn,
     RelaxColumn,
     RenameColumn,
+    RequireColumn,
     SchemaChange,
     WidenColumn,
 )
@@ -21,7 +23,7 @@ from workers.sql.statements import DIALECT, Alter
 
 _KNOWN = (
     "ADD COLUMN, ADD COLUMNS (...), DROP COLUMN, RENAME COLUMN a TO b, ALTER COLUMN a TYPE t, "
-    "ALTER COLUMN a DROP NOT NULL"
+    "ALTER COLUMN a SET NOT NULL, ALTER COLUMN a DROP NOT NULL"
 )
 
 
@@ -55,16 +57,21 @@ class Altering:
     def _added(self, node: exp.Expr) -> AddColumn:
         if not isinstance(node, exp.ColumnDef) or node.args.get("exists"):
             raise _unknown(node)
+        is_nullable, default = True, None
         for one in node.args.get("constraints") or ():
-            kind = one.args.get("kind")
-            if isinstance(kind, exp.NotNullColumnConstraint) and kind.args.get("allow_null"):
-                continue
-            raise InvalidInput(
-                "an added column is nullable and says nothing but its type",
-                column=node.name,
-                given=one.sql(dialect=DIALECT),
-            )
-        return AddColumn(node.name, self.type_of(node.args["kind"], node.name))
+            match one.args.get("kind"):
+                case exp.NotNullColumnConstraint() as null:
+                    is_nullable = bool(null.args.get("allow_null"))
+                case exp.DefaultColumnConstraint() as said:
+                    default = _constant(said.this, node.name)
+                case _:
+                    raise InvalidInput(
+                        "an added column says nothing but its type, NOT NULL and DEFAULT",
+                        column=node.name,
+                        given=one.sql(dialect=DIALECT),
+                    )
+        kind = self.type_of(node.args["kind"], node.name)
+        return AddColumn(node.name, kind, is_nullable, default)
 
     def _altered(self, action: exp.AlterColumn) -> SchemaChange:
         name, kind = action.this.name, action.args.get("dtype")
@@ -74,11 +81,33 @@ class Altering:
                 "a column is renamed by RENAME COLUMN, in a change of its own", column=name
             )
         told = {key for key, value in action.args.items() if value} - {"this", "rename_to"}
+        if not told and action.args.get("allow_null") is False:
+            return RequireColumn(name)
         if kind is not None and told == {"dtype"}:
             return WidenColumn(name, self.type_of(kind, name))
         if told == {"drop", "allow_null"}:
             return RelaxColumn(name)
         raise _unknown(action)
+
+
+def _constant(node: exp.Expr, column: str) -> Default:
+    sign = -1 if isinstance(node, exp.Neg) else 1
+    match node.this if isinstance(node, exp.Neg) else node:
+        case exp.Boolean() as boolean if sign == 1:
+            return bool(boolean.this)
+        case exp.Literal(is_string=True) as text if sign == 1:
+            return str(text.this)
+        case exp.Literal(is_string=False) as number:
+            try:
+                return sign * int(number.this)
+            except ValueError:
+                return sign * float(number.this)
+        case _:
+            raise InvalidInput(
+                "a default is a number, a text, true or false",
+                column=column,
+                given=node.sql(dialect=DIALECT),
+            )
 
 
 def _names(action: exp.Drop) -> list[str]:

@@ -1,13 +1,16 @@
 """Alter a table's schema: one commit, under the same transaction and validation as every write.
 
-Adding, dropping, widening and relaxing touch no data file. A rename does: every reader projects by
-name, so the table is rewritten under the new name as one replacecommit.
+Adding, dropping, widening and relaxing touch no data file; a column becomes required when no stored
+row lacks it, which is looked at before and, where others committed meanwhile, under the lock. A
+rename does: every reader projects by name, so the table is rewritten under the new name as one
+replacecommit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from workers.concurrency import transaction
 from workers.concurrency.heartbeat import HeartbeatContent
@@ -23,7 +26,17 @@ from workers.files.meta_columns import META_COLUMNS
 from workers.group_types import check_ages_of
 from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import clean_before_write
-from workers.schema.alter import AddColumn, DropColumn, SchemaChange, altered, renamed
+from workers.schema.alter import (
+    AddColumn,
+    DropColumn,
+    RelaxColumn,
+    RenameColumn,
+    RequireColumn,
+    SchemaChange,
+    WidenColumn,
+    altered,
+    renamed,
+)
 from workers.schema.portable import check_portable
 from workers.schema.strategies import check_strategy
 from workers.schema.table_schema import TableSchema
@@ -39,6 +52,17 @@ from workers.write.handles import write_row_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.status import TaskIds, WriteStatus
+from workers.write.stored_nulls import NullCheck
+
+_HOLDS_NULL: Final = (
+    "stored rows hold null in the column, so it cannot be required; give them a value first, and "
+    "compact where a log hides the old row"
+)
+_HAS_ROWS: Final = (
+    "rows that are there have no value for a new required column, and other engines do not fill in "
+    "its default: they could not read the table; add a column that may be null, give it values, "
+    "then make it required"
+)
 
 
 def alter_schema(
@@ -54,6 +78,11 @@ def alter_schema(
     known = current_schema(table, timeline)
     check_deletes_compare(table, known, _altered_now(table, timeline, known, changes))
     if renamed(changes):
+        if required := sorted(_refusals(changes)):
+            raise InvalidInput(
+                "a rename rewrites the table, and what becomes required is a change of its own",
+                columns=required,
+            )
         return _rewrite(table, options, changes)
     clean_before_write(table, options)
     writer = options.writer or f"writer-{table.ports.ids.token()[:8]}"
@@ -65,13 +94,14 @@ def alter_schema(
     except Exception as error:
         attempt.abort(str(error))
         raise
-    return attempt.commit([])
+    return attempt.commit([], condition=attempt.nulls.under_lock)
 
 
 class _Alteration(Transaction):
     """Commits a schema and no files."""
 
     _schema: TableSchema
+    nulls: NullCheck
 
     def decide_on(self, changes: Sequence[SchemaChange]) -> None:
         """The schema to commit, from the one that this started from. Raises InvalidInput."""
@@ -79,6 +109,8 @@ class _Alteration(Transaction):
         known = _known(table, started)
         self._schema = _altered_now(table, started.timeline, known, changes)
         check_deletes_compare(table, known, self._schema)
+        self.nulls = NullCheck(table, self._schema, _refusals(changes))
+        self.nulls.check(started.timeline)
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         assert not written, written
@@ -104,6 +136,7 @@ def _altered_now(
         held = _held_names(table, timeline)
         known = known.without_dropped(asked - held)
     _check_grouped(table, changes)
+    _check_narrow(table, changes)
     found = _altered(table, known, changes)
     if table.config.is_portable:
         check_portable(found)
@@ -125,10 +158,41 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
             "be lost; add a column instead",
             columns=sorted(names),
         )
+    if required := sorted(groups.grouped.intersection(_refusals(changes))):
+        raise InvalidInput(
+            "columns of groups may be null: a row may lack a group", columns=required
+        )
     check_ages_of(groups, [change.name for change in changes if isinstance(change, AddColumn)])
     dropped = {change.name for change in changes if isinstance(change, DropColumn)}
     if held := sorted(groups.grouped & dropped):
         raise InvalidInput("a column of a group stays: its stream writes it", columns=held)
+
+
+def _check_narrow(table: Table, changes: Sequence[SchemaChange]) -> None:
+    """Raises InvalidInput for a default where a batch may bring some columns only."""
+    added = [one for one in changes if isinstance(one, AddColumn) and not one.is_nullable]
+    if added and table.config.takes_narrow_rows:
+        raise InvalidInput(
+            "a narrow row says nothing of the columns that it leaves out, also of one that has a "
+            "default; add it as one that may be null",
+            columns=[one.name for one in added],
+        )
+
+
+def _refusals(changes: Sequence[SchemaChange]) -> dict[str, str]:
+    """Columns that become required -> what is said when stored rows lack them."""
+    found: dict[str, str] = {}
+    for change in changes:
+        match change:
+            case RequireColumn(name):
+                found[name] = _HOLDS_NULL
+            case AddColumn(name, is_nullable=False):
+                found[name] = _HAS_ROWS
+            case DropColumn(name) | RelaxColumn(name):
+                found.pop(name, None)
+            case AddColumn() | RenameColumn() | WidenColumn():
+                pass
+    return found
 
 
 def _held_names(table: Table, timeline: Timeline) -> set[str]:

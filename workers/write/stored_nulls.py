@@ -1,0 +1,111 @@
+"""Whether stored rows hold null in a column, or lack it: what a column that becomes required must
+not.
+
+All versions that the current file slices hold are looked at, also those that a merge hides: other
+engines decode each of them under the schema of the table. Older slices, which only time travel
+reads, keep the schema of their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.concurrency.conflicts import Conflict
+from workers.errors import InvalidInput, MalformedTable
+from workers.files.arrow_streams import parquet_schema
+from workers.files.base_file import UNREADABLE, iterate_base_file
+from workers.files.log_block import AvroData, ParquetData
+from workers.files.meta_columns import RECORD_KEY
+from workers.read.log_versions import LogReader
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.timeline.timeline import Timeline
+
+_KEYS_NAMED_MAX = 5
+
+
+@dataclass(slots=True)
+class _Found:
+    rows: int = 0
+    keys: tuple[str, ...] = ()
+
+    def add(self, keys: Sequence[str]) -> None:
+        self.rows += len(keys)
+        self.keys = (*self.keys, *keys)[:_KEYS_NAMED_MAX]
+
+
+class NullCheck:
+    """Of columns that an alter makes required. A slice is read once, whoever asks: first outside
+    the table lock, then under it what came since.
+    """
+
+    def __init__(self, table: Table, schema: TableSchema, refusals: Mapping[str, str]) -> None:
+        """`refusals`: column -> what to say when stored rows lack it."""
+        self._table = table
+        self._reader = LogReader(table.storage, table.config, schema)
+        self._refusals = refusals
+        self._passed: set[FileSlice] = set()
+
+    def check(self, timeline: Timeline) -> None:
+        """Raises InvalidInput naming the first column that rows lack, with their count and keys;
+        NotFound, MalformedTable.
+        """
+        if not self._refusals:
+            return
+        slices = FileSystemView.load(self._table, timeline=timeline).slices
+        new = [one for one in slices if one not in self._passed]
+        for column, refusal in self._refusals.items():
+            found = _Found()
+            for keys in self._table.storage.at_once(partial(self._keys, column), new):
+                found.add(keys)
+            if found.rows:
+                named = list(found.keys)
+                raise InvalidInput(refusal, column=column, rows=found.rows, first_keys=named)
+        self._passed.update(new)
+
+    def under_lock(self, timeline: Timeline) -> Conflict | dict[str, str]:
+        """As the condition of a commit."""
+        self.check(timeline)
+        return {}
+
+    def _keys(self, column: str, slice_: FileSlice) -> list[str]:
+        found: list[str] = []
+        if slice_.base_file is not None:
+            found += _base_keys(self._table.storage, slice_.base_file, column)
+        for block in self._reader.blocks(slice_):
+            if isinstance(block, ParquetData | AvroData):
+                found += _keys_without(block.table([RECORD_KEY, column]), column)
+        return found
+
+
+def _base_keys(storage: Storage, path: str, column: str) -> Iterator[str]:
+    with storage.open_data(path) as stream:
+        try:
+            is_there = column in parquet_schema(stream).names
+        except UNREADABLE as error:
+            raise MalformedTable("base file is not readable", path=path) from error
+    wanted = [column] if is_there else []
+    # Keys are larger than most columns, and mostly nothing is missing.
+    if is_there and not any(
+        one.column(column).null_count for one in iterate_base_file(storage, path, wanted)
+    ):
+        return
+    for part in iterate_base_file(storage, path, [RECORD_KEY, *wanted]):
+        yield from _keys_without(part, column)
+
+
+def _keys_without(rows: pa.Table, column: str) -> list[str]:
+    keys: Any = rows.column(RECORD_KEY)
+    if column in rows.column_names:
+        keys = keys.filter(pc.is_null(rows.column(column)))
+    found: list[str] = keys.to_pylist()
+    return found
