@@ -77,6 +77,11 @@ class InstantRecord(models.Model):
                 condition=~models.Q(sink=""),
                 name="instant_by_sink",
             ),
+            models.Index(
+                fields=["table", "-completed_at"],
+                condition=~models.Q(stream=""),
+                name="instant_by_stream",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -315,6 +320,8 @@ class SyncMark(models.Model):
     """When a round last found something new."""
     look_at = models.DateTimeField(null=True)
     """Rounds leave it alone until then."""
+    measured_at = models.DateTimeField(null=True)
+    """When a round last began to measure its streams."""
     sight = models.CharField(max_length=64, blank=True)
     """What the cheap look saw right before it was read; empty where there is none."""
 

@@ -67,8 +67,11 @@ def measure(table: Table, *, now: datetime | None = None) -> bool:
         .values_list("completed_at", flat=True)
         .first()
     ) or ""
-    if not _is_due(table, newest, at):
-        return False
+    return _is_due(table, newest, at) and measure_now(table, newest, at)
+
+
+def measure_now(table: Table, newest: InstantTime, at: datetime) -> bool:
+    """Measure the table, whose newest commit completed at `newest`; whether anything changed."""
     streams = list(known_streams(table))
     if not streams and not table.groups:
         return bool(StreamStatus.objects.filter(table=table).delete()[0])

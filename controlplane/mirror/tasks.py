@@ -5,9 +5,8 @@ tables nor the settling of operations waits for it, nor it for them.
 from __future__ import annotations
 
 from controlplane.celery import app
+from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.rounds import sync_round
-from controlplane.mirror.streams import measure
-from controlplane.tables.models import Table
 
 
 @app.task(name="controlplane.mirror.sync_tables")
@@ -17,5 +16,4 @@ def sync_tables() -> None:
 
 @app.task(name="controlplane.mirror.measure_streams")
 def measure_streams() -> None:
-    for table in Table.objects.all():
-        measure(table)
+    measure_round()

@@ -14,6 +14,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.event_times import event_time
+from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.models import JoinMeasure
 from controlplane.mirror.selectors import join_status
 from controlplane.mirror.streams import measure, rest_after
@@ -80,6 +81,15 @@ def test_rows_with_and_without_each_streams_columns(ads: Lake) -> None:
     assert (found["clicks"].rows_with, found["clicks"].rows_without) == (2, 2)
     assert found["clicks"].columns == ["clicks"]
     assert found["clicks"].coverage_pct == 50.0
+
+
+def test_a_round_measures_streams_that_commits_name(ads: Lake) -> None:
+    write(ads, "clicks", click(1))
+    sync_table(ads.row)
+
+    assert measure_round().measured == 1
+    assert [row.stream for row in join_status(ads.row).streams] == ["clicks"]
+    assert measure_round().measured == 0
 
 
 def test_the_newest_event_counts_even_when_late_ones_come_after_it(ads: Lake) -> None:
