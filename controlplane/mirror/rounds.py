@@ -5,6 +5,9 @@ Whoever was never synced comes first, then whoever was tried longest ago; a roun
 seconds, and the next one goes on behind it. Several processes may be at it: each table is tried by
 one of them. Tables whose storage tells nothing cheaply, those in buckets, are asked the more seldom
 the longer nothing has happened to them.
+
+A round is over before beat asks for the next one: rounds that take longer queue up behind each
+other, with all else that waits for the mirror's processes, until their messages expire.
 """
 
 from __future__ import annotations
@@ -15,15 +18,17 @@ from datetime import datetime, timedelta
 from django.db.models import F, Q
 from django.utils import timezone
 
-from controlplane.mirror.sight import sight_of
+from controlplane.mirror.sight import is_by_names, sight_of
 from controlplane.mirror.sync import Looked, look
 from controlplane.mirror.turns import given_back, take_turn
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 
-BUDGET_S = 8.0
+BUDGET_S = 2.0
 WHOLE_EVERY = timedelta(minutes=2)
 """However quiet it is, a table is read so often: what expires by itself is found then."""
+WHOLE_EVERY_BY_NAMES = timedelta(seconds=30)
+"""And so often where folders have no stamps to rely on."""
 LOOK_EVERY_MIN = timedelta(seconds=2)
 LOOK_EVERY_MAX = timedelta(seconds=30)
 QUIET_PER_LOOK = 30
@@ -68,7 +73,8 @@ def _sorted_out(tables: list[Table], now: datetime) -> tuple[list[Table], list[t
     for table in tables:
         sight, mark = sight_of(table), getattr(table, "sync_mark", None)
         is_known = mark is not None and bool(sight) and mark.sight == sight
-        is_recent = mark is not None and mark.tried_at and now - mark.tried_at < WHOLE_EVERY
+        whole_every = WHOLE_EVERY_BY_NAMES if is_by_names(sight) else WHOLE_EVERY
+        is_recent = mark is not None and mark.tried_at and now - mark.tried_at < whole_every
         if is_known and is_recent and not table.sync_error:
             unchanged.append(table)
         else:

@@ -2,8 +2,17 @@
 
 Everything of a table that the mirror reads between two commits lies below `.hoodie`, and a commit
 is a new name there. So the stamps of that folder's files tell it, without a file being opened: some
-ten calls for a quiet table. Where stamps do not tell (a bucket, a network file system, a change
-less than three seconds old) there is no sight, and the table is read.
+ten calls for a quiet table.
+
+That a folder's own stamp tells of its names is relied on where this machine's kernel alone keeps
+the folder (`stamps_tell`: ext3, ext4, tmpfs, xfs). On every other file system (overlay, btrfs, zfs,
+NFS, SMB, 9p, FUSE, whatever is no Linux) the names themselves are listed, with size and time of the
+files that change in place: the calls by which a read begins, without its opening of files. What
+they miss, a file of the same size and time, is found when the table is read as a whole, and there
+that is soon (`is_by_names`).
+
+No sight, so that the table is read each time: in a bucket, less than three seconds after a file
+changed, with thousands of files that change in place.
 """
 
 from __future__ import annotations
@@ -25,25 +34,31 @@ _SETTLED_NS = 3_000_000_000
 _NAMES_ONLY = frozenset({".hoodie/timeline", ".hoodie/.sluice/decision"})
 """Their files are made and deleted, never changed: the folder's own stamp says it all."""
 _NOT_READ = frozenset({".hoodie/metadata"})
+_BY_NAMES = "names:"
 _devices: dict[int, bool] = {}
 
 
 def sight_of(table: Table) -> str:
-    """The same text means the same content; empty where stamps do not tell."""
+    """The same text means the same content; empty where nothing cheap tells."""
     if "://" in table.location:
         return ""
     try:
         root = Path(checked_location(table.location))
-        if not _is_trusted((root / ".hoodie").stat().st_dev):
-            return ""
-        lines = list(_lines(root, ".hoodie"))
+        is_trusted = _is_trusted((root / ".hoodie").stat().st_dev)
+        lines = list((_lines if is_trusted else _listed)(root, ".hoodie"))
     except (ControlPlaneError, OSError):
         return ""  # Something went away meanwhile, or it is no table: the sync says what.
-    newest_ns = max(newest for newest, _ in lines)
+    newest_ns = max((newest for newest, _ in lines), default=0)
     is_settled = abs(time.time_ns() - newest_ns) > _SETTLED_NS
     if not is_settled or len(lines) > ENTRIES_MAX:
         return ""
-    return sha256("\n".join(sorted(line for _, line in lines)).encode()).hexdigest()
+    digest = sha256("\n".join(sorted(line for _, line in lines)).encode()).hexdigest()
+    return digest if is_trusted else _BY_NAMES + digest[:40]
+
+
+def is_by_names(sight: str) -> bool:
+    """Whether it was made without stamps of folders, on a file system where they do not tell."""
+    return sight.startswith(_BY_NAMES)
 
 
 def _lines(root: Path, folder: str) -> Iterator[tuple[int, str]]:
@@ -64,6 +79,31 @@ def _lines(root: Path, folder: str) -> Iterator[tuple[int, str]]:
                     yield from _lines(root, path)
             else:
                 yield _line(path, entry.stat(follow_symlinks=False))
+
+
+def _listed(root: Path, folder: str) -> Iterator[tuple[int, str]]:
+    """The same of a file system whose folders have no stamps to rely on, nor its files numbers."""
+    with os.scandir(root / folder) as entries:
+        for number, entry in enumerate(entries):
+            path = f"{folder}/{entry.name}"
+            if number > ENTRIES_MAX:
+                return
+            if not entry.is_dir(follow_symlinks=False):
+                found = entry.stat(follow_symlinks=False)
+                yield found.st_mtime_ns, f"{path} {found.st_size} {found.st_mtime_ns}"
+            elif path in _NAMES_ONLY:
+                yield 0, _names(root, path)
+                if (root / path / "history").is_dir():
+                    yield 0, _names(root, f"{path}/history")
+            elif path not in _NOT_READ:
+                yield 0, path
+                yield from _listed(root, path)
+
+
+def _names(root: Path, folder: str) -> str:
+    with os.scandir(root / folder) as entries:
+        names = "\n".join(sorted(entry.name for entry in entries))
+    return f"{folder} {sha256(names.encode(errors='surrogateescape')).hexdigest()}"
 
 
 def _line(path: str, found: os.stat_result) -> tuple[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,20 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from controlplane.celery import QUEUES, app
+from controlplane.celery import QUEUES, SYNC_EVERY_S, app
+from controlplane.mirror import sight
 from controlplane.mirror.models import SyncMark
-from controlplane.mirror.rounds import WHOLE_EVERY, sync_round
+from controlplane.mirror.rounds import (
+    BUDGET_S,
+    WHOLE_EVERY,
+    WHOLE_EVERY_BY_NAMES,
+    sync_round,
+)
 from controlplane.mirror.sight import sight_of
 from controlplane.node.processes import WORKERS
 from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
-from tests.controlplane.lake import Lake
+from tests.controlplane.lake import Lake, Write
 from workers.concurrency.heartbeat import path_of
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -83,6 +90,70 @@ def test_what_happens_to_a_quiet_table_is_seen_in_the_next_round(lake: Lake) -> 
     assert sync_round().synced == 1
     lake.row.refresh_from_db()
     assert lake.row.instants.filter(requested_at=write.instant, state="completed").exists()
+
+
+def _complete(lake: Lake, write: Write) -> None:
+    write.commit()
+
+
+def _change_in_place(lake: Lake, write: Write) -> None:
+    properties = Path(lake.row.location) / ".hoodie/hoodie.properties"
+    stamps = properties.stat()
+    properties.write_text(properties.read_text() + "a=b\n")
+    os.utime(properties, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
+
+
+def _decide(lake: Lake, write: Write) -> None:
+    (Path(lake.row.location) / ".hoodie/.sluice/decision" / write.instant).write_text("{}")
+
+
+def _take_away(lake: Lake, write: Write) -> None:
+    (Path(lake.row.location) / path_of(write.instant)).unlink()
+
+
+def _mark(lake: Lake, write: Write) -> None:
+    (Path(lake.row.location) / ".hoodie/.temp" / write.instant / "x.marker.CREATE").touch()
+
+
+@pytest.mark.parametrize("happens", [_complete, _change_in_place, _decide, _take_away, _mark])
+def test_names_tell_where_stamps_of_folders_do_not(
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: DjangoAssertNumQueries,
+    happens: Callable[[Lake, Write], None],
+) -> None:
+    root = Path(lake.row.location)
+    monkeypatch.setitem(sight._devices, root.stat().st_dev, False)
+    monkeypatch.setattr(sight, "_SETTLED_NS", 0)
+    write = lake.begin(OSLO)
+    sync_round()
+    os.utime(root / ".hoodie/timeline")
+    with django_assert_num_queries(2):
+        assert sync_round().looked_at == 1, "the folder's stamp is not looked at"
+
+    happens(lake, write)
+
+    assert sync_round().synced == 1
+
+
+def test_table_without_trusted_stamps_is_read_as_a_whole_more_often(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sight, "_SETTLED_NS", 0)
+    sync_round()
+    SyncMark.objects.update(tried_at=timezone.now() - WHOLE_EVERY_BY_NAMES)
+    assert sync_round().synced == 0
+    monkeypatch.setitem(sight._devices, Path(lake.row.location).stat().st_dev, False)
+    assert sync_round().synced == 1
+    assert sync_round().synced == 0
+
+    SyncMark.objects.update(tried_at=timezone.now() - WHOLE_EVERY_BY_NAMES)
+
+    assert sync_round().synced == 1
+
+
+def test_a_round_is_over_before_the_next_one_is_asked_for() -> None:
+    assert BUDGET_S <= SYNC_EVERY_S
 
 
 def test_quiet_table_is_read_as_a_whole_now_and_then(lake: Lake) -> None:

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mirror", "0009_quiet_looks"),
+        ("mirror", "0010_undone_instants"),
         ("tables", "0007_time_units"),
     ]
 
