@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from workers.clock import Clock, SystemClock
 from workers.jobs import DriverJob
@@ -27,6 +27,11 @@ LOG_FILE: Final = "driver.log"
 DRIVER_FILE: Final = "driver.json"
 ENDING_FILE: Final = "ending.json"
 CANCELLED_FILE: Final = "cancelled"
+LOCK_FILE: Final = "driver.lock"
+LOCK_VARIABLE: Final = "SLUICE_DRIVER_LOCK"
+"""The descriptor by which a driver holds its lock from birth: its launcher may die at any moment,
+also between its start and the note of its pid, and nobody starts a second one then.
+"""
 REMOTE_VARIABLE: Final = "SLUICE_SPARK_REMOTE"
 TASK_KILL_WINDOW_S: Final = 4.0
 """How long a task may still run after an interrupt: Spark gives its Python worker 2 s."""
@@ -45,22 +50,29 @@ def launch(job: DriverJob, environment: Mapping[str, str]) -> int | None:
     """Start the driver of this job, detached, in its own process group; its pid.
 
     Started once: the pid of a driver that lives already is answered again; None when it has ended,
-    died or was cancelled, which is not this function's to repair.
+    died or was cancelled, which is not this function's to repair, and when one lives whose pid
+    nobody has noted yet.
     """
     run_dir = Path(job.run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
-    with _launching(run_dir):
+    with _launching(run_dir), (run_dir / LOCK_FILE).open("a") as own:
         if is_forbidden(run_dir):
             return None
         known = read_pid(run_dir)
         if known is not None or (run_dir / ENDING_FILE).exists():
             return known if known and is_driver(known, run_dir) else None
+        if not is_only(own):
+            return None
         job_file = run_dir / JOB_FILE
         job_file.write_text(json.dumps(job.to_message()))
         with (run_dir / LOG_FILE).open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", _MODULE, str(job_file)],
-                env=driver_environment(environment, job.operation_id),
+                env={
+                    **driver_environment(environment, job.operation_id),
+                    LOCK_VARIABLE: str(own.fileno()),
+                },
+                pass_fds=(own.fileno(),),
                 cwd=_PROJECT_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -84,6 +96,17 @@ def driver_environment(environment: Mapping[str, str], operation_id: str) -> dic
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def is_only(lock: IO[str]) -> bool:
+    """Whether this open file has the driver's lock now, which it holds until all who got it from
+    here have ended.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def forbid_launch(run_dir: Path) -> None:

@@ -8,7 +8,6 @@ write after the round, a sink after the transaction at hand.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -25,10 +24,16 @@ from workers.jobs import DriverJob, SinkJob, driver_job
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
 from workers.spark.driver import Driver, Ending
-from workers.spark.process import DRIVER_FILE, ENDING_FILE, REMOTE_VARIABLE
+from workers.spark.process import (
+    DRIVER_FILE,
+    ENDING_FILE,
+    LOCK_FILE,
+    LOCK_VARIABLE,
+    REMOTE_VARIABLE,
+    is_only,
+)
 from workers.spark.sink_driver import SinkDriver
 
-_LOCK_FILE = "driver.lock"
 _REPORT_WAIT_S = 15.0
 _EXIT_CODES: Final[Mapping[ReportState, int]] = {
     ReportState.SUCCEEDED: 0,
@@ -131,13 +136,13 @@ def _publish(path: Path, ending: Ending) -> None:
 @contextmanager
 def _only_driver(run_dir: Path) -> Iterator[bool]:
     """Held while this process lives: a job that is delivered twice has one driver."""
-    with (run_dir / _LOCK_FILE).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    inherited = os.environ.pop(LOCK_VARIABLE, "")
+    if inherited:
+        os.set_inheritable(int(inherited), False)  # What a driver starts may outlive it.
+        yield True
+        return
+    with (run_dir / LOCK_FILE).open("a") as lock:
+        yield is_only(lock)
 
 
 if __name__ == "__main__":
