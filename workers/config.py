@@ -152,6 +152,19 @@ SHORT_LIVED: Mapping[str, str] = {
 holds when it dies runs out within seconds too, not in the minutes that a writer may want.
 """
 
+_OF_DRIVERS: Mapping[str, str] = {
+    "hoodie.client.heartbeat.interval_in_ms": "10000",
+    "hoodie.client.heartbeat.tolerable.misses": "4",
+}
+
+
+def driver_options(given: Mapping[str, str]) -> dict[str, str]:
+    """The options of a driver that the control plane started. On another machine its heartbeat is
+    what tells that it died, so that runs out within a minute where the job says nothing about it.
+    """
+    says_how = any(key in given for key in _OF_DRIVERS)
+    return dict(given) if says_how else {**_OF_DRIVERS, **given}
+
 
 def write_options(
     given: Mapping[str, str], mode_unsaid: ConcurrencyMode = ConcurrencyMode.SINGLE_WRITER

@@ -1,4 +1,8 @@
-"""The driver process of an operation, as reconcile sees it: whether it lives, what it said last."""
+"""The driver process of an operation, as reconcile sees it: whether it lives, what it said last.
+
+One on another machine is no process here. It lives while it reports, and while its heart beats
+beside the table, which needs no web process to be heard.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,27 @@ import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from controlplane.mirror.models import HeartbeatRecord
+from controlplane.mirror.storage import storage_of
 from controlplane.operations.models import Operation
+from controlplane.operations.outcomes import newest_instant
+from controlplane.operations.own_beats import own_beats
 from controlplane.operations.reports import record_report
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.states import OperationState
 from workers.spark.process import ENDING_FILE, is_driver, read_pid
+from workers.timeline import decisions
+from workers.timeline.decisions import RollbackDecision
 
 QUIET = timedelta(seconds=5)
 """A report may still be on its way from a process that has just ended."""
-SILENT_AFTER = timedelta(minutes=5)
+SILENT_AFTER = timedelta(seconds=35)
+"""On another machine: without a report, and what beat beside the table has run out."""
+UNDONE_AFTER = timedelta(seconds=60)
+"""Without a report, and what it had begun was rolled back: one that lives begins anew by then."""
+UNSEEN_AFTER = timedelta(minutes=5)
+"""Without a report and with nothing beside the table, where nobody waits for it. Its reports may
+have been lost, since web may be away for so long.
+"""
 
 
 def was_launched(operation: Operation) -> bool:
@@ -22,14 +38,26 @@ def was_launched(operation: Operation) -> bool:
 
 
 def driver_is_gone(operation: Operation, now: datetime) -> bool:
-    if now - operation.changed_at < QUIET:
+    """Raises LakehouseError when it is on another machine and storage does not answer."""
+    silent_for = now - operation.changed_at
+    if silent_for < QUIET:
         return False
     folder = Path(run_dir(operation.pk))
     pid = read_pid(folder)
     if pid is not None:
         return not is_driver(pid, folder)
-    # It never started, or runs on another machine, where only its heartbeat and reports are seen.
-    return now - operation.changed_at > SILENT_AFTER and not _is_beating(operation, now)
+    # It never started, or runs on another machine. Once nobody knows how it ended, it has ended.
+    if operation.state == OperationState.UNKNOWN.value:
+        return True
+    if silent_for < SILENT_AFTER or is_beating(operation, now):
+        return False
+    return silent_for > UNSEEN_AFTER or _had_begun(operation, silent_for)
+
+
+def is_beating(operation: Operation, now: datetime) -> bool:
+    """Whether something of it that lives is pending on the table."""
+    now_ms = int(now.timestamp() * 1000)
+    return any(not beat.is_expired(now_ms) for beat in own_beats(operation))
 
 
 def take_ending(operation: Operation) -> bool:
@@ -44,10 +72,15 @@ def take_ending(operation: Operation) -> bool:
     return record_report(report)
 
 
-def _is_beating(operation: Operation, now: datetime) -> bool:
-    beats = HeartbeatRecord.objects.filter(
-        table=operation.table, operation_ref=str(operation.pk), is_gone=False
-    )
-    return any(
-        beat.liveness(age_s=(now - beat.beat_at).total_seconds()) != "expired" for beat in beats
-    )
+def _had_begun(operation: Operation, silent_for: timedelta) -> bool:
+    """Of one whose heart does not beat: whether it has something pending, or had and lost it."""
+    if own_beats(operation):
+        return True
+    instant = newest_instant(operation)
+    if not instant or silent_for < UNDONE_AFTER:
+        return False
+    match decisions.read(storage_of(operation.table), instant):
+        case RollbackDecision(conflict=None):
+            return True
+        case _:
+            return False

@@ -12,6 +12,7 @@ from django.db.models import Max
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.mirror.storage import engine_table, storage_of
 from controlplane.operations.models import Operation
+from controlplane.operations.own_beats import own_beats
 from controlplane.operations.own_instants import OwnInstant, own_instant
 from controlplane.operations.service_proof import service_proof
 from controlplane.operations.states import OperationKind, OperationState
@@ -164,14 +165,18 @@ def write_outcome(operation: Operation) -> Outcome:
             return Outcome(_S.CONFLICTED, f"{instant} lost a conflict")
         case None if _is_anything_left(operation, instant):
             return Outcome(
-                _S.UNKNOWN, "its driver ended; recovery acts when its heartbeat has run out"
+                _S.UNKNOWN,
+                "its driver ended; recovery acts when its heartbeat has run out",
+                instant,
             )
         case None:
             return Outcome(undone, f"nothing is left of {instant}")
 
 
 def newest_instant(operation: Operation) -> InstantTime:
-    """Of a write: the newest one that it, the mirror or a heartbeat names."""
+    """Of a write: the newest one that it, the mirror or a heartbeat names. The mirror may not know
+    yet what a driver began right before it died.
+    """
     ref = str(operation.pk)
     named = [
         operation.instant,
@@ -181,6 +186,7 @@ def newest_instant(operation: Operation) -> InstantTime:
         HeartbeatRecord.objects.filter(table=operation.table, operation_ref=ref).aggregate(
             newest=Max("instant")
         )["newest"],
+        *(beat.instant for beat in own_beats(operation)),
     ]
     return max(instant or "" for instant in named)
 

@@ -85,10 +85,15 @@ def _is_gone(operation: Operation, now: datetime) -> bool:
 
 
 def _cancel_again_when_due(operation: Operation, now: datetime) -> None:
-    """A write's driver is ended by a job of its own, which may get lost; a service looks itself."""
+    """A write's driver is ended by a job of its own, which may get lost; a service looks itself.
+
+    A driver that tells of its progress knows nothing of the cancellation: what counts is when the
+    job was sent, not when the operation changed.
+    """
     is_cancelling = operation.state == OperationState.CANCELLING.value
     is_write = operation.kind == OperationKind.WRITE.value
-    if is_cancelling and is_write and now - operation.changed_at > CANCEL_AGAIN_AFTER:
+    sent_at = operation.sent_at or operation.requested_at
+    if is_cancelling and is_write and now - sent_at > CANCEL_AGAIN_AFTER:
         amend(operation.pk, attempts=operation.attempts + 1)
         send_cancel(operation, cancel_job(operation, by="control plane", reason="cancelled"))
 
@@ -173,6 +178,9 @@ def _settle_write(operation: Operation) -> OperationState | None:
     The state it is in now; None when it ended in another way meanwhile.
     """
     outcome = write_outcome(operation)
+    if outcome.instant and outcome.instant != operation.instant:
+        # Once it is undone nothing but its decision tells of it, which is found by its name.
+        amend(operation.pk, instant=outcome.instant)
     moved = move(operation.pk, outcome.state, message=outcome.message)
     is_same = operation.state == outcome.state.value
     return outcome.state if moved is not None or is_same else None

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.views_sinks import OVER, sink_record
-from controlplane.operations.drivers import SILENT_AFTER, driver_is_gone, take_ending, was_launched
+from controlplane.operations.drivers import (
+    SILENT_AFTER,
+    driver_is_gone,
+    is_beating,
+    take_ending,
+    was_launched,
+)
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.permissions import needed
@@ -23,6 +29,7 @@ from controlplane.operations.sinks import launch_again, newest_operation, put_st
 from controlplane.operations.states import OperationKind, OperationState
 from controlplane.tables.access import may
 from workers.errors import LakehouseError
+from workers.sink.places import SinkPlaces
 from workers.sink.stop_request import StopKind, read_stop
 
 log = logging.getLogger(__name__)
@@ -74,12 +81,25 @@ def relaunch_due(operation: Operation) -> datetime | None:
 
 
 def _is_gone(operation: Operation, now: datetime) -> bool:
-    if not driver_is_gone(operation, now):
-        return False
+    if was_launched(operation) or not _told_its_state(operation):
+        return driver_is_gone(operation, now)
     # On another machine its process cannot be seen, but its state beside the table can.
-    seen = sink_record(operation.table, operation.sink_id)
-    is_fresh = seen is not None and seen.updated_at and now - seen.updated_at < SILENT_AFTER
-    return was_launched(operation) or not is_fresh
+    heard_at = max(operation.changed_at, _state_told_at(operation) or operation.changed_at)
+    return now - heard_at > SILENT_AFTER and not is_beating(operation, now)
+
+
+def _told_its_state(operation: Operation) -> bool:
+    """Not one that was launched before it. A sink tells it every two seconds, but for the time of a
+    commit or a compaction, in which its heart beats.
+    """
+    told_at, started_at = _state_told_at(operation), operation.started_at
+    return told_at is not None and started_at is not None and told_at > started_at
+
+
+def _state_told_at(operation: Operation) -> datetime | None:
+    """By the storage's clock, as heartbeats are."""
+    file = storage_of(operation.table).info(SinkPlaces(operation.sink_id).state)
+    return datetime.fromtimestamp(file.modified_ms / 1000, UTC) if file else None
 
 
 def _end(operation: Operation, now: datetime) -> None:

@@ -50,6 +50,7 @@ class Lake:
         stream: str | None = None,
         operation_id: str = "",
         heartbeat_ms: int = 60_000,
+        heartbeat_misses: int = 2,
         strategy: str = "simple",
     ) -> Write:
         batch = pa.Table.from_pylist(list(rows))
@@ -60,6 +61,7 @@ class Lake:
                 "hoodie.write.concurrency.mode": mode,
                 "hoodie.write.markers.type": "direct",
                 "hoodie.client.heartbeat.interval_in_ms": str(heartbeat_ms),
+                "hoodie.client.heartbeat.tolerable.misses": str(heartbeat_misses),
                 "hoodie.write.concurrency.schema.conflict.resolution.strategy": strategy,
             }
         )

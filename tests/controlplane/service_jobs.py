@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from controlplane.celery import app
 from controlplane.operations.models import Operation
 from controlplane.operations.services import (
     plan_rollback,
@@ -49,3 +50,16 @@ def work(operation: Operation, **changed: Any) -> Operation:
     run_service.apply(args=[operation.parameters["job"] | changed]).get()
     operation.refresh_from_db()
     return operation
+
+
+def sent_jobs() -> list[tuple[str, dict[str, Any]]]:
+    """What the queue holds; it is empty afterwards."""
+    found = []
+    with app.connection_for_write() as connection:
+        queue = connection.SimpleQueue("engine")
+        while len(queue):
+            message = queue.get(block=False)
+            message.ack()
+            found.append((message.headers["task"], message.payload[0][0]))
+        queue.close()
+    return found

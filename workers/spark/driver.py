@@ -22,7 +22,7 @@ from workers.concurrency.outcome import (
     Unknown,
 )
 from workers.concurrency.transaction import standing_outcome
-from workers.config import write_options
+from workers.config import driver_options, write_options
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
 from workers.node_options import refuse_connections
@@ -210,7 +210,7 @@ class Driver:
                 attempts,
             )
 
-        options = {**job.options, "sluice.operation.id": job.operation_id}
+        options = {**driver_options(job.options), "sluice.operation.id": job.operation_id}
         return write_with_services(table, options, write)
 
     def _settled(self, table: Table, outcome: CommitOutcome) -> CommitOutcome:

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from workers.config import driver_options
 from workers.errors import InvalidInput
 from workers.jobs import SinkJob
 from workers.node_options import refuse_connections
@@ -72,7 +73,7 @@ class SinkDriver:
             ended = run_sink(
                 self._table,
                 spark,
-                job.sink_options,
+                driver_options(job.sink_options),
                 secret=launch_secret(self._ports),
                 operation_id=job.operation_id,
                 wanted_at_ms=job.wanted_at_ms or self._began_ms,

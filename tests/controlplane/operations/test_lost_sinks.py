@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,6 +33,7 @@ from tests.controlplane.sink_jobs import (
 )
 from tests.support.sinks import SINK, stuck_state
 from workers.clock import SystemClock
+from workers.sink.places import SinkPlaces
 from workers.sink.state_file import put_state
 from workers.spark.process import ENDING_FILE
 
@@ -66,17 +68,49 @@ def test_last_word_of_a_sink_counts_though_its_report_was_lost(lake: Lake, admin
     assert operation.message == "kafka_failed: no such topic"
 
 
+def told_its_state(lake: Lake, at: datetime) -> None:
+    """As a sink does every two seconds, on whatever machine it runs."""
+    put_state(lake.table.storage, stuck_state())
+    path = Path(lake.row.location) / SinkPlaces(SINK).state
+    os.utime(path, (at.timestamp(), at.timestamp()))
+
+
 def test_sink_on_another_machine_lives_while_its_state_is_told(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
     record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     ahead = timedelta(minutes=30)
-    then_ms = SystemClock().now_ms() + int(ahead.total_seconds() * 1000)
-    told = replace(stuck_state(), updated_ms=then_ms)
-    put_state(lake.table.storage, told)
-    sync_table(lake.row)
+    told_its_state(lake, timezone.now() + ahead)
 
-    assert settled(operation, after=ahead) == "running"
-    assert settled(operation, after=ahead + timedelta(minutes=6)) == "lost"
+    assert settled(operation, after=ahead + timedelta(seconds=30)) == "running"
+    assert settled(operation, after=ahead + timedelta(seconds=40)) == "lost"
+
+
+def test_sink_on_another_machine_that_commits_for_long_lives_while_its_heart_beats(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    told_its_state(lake, timezone.now() + timedelta(seconds=1))
+    write = lake.begin(
+        {"id": "1", "ts": 1, "city": "Oslo"},
+        operation_id=str(operation.pk),
+        heartbeat_ms=600_000,
+    )
+
+    assert settled(operation, after=timedelta(minutes=10)) == "running"
+    write.commit()
+    assert settled(operation, after=timedelta(minutes=10)) == "lost"
+
+
+def test_what_the_last_launch_of_a_sink_told_says_nothing_of_one_that_starts(
+    lake: Lake, admin: User
+) -> None:
+    operation = start(lake, admin)
+    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    told_its_state(lake, timezone.now() - timedelta(minutes=3))
+
+    assert settled(operation, after=timedelta(minutes=4)) == "running"
+    assert settled(operation, after=timedelta(minutes=6)) == "lost"
 
 
 def test_lost_sink_is_launched_again_with_its_options(lake: Lake, admin: User) -> None:

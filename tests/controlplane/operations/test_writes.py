@@ -36,7 +36,9 @@ from controlplane.operations.services import (
     start_demo_schema_conflict,
 )
 from tests.controlplane.lake import OPTIMISTIC, Lake
+from tests.controlplane.service_jobs import sent_jobs
 from workers.concurrency.heartbeat import path_of
+from workers.jobs import CancelJob
 from workers.spark.process import DRIVER_FILE, ENDING_FILE, JOB_FILE, is_driver
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -164,9 +166,10 @@ def test_a_dead_driver_is_taken_over_and_at_the_latest_undone_when_its_heartbeat
     write.transaction._started.heartbeat.stop()
     sync_table(lake.row)
 
-    with django_capture_on_commit_callbacks() as sent:
+    sent_jobs()
+    with django_capture_on_commit_callbacks(execute=True):
         assert settled(operation) == "unknown"
-    assert len(sent) == 2, "the event, and the job that interrupts its session"
+    assert [task for task, _ in sent_jobs()] == [CancelJob.TASK]
     assert recover_tables() == 0, "its heartbeat is fresh still"
 
     old = timezone.now().timestamp() - 60
@@ -175,6 +178,22 @@ def test_a_dead_driver_is_taken_over_and_at_the_latest_undone_when_its_heartbeat
     assert recover_tables() == 1
     sync_table(lake.row)
     assert settled(operation) == "rolled_back"
+
+
+def test_what_a_dead_driver_began_is_undone_though_the_mirror_does_not_know_it(
+    lake: Lake,
+    admin: User,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    operation = start(lake, admin)
+    run_dead(operation)
+    write = lake.begin(OSLO, operation_id=str(operation.pk))
+    write.transaction._started.heartbeat.stop()
+
+    sent_jobs()
+    with django_capture_on_commit_callbacks(execute=True):
+        assert settled(operation) == "unknown"
+    assert [task for task, _ in sent_jobs()] == [CancelJob.TASK]
 
 
 def test_the_last_word_of_a_driver_counts_even_when_its_report_was_lost(
@@ -228,24 +247,26 @@ def test_a_process_that_got_the_pid_of_a_dead_driver_is_not_taken_for_it(
     assert settled(operation) == "failed"
 
 
-def test_a_driver_on_another_machine_is_judged_by_its_heartbeat_and_silence(
-    lake: Lake, admin: User
+def test_a_lost_cancellation_is_sent_again_however_much_the_driver_tells(
+    lake: Lake,
+    admin: User,
+    driver: Callable[[Operation], int],
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
-    write = lake.begin(OSLO, operation_id=str(operation.pk), heartbeat_ms=600_000)
-    sync_table(lake.row)
+    driver(operation)
+    with django_capture_on_commit_callbacks(execute=True):
+        request_cancel(operation=operation, by=admin)
+    sent_jobs()  # The queue has lost it.
+    later = timezone.now() + timedelta(seconds=25)
+    progress = {"done": 3, "total": 40, "unit": "rounds"}
+    record_report({"operation_id": str(operation.pk), "state": "progress", "progress": progress})
+    Operation.objects.filter(pk=operation.pk).update(changed_at=later)
 
-    assert settled(operation) == "running"
-    reconcile(now=timezone.now() + timedelta(minutes=6))
-    operation.refresh_from_db()
-    assert operation.state == "running", "silent, and its heart beats"
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile(now=later)
 
-    write.commit()
-    sync_table(lake.row)
-    reconcile(now=timezone.now() + timedelta(minutes=6))
-    operation.refresh_from_db()
-    assert operation.state == "succeeded"
+    assert [task for task, _ in sent_jobs()] == [CancelJob.TASK]
 
 
 def test_a_cancelled_write_whose_driver_ended_is_cancelled(lake: Lake, admin: User) -> None:
