@@ -10,48 +10,37 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
-from controlplane.celery import app
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.operations.service_proof import service_proof
 from controlplane.operations.services import reconcile
 from controlplane.operations.states import OperationState
 from controlplane.operations.verification import rollback_proof
+from controlplane.tables.services import register_table
 from controlplane.writers.models import Report
 from tests.controlplane.lake import Lake
-from tests.controlplane.service_jobs import ask, ask_rollback
+from tests.controlplane.prepared_tables import (
+    OSLO,
+    SERVICES,
+    Prepared,
+    fresh_lake,
+    prepare,
+    rows_of,
+)
+from tests.controlplane.service_jobs import ask, ask_rollback, sent_jobs
 from tests.support.task_worker import TaskWorker, task_worker
 from workers.clock import SystemClock
-from workers.config import write_options
 from workers.reporting.at_work import being_at_work, is_at_work, was_taken
-from workers.services import registry
-from workers.services.service import ServiceRequest
 
 SEED = int(os.environ["SLUICE_TEST_SEED"])
 """Chosen in `tests/conftest.py`, and printed at the head of a run."""
-OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
-BERGEN = {"id": "2", "ts": 2, "city": "Bergen"}
-KINDS = (
-    "rollback",
-    "compaction",
-    "clustering",
-    "clean",
-    "savepoint",
-    "delete_savepoint",
-    "restore",
-    "archive",
-    "delete",
-    "insert_overwrite",
-    "insert_overwrite_table",
-    "repair",
-)
+KINDS = ("rollback", *SERVICES)
 _LASTS_S = 0.25
 """Killed at a random moment of so long, early ones more often, since many jobs are over in a tenth
 of it; what is over by then has ended without a word.
@@ -83,7 +72,7 @@ SAMPLED = random.Random(SEED).sample(KINDS, 4)
 )
 def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
     kind: str,
-    lake: Lake,
+    root: Path,
     admin: User,
     worker: TaskWorker,
     tmp_path: Path,
@@ -92,8 +81,10 @@ def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
 ) -> None:
     chance = random.Random(f"{SEED} {kind}")
     settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    lake = registered(fresh_lake(root / "trips", kind), admin)
+    prepared = prepare(lake, kind, tmp_path)
     with django_capture_on_commit_callbacks(execute=True):
-        operation = asked(lake, kind, admin, tmp_path)
+        operation = asked(lake, prepared, admin)
     queue = sent_jobs()
     assert len(queue) == 1
     worker.carry_out(*queue[0], killed_after_s=chance.random() ** 3 * _LASTS_S)
@@ -112,67 +103,26 @@ def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
 
     assert operation.state == "succeeded", (SEED, operation.state, operation.message)
     assert is_proved(lake, operation), SEED
+    assert rows_of(Path(lake.row.location)) == prepared.rows_after, SEED
     assert not Report.objects.exists()
 
 
-def asked(lake: Lake, kind: str, by: User, folder: Path) -> Operation:
-    for _ in range(3):
-        lake.commit(OSLO, BERGEN)
-    newest = lake.commit(OSLO | {"ts": 9})
-    if kind == "rollback":
-        return ask_rollback(lake, newest, by)
-    rows = folder / "rows.csv"
-    rows.write_text("id,ts,city\n7,9,Turku\n")
-    parameters: dict[str, dict[str, str]] = {
-        "archive": {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"},
-        "clean": {"hoodie.clean.commits.retained": "1"},
-        "delete": {"predicate": "city = 'Bergen'"},
-        "clustering": {"hoodie.clustering.plan.strategy.sort.columns": "city"},
-        "delete_savepoint": {"instant": newest},
-        "insert_overwrite": {"path": str(rows)},
-        "insert_overwrite_table": {"path": str(rows)},
-        "restore": {"instant": newest},
-    }
+def registered(lake: Lake, by: User) -> Lake:
+    location = lake.row.location
+    return Lake(lake.table, register_table(location=location, slug="trips", name="trips", by=by))
 
-    def run(service: str, **given: str) -> None:
-        request = ServiceRequest(by="x", parameters=given)
-        registry.service(service).run(lake.table, request, write_options({}))
 
-    if kind in ("delete_savepoint", "restore"):
-        run("savepoint")
-    if kind == "restore":
-        lake.commit(BERGEN | {"ts": 10})
-    if kind == "repair":
-        for number in range(40):
-            left = Path(lake.row.location, f".sluice-tmp-{number}")
-            left.write_bytes(b"half")
-            os.utime(left, (0, 0))
-    if kind == "clean":
-        for _ in range(2):
-            run("compaction")
-            lake.commit(OSLO | {"ts": 11})
-            lake.commit(OSLO | {"ts": 12})
+def asked(lake: Lake, prepared: Prepared, by: User) -> Operation:
     sync_table(lake.row)
-    return ask(lake, kind, by, parameters=parameters.get(kind, {}))
+    if prepared.kind == "rollback":
+        return ask_rollback(lake, prepared.newest, by)
+    return ask(lake, prepared.kind, by, parameters=prepared.parameters)
 
 
 def is_proved(lake: Lake, operation: Operation) -> bool:
     if operation.kind == "rollback":
         return rollback_proof(lake.row, operation.instant, operation.plan).is_proved
     return service_proof(operation).is_proved
-
-
-def sent_jobs() -> list[tuple[str, dict[str, Any]]]:
-    """What the queue holds; it is empty afterwards."""
-    found = []
-    with app.connection_for_write() as connection:
-        queue = connection.SimpleQueue("engine")
-        while len(queue):
-            message = queue.get(block=False)
-            message.ack()
-            found.append((message.headers["task"], message.payload[0][0]))
-        queue.close()
-    return found
 
 
 def test_worker_that_is_at_it_is_left_alone_however_long_it_says_nothing(
