@@ -35,6 +35,7 @@ from workers.index_kind import (
     moves_rows,
 )
 from workers.option_values import boolean, choice, integer, known, listed
+from workers.partition_update import PARTITION_UPDATE_KEY, PartitionUpdate, partition_update
 from workers.payloads import (
     MERGE_MODE_KEY,
     PARTIAL_IGNORE_DEFAULTS,
@@ -119,6 +120,7 @@ TABLE_OPTIONS: dict[str, str] = {
     JOIN_KEY: "full",
     PORTABLE_KEY: "false",
     RETENTION_KEY: "7d",
+    PARTITION_UPDATE_KEY: "",  # Of a key that comes under another partition; refused when empty.
     # The mode of writes that name none; non-blocking where streams write groups into logs.
     MODE_KEY: "",
     TOP_N_KEY: "",  # JSON: what `table.top_n()` asks for when nothing else is said.
@@ -161,9 +163,9 @@ class TableConfig:
     """How; None as well for what is not supported, and such a table is read only."""
     has_meta_columns: bool = True
     is_portable: bool = False
+    """What hudi-rs cannot read is refused."""
     time_units: str = ""
     """As `sluice.event.time.unit` declares them."""
-    """What hudi-rs cannot read is refused."""
     timeline_layout: int = 2
     has_old_logs: bool = False
     """Upgraded from version 6: some log files may be named after their base file."""
@@ -174,6 +176,7 @@ class TableConfig:
     """The registered merger that folds the versions of a key; only in merge mode CUSTOM."""
     groups: GroupRule | None = None
     """Each stream's columns have an ordering of their own."""
+    partition_update: PartitionUpdate = PartitionUpdate.ALLOW
     top_n: str = ""
     history_since: str | None = None
     """The instant from which on the history is whole; None where nobody knows."""
@@ -188,6 +191,11 @@ class TableConfig:
     def looks_up(self) -> bool:
         """Whether keys are looked up in the file groups, instead of hashed to them."""
         return self.index is not None and self.index.looks_up
+
+    @property
+    def keeps_keys_single(self) -> bool:
+        """Whether a key of column groups stands once in the table, whatever partition it is in."""
+        return self.partition_update is not PartitionUpdate.ALLOW
 
     @property
     def is_global(self) -> bool:
@@ -361,6 +369,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         create_schema_json=properties.get("hoodie.table.create.schema"),
         merger=merger,
         groups=groups,
+        partition_update=partition_update(properties, groups, record_key, partition_by),
         top_n=properties.get(TOP_N_KEY, ""),
         concurrency_mode=_concurrency_mode(properties, groups),
         history_since=history_since(properties),

@@ -1,5 +1,6 @@
 """A write compared with every commit that completed since it began: by file groups, and where these
-do not show that two writers met, by the keys that both inserted, or that one looked for in vain.
+do not show that two writers met, by the keys that both inserted, or brought to two partitions, or
+that one looked for in vain.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from workers.concurrency.conflicts import (
     write_set,
 )
 from workers.concurrency.inserted_keys import InsertedKeys
+from workers.concurrency.key_partitions import KeyPartitions
 from workers.concurrency.sought_keys import Sought, SoughtCheck
 from workers.errors import MalformedTable, StorageFailed
 from workers.table.schema_history import read_instant
@@ -49,6 +51,9 @@ class RivalCheck:
         self._inserted = (
             InsertedKeys(table, ours.instant, metadata) if table.config.looks_up else None
         )
+        self._partitions = (
+            KeyPartitions(table, ours.instant, metadata) if table.config.keeps_keys_single else None
+        )
         self._sought = None if sought is None else SoughtCheck(table.storage, sought)
         self._read: dict[Instant, CommitMetadata] = {}
         self._by_keys: dict[Instant, Conflict | None] = {}
@@ -80,7 +85,8 @@ class RivalCheck:
         return write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))
 
     def _met_by_keys(self, rival: Instant) -> Conflict | None:
-        checks = [one for one in (self._inserted, self._sought) if one is not None]
+        looking = (self._inserted, self._partitions, self._sought)
+        checks = [one for one in looking if one is not None]
         if rival not in self._by_keys:
             theirs, written = self._write_set(rival), self._metadata(rival)
             met = (check.met_by(self._ours, theirs, written) for check in checks)

@@ -33,7 +33,7 @@ from workers.timeline.metadata import CommitMetadata, WriteStat
 @dataclass(frozen=True, slots=True)
 class SoughtKeys:
     partition: str | None
-    """None where they are meant in all of them, as always under a global index."""
+    """None where they are meant in all of them, as always where a key stands once in the table."""
     bucket: int | None
     """None under an index that looks keys up."""
     keys: SortedKeys

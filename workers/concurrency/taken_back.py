@@ -11,7 +11,7 @@ from workers.concurrency.conflicts import Conflict, vanished
 from workers.table.table import Table
 from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.instant import Action, Instant
-from workers.timeline.metadata import CommitMetadata
+from workers.timeline.metadata import MOVED_ROWS_KEY, CommitMetadata
 from workers.timeline.timeline import Timeline
 
 
@@ -32,18 +32,20 @@ def lost_base(
     table: Table, before: Timeline, after: Timeline, metadata: CommitMetadata, writer: str
 ) -> Conflict | None:
     """A base file that was merged into ours came from a commit that has been taken back since."""
+    has_moved = MOVED_ROWS_KEY in metadata.extra_metadata
     for lost in taken_back(table, before, after):
         # Of a replacement everything may be built on it: the file groups that it took away are
         # back, and the ids of new ones were chosen after it.
-        is_replacement = lost.action is Action.REPLACECOMMIT
+        # Whoever moved rows read them, whatever commit they are of.
+        rests_on_all = lost.action is Action.REPLACECOMMIT or has_moved
         built_on_it = tuple(
             sorted(
                 (stat.partition_path, stat.file_id)
                 for stat in metadata.stats
-                if is_replacement or stat.prev_commit == lost.requested_at
+                if rests_on_all or stat.prev_commit == lost.requested_at
             )
         )
-        if built_on_it or is_replacement:
+        if built_on_it or rests_on_all:
             return Conflict(
                 kind="write",
                 message="a commit that this write was built on was rolled back",

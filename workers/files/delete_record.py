@@ -70,6 +70,11 @@ class DeleteRecord:
 
 
 DELETE_NOW = ("IntWrapper", 0)
+MOVED = ("IntWrapper", 1)
+"""In a table with column groups, whose logs nobody else merges: the row goes to another partition.
+
+It leaves nothing behind, where other deletes by key keep what deletes by age had said.
+"""
 ERASES = (None, DELETE_NOW)
 """Ordering values that delete whatever the row's is (format page 5.5)."""
 

@@ -20,8 +20,8 @@ from workers.merge.group_merge import Decided, GroupMerge, is_deciding, merged_s
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.sums import summed
 from workers.merge.versions import (
-    DELETE_NOW,
     DELETED,
+    ROW,
     Keys,
     Mask,
     Positions,
@@ -52,7 +52,7 @@ def merge_states_into_parts(
     """As `merge_states_into` on all of `bases`, at least one, which share no key."""
     keys = Keys.of(newer)
     met = np.zeros(len(keys.distinct), dtype=np.bool_)
-    erases = bool((kinds(newer) == DELETE_NOW).any())
+    erases = bool((kinds(newer) != ROW).any())
     later = _Later(newer, rule, facts)
     names: list[str] = []
     for base in bases:

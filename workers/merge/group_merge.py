@@ -50,6 +50,7 @@ from workers.merge.versions import (
     ABSENT,
     DELETE_NOW,
     DELETED,
+    ROW,
     Keys,
     Mask,
     Positions,
@@ -68,8 +69,8 @@ def merge_groups(
     """One state per key, in the order of first appearance; keys that nothing is left of are left
     out, those that are deleted are states that say so.
 
-    `versions` may carry `DELETED`, where only DELETE_NOW counts, and columns of `ABSENT`, which the
-    answer has too. What a DELETE_NOW erased before them no state tells: with one among them,
+    `versions` may carry `DELETED`, where DELETE_NOW and MOVED_AWAY count, and columns of `ABSENT`,
+    which the answer has too. What was erased before these no state tells: with one among them,
     `versions` are to hold all that its key had.
     """
     versions = after_erasing(versions, groups)
@@ -100,11 +101,12 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
     # What is erased is not summed: it may be beyond what a column holds.
     dropped = [DELETED, *(name for name in summed(groups) if name in versions.column_names)]
     # Each round takes the first delete of every key, so there are as many as one key has.
-    while len(erasing := np.flatnonzero(kinds(versions) == DELETE_NOW)):
+    while len(erasing := np.flatnonzero((told := kinds(versions)) != ROW)):
         codes, at = Keys.of(versions).codes, np.arange(versions.num_rows)
         first = np.full(versions.num_rows, _NOBODY)
         first[codes[erasing[::-1]]] = erasing[::-1]  # Numpy lets the last of equal indices win.
-        erased = versions.drop_columns(dropped).take(np.flatnonzero(at < first[codes]))
+        is_kept = (at < first[codes]) & (told[first[codes]] == DELETE_NOW)
+        erased = versions.drop_columns(dropped).take(np.flatnonzero(is_kept))
         left = tombstones(merge_groups(erased, groups), groups)
         later = versions.take(np.flatnonzero(at > first[codes]))
         versions = pa.concat_tables([left, later], promote_options="default")

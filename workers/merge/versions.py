@@ -17,7 +17,10 @@ from workers.files.meta_columns import RECORD_KEY
 
 DELETED = "_sluice_deleted"
 """An int8 column that versions may carry: null and ROW say a row."""
-ROW, DELETE, DELETE_NOW = 0, 1, 2
+ROW, DELETE, DELETE_NOW, MOVED_AWAY = 0, 1, 2, 3
+"""The last one is of column groups: what stood there was taken to another partition, with all that
+is remembered of its key.
+"""
 ABSENT = "_sluice_absent."
 DELETED_FIELD = pa.field(DELETED, pa.int8())
 

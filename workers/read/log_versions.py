@@ -18,7 +18,7 @@ from workers.files.delete_record import ERASES, DeleteRecord
 from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD
+from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD, MOVED_AWAY
 from workers.read.completed_rows import completed, needed_columns
 from workers.read.conformed import with_meta
 from workers.read.states import block_states, deciding_columns, empty_states, physical_columns
@@ -127,7 +127,8 @@ class LogReader:
         return rows
 
     def _deletes(self, block: Deletes) -> pa.Table:
-        kinds = [DELETE_NOW if one.ordering in ERASES else DELETE for one in block.records]
+        other = DELETE if self.config.groups is None else MOVED_AWAY
+        kinds = [DELETE_NOW if one.ordering in ERASES else other for one in block.records]
         columns: dict[str, Any] = {
             RECORD_KEY: pa.array([one.key for one in block.records], pa.string()),
             PARTITION_PATH: pa.array([one.partition for one in block.records], pa.string()),

@@ -27,6 +27,7 @@ from workers.lock_config import PROVIDER, LockProvider
 from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.holding import is_rolled_back
+from workers.spark.key_partitions import groups_in_one_partition
 from workers.spark.placement import PlacedRows, place_rows, stage_prepared
 from workers.spark.session import TASKS_MAX
 from workers.spark.shares import dealt, in_tasks
@@ -38,10 +39,11 @@ from workers.storage.opening import open_storage
 from workers.table.table import Table
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
-from workers.write.groups import RowGroup, row_groups
+from workers.write.groups import RowGroup
 from workers.write.handles import write_row_groups
 from workers.write.lookup import candidates
 from workers.write.placing import placed
+from workers.write.prepare import SLOT
 from workers.write.retrying import with_retries
 from workers.write.sought import sought_by
 from workers.write.staging import StagedGroup, by_file_group, read_staged
@@ -195,7 +197,7 @@ def _placed_rows_written(
     if not found.staged and not _asks_many(context, found.here):
         storage = open_storage(context.location)
         here = placed(context, found.here, storage)
-        groups = list(row_groups(here.rows))
+        groups = list(here.groups())
         if _is_small(here.context, groups, storage):
             return write_row_groups(here.context, groups, TaskIds(), storage)
     return _in_tasks(spark, context, found, write_owned, watch)
@@ -203,6 +205,9 @@ def _placed_rows_written(
 
 def _asks_many(context: WriteContext, rows: pa.Table) -> bool:
     """Whether so many file groups are asked for keys that it is a job of its own."""
+    if context.config.keeps_keys_single:
+        slots = {*rows.column(SLOT).unique().to_pylist()}
+        return sum(slot in slots for _, slot in context.slices) > _DRIVER_LOOKUPS_MAX
     if not context.looks_up:
         return False
     partitions: list[Any] = rows.column(PARTITION_PATH).unique().to_pylist()
@@ -269,6 +274,8 @@ def _in_tasks(
         staged.append(stage_prepared(context, found.here, storage, "driver"))
     if context.looks_up:
         context, groups = tagged_groups(spark, context, staged, storage)
+    elif context.config.keeps_keys_single:
+        groups = groups_in_one_partition(spark, context, staged, storage)
     else:
         groups = by_file_group(staged)
     if watch is not None and groups:

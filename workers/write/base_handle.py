@@ -26,6 +26,7 @@ from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.rows import (
+    arriving_states,
     base_rows,
     brought,
     conform_states,
@@ -33,6 +34,7 @@ from workers.write.rows import (
     empty_columns,
     key_count,
     max_ordering,
+    moved_rows,
     new_rows,
     standing_states,
 )
@@ -91,18 +93,22 @@ class BaseWrite:
     def _run_groups(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         """Merged group by group; deleted keys are remembered in the new file."""
         fresh = new_rows(context, self.group, task, self.file_name)
-        newer = conform_states(fresh, context)
+        states = newer = conform_states(fresh, context)
+        if (arrived := arriving_states(context, self.group, task, self.file_name)) is not None:
+            newer = pa.concat_tables([arrived, newer], promote_options="default")
         merged, known, facts = merge(newer, context.rule), 0, MergeFacts()
         if self.standing is not None:
             base = standing_states(storage, self.standing, context)
             there = base.filter(pa.array(is_alive(base)))
             known = there.num_rows
+            if self.group.leaving is not None:
+                base = base.filter(pa.array(~_is_held(base, self.group.leaving)))
             into = merge_into(base, newer, context.rule, facts)
             merged = with_file_name(into, self.file_name)
-            updates = int(np.count_nonzero(_is_held(newer, there)))
+            updates = int(np.count_nonzero(_is_held(states, there)))
         else:
             updates = 0
-        inserts = newer.num_rows - updates
+        inserts = states.num_rows - updates
         file, kept = _write_states(context, storage, self.path, merged)
         stat = WriteStat(
             file_id=self.file_id,
@@ -118,7 +124,11 @@ class BaseWrite:
             groups=added([brought(context, fresh), facts.told(), kept]),
         )
         return WriteStatus(
-            stat, newer.num_rows, max_ordering(context, fresh), empty_columns(context, fresh)
+            stat,
+            states.num_rows,
+            max_ordering(context, fresh),
+            empty_columns(context, fresh),
+            moved_rows(self.group),
         )
 
     @property
@@ -150,7 +160,7 @@ class BaseDelete:
         base = (standing_states if grouped else base_rows)(storage, self.standing, context)
         goes = _is_held(base, self.group.rows)
         kept = base.filter(pa.array(~goes))
-        if grouped is not None:
+        if grouped is not None and self.group.leaving is None:
             left = tombstones(base.filter(pa.array(goes)), grouped.groups(base.column_names))
             kept = pa.concat_tables([kept, left])
         kept = with_file_name(kept, self.file_name)
@@ -173,7 +183,7 @@ class BaseDelete:
             prev_base_file=_base_name(self.standing),
             groups=told,
         )
-        return WriteStatus(stat, deleted)
+        return WriteStatus(stat, 0 if self.group.leaving is not None else deleted)
 
 
 def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -356,10 +356,12 @@ class Transaction:
             extra[metadata.OPERATION_KEY] = self._options.operation_id
         if self._request.stream:
             extra[metadata.STREAM_KEY] = self._request.stream
-            extra[metadata.STREAM_COLUMNS_KEY] = ",".join(_own_columns(self.context))
+            extra[metadata.STREAM_COLUMNS_KEY] = ",".join(self.context.own_columns)
             orderings = [one.max_ordering for one in written if one.max_ordering is not None]
             if orderings:
                 extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))
+        if moved := sum(one.moved for one in written):
+            extra[metadata.MOVED_ROWS_KEY] = str(moved)
         replaced = replacement(self.context, self._request, written)
         content = metadata.commit_metadata(
             [status.stat for status in written],
@@ -384,7 +386,8 @@ class Transaction:
         """Columns into which the files bring values; None without files."""
         if not statuses:
             return None
-        columns = set(self.context.columns)
+        is_moving = any(one.moved for one in statuses)  # And takes all columns along.
+        columns = set(self.context.schema.field_names if is_moving else self.context.columns)
         return frozenset().union(*(columns.difference(one.empty_columns) for one in statuses))
 
 
@@ -393,8 +396,3 @@ def _file_group(file: FileInfo) -> FileGroupKey | None:
     partition, _, name = file.path.rpartition("/")
     found = parse_base_file(name) or parse_log_file(name)
     return (partition, found.file_id) if found else None
-
-
-def _own_columns(context: WriteContext) -> list[str]:
-    shared = {*(one := context.config).record_key, *one.partition_by, *one.ordering}
-    return [name for name in context.columns if name not in shared]

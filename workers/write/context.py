@@ -101,6 +101,12 @@ class WriteContext:
         return self.appends_only or (standing is not None and takes_logs)
 
     @property
+    def own_columns(self) -> list[str]:
+        """Without those that locate and order rows."""
+        shared = {*self.config.record_key, *self.config.partition_by, *self.config.ordering}
+        return [name for name in self.columns if name not in shared]
+
+    @property
     def compression(self) -> Compression:
         return compression_of(self.options.codec)
 

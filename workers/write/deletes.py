@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.delete_record import DELETE_NOW as DELETES_NOW
-from workers.files.delete_record import DeleteRecord
+from workers.files.delete_record import MOVED, DeleteRecord
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.versions import DELETE_NOW, DELETED
 from workers.schema.bad_rows import refuse_rows
@@ -59,6 +59,12 @@ def check_ages(config: TableConfig, rows: pa.Table) -> None:
     if ordering_wrapper(ages.type) == DELETES_NOW[0]:
         what = "Hudi takes a delete of this age for one of every age; delete the row by key"
         refuse_rows(pc.equal(ages, pa.scalar(DELETES_NOW[1], ages.type)), what, field)
+
+
+def moved_records(keys: pa.Table, partition: str) -> list[DeleteRecord]:
+    """Of rows of column groups that go to another partition."""
+    names: list[Any] = keys.column(RECORD_KEY).to_pylist()
+    return [DeleteRecord(key, partition, MOVED) for key in names]
 
 
 def delete_records(deletes: pa.Table, partition: str, ordering: str | None) -> list[DeleteRecord]:

@@ -28,6 +28,15 @@ class RowGroup:
     """How many rows of the task stand in groups before this: keeps sequence numbers apart."""
     keys_differ: bool = False
     """No key stands here twice, so that nobody has to look."""
+    arriving: pa.Table | None = None
+    """Stored states of some of the keys of `rows`, which come from other partitions."""
+    leaving: pa.Table | None = None
+    """Record keys of rows that stand here and go to another partition."""
+
+    @property
+    def written_rows(self) -> int:
+        """With those that arrive."""
+        return self.rows.num_rows + (self.arriving.num_rows if self.arriving is not None else 0)
 
 
 def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:

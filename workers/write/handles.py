@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from workers.timeline import decisions
 from workers.write.base_handle import BaseDelete, BaseWrite
 from workers.write.context import WriteContext
 from workers.write.duplicates import without_known_keys
-from workers.write.groups import RowGroup, row_groups
+from workers.write.groups import RowGroup
 from workers.write.log_handle import LogDelete, LogWrite
 from workers.write.placing import placed
 from workers.write.status import TaskIds, WriteStatus
@@ -41,7 +42,7 @@ def write_file_groups(
     Raises InvalidInput besides, before any file, for keys that an insert may not bring.
     """
     found = placed(context, prepared, storage)
-    return write_row_groups(found.context, row_groups(found.rows), task, storage)
+    return write_row_groups(found.context, found.groups(), task, storage)
 
 
 def write_row_groups(
@@ -112,16 +113,26 @@ def _planned(
     token = write_token(task.partition, task.stage, task.attempt)
     log_name = LogFileName(file_id, context.instant, task.file_version, token).text
     base_name = BaseFileName(file_id, token, context.instant).text
-    if context.operation == "delete":
-        if standing is None:
-            return None
-        if context.config.is_merge_on_read:
-            return LogDelete(group, file_id, log_name)
-        delete = BaseDelete(group, file_id, base_name, standing)
-        return delete if delete.finds_something(storage) else None
+    if group.rows.num_rows == 0 and group.leaving is not None:
+        group = replace(group, rows=group.leaving)
+    elif context.operation != "delete":
+        name = log_name if context.appends_log(group.partition, group.slot) else base_name
+        return _planned_rows(context, group, file_id, name, storage)
+    if standing is None:
+        return None
+    if context.config.is_merge_on_read:
+        return LogDelete(group, file_id, log_name)
+    delete = BaseDelete(group, file_id, base_name, standing)
+    return delete if group.leaving is not None or delete.finds_something(storage) else None
+
+
+def _planned_rows(
+    context: WriteContext, group: RowGroup, file_id: str, name: str, storage: Storage
+) -> FileWrite | None:
+    standing = context.standing(group.partition, group.slot)
     group = without_known_keys(context, group, standing, storage)
     if group.rows.num_rows == 0:
         return None
     if context.appends_log(group.partition, group.slot):
-        return LogWrite(group, file_id, log_name, is_new=standing is None)
-    return BaseWrite(group, file_id, base_name, standing)
+        return LogWrite(group, file_id, name, is_new=standing is None)
+    return BaseWrite(group, file_id, name, standing)

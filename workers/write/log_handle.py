@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.config import LogBlockFormat
+from workers.files.delete_record import DeleteRecord
 from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
@@ -19,14 +20,17 @@ from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
-from workers.write.deletes import delete_records
+from workers.write.deletes import delete_records, moved_records
 from workers.write.groups import RowGroup
 from workers.write.rows import (
+    arriving_states,
     brought,
     conform_with_meta,
     empty_columns,
     key_count,
+    leaving_keys,
     max_ordering,
+    moved_rows,
     new_rows,
 )
 from workers.write.status import TaskIds, WriteStatus
@@ -48,9 +52,15 @@ class LogWrite:
         rows, deletes = _split(versions, context)
         partition = self.group.partition
         blocks = []
+        if self.group.leaving is not None:
+            records = moved_records(self.group.leaving, partition)
+            blocks.append(encode_delete_block(records, instant=context.instant))
         if deletes.num_rows:  # First, because a row that stands beside a delete came after it.
             records = delete_records(deletes, partition, context.config.ordering_field)
             blocks.append(encode_delete_block(records, instant=context.instant))
+        arrived = arriving_states(context, self.group, task, self.file_id)
+        if arrived is not None:  # Before what the batch says of them.
+            blocks.append(_row_block(arrived, context))
         if rows.num_rows:
             blocks.append(_row_block(rows, context))
         path = join(partition, self.file_name)
@@ -61,10 +71,10 @@ class LogWrite:
             path=path,
             partition_path=self.group.partition,
             prev_commit=context.instant,
-            num_writes=rows.num_rows,
+            num_writes=rows.num_rows + (arrived.num_rows if arrived is not None else 0),
             num_inserts=written if self.is_new else 0,
             num_updates=0 if self.is_new else written,
-            num_deletes=deletes.num_rows,
+            num_deletes=deletes.num_rows + leaving_keys(self.group),
             bytes=size,
             is_log=True,
             groups=brought(context, versions),
@@ -74,6 +84,7 @@ class LogWrite:
             key_count(context, versions),
             max_ordering(context, versions),
             empty_columns(context, versions),
+            moved_rows(self.group),
         )
 
 
@@ -124,7 +135,7 @@ class LogDelete:
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         partition = self.group.partition
-        records = delete_records(self._deletes(context), partition, context.config.ordering_field)
+        records = self._records(context)
         path = join(partition, self.file_name)
         block = encode_delete_block(records, instant=context.instant)
         size = write_log_file(storage, path, [block])
@@ -138,7 +149,13 @@ class LogDelete:
             bytes=size,
             is_log=True,
         )
-        return WriteStatus(stat, len(records))
+        return WriteStatus(stat, len(records) - leaving_keys(self.group))
+
+    def _records(self, context: WriteContext) -> list[DeleteRecord]:
+        partition = self.group.partition
+        if self.group.leaving is not None:
+            return moved_records(self.group.leaving, partition)
+        return delete_records(self._deletes(context), partition, context.config.ordering_field)
 
     def _deletes(self, context: WriteContext) -> pa.Table:
         rows, ordering = self.group.rows, context.config.ordering_field

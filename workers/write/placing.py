@@ -7,7 +7,7 @@ file groups.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.insert_sizing import InsertShare, SmallFile, dealt_out
 from workers.storage.base import Storage, size_of
 from workers.write.context import REPLACING, WriteContext
+from workers.write.groups import RowGroup, row_groups
+from workers.write.key_partitions import in_one_partition
 from workers.write.lookup import batch_keys, candidates, places_of
 from workers.write.moving import tagged_globally
 from workers.write.prepare import SLOT
@@ -34,12 +36,19 @@ class Placed:
     """As handed in, and which file groups take inserts."""
     rows: pa.Table
     """As prepared, each with partition and slot of its file group."""
+    settled: Sequence[RowGroup] | None = None
+    """These rows, where keys of other partitions were looked for."""
+
+    def groups(self) -> Iterable[RowGroup]:
+        return row_groups(self.rows) if self.settled is None else self.settled
 
 
 def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Placed:
     """`prepared` are all rows of the write. Raises InvalidInput for keys that an insert may not
     bring, NotFound, MalformedTable.
     """
+    if context.config.keeps_keys_single:
+        return Placed(context, prepared, in_one_partition(context, row_groups(prepared), storage))
     if not context.looks_up:
         return Placed(context, prepared)
     keys = batch_keys(context, prepared)

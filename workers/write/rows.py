@@ -12,7 +12,7 @@ from workers.column_groups import ColumnGroup
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
 from workers.group_facts import Told, only_told
-from workers.merge.group_state import GONE, SET, bits, has_bit, is_hidden, with_absent
+from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, is_hidden, with_absent
 from workers.merge.merge import settled
 from workers.merge.versions import DELETED, DELETED_FIELD, Mask
 from workers.read.states import base_states, conformed_states, empty_states
@@ -39,6 +39,33 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
         task_partition=task.partition,
         first_row=group.first_row,
     )
+
+
+def arriving_states(
+    context: WriteContext, group: RowGroup, task: TaskIds, file_name: str
+) -> pa.Table | None:
+    """Whole states that come from other partitions, as rows of this instant; None without such."""
+    if group.arriving is None:
+        return None
+    return with_meta_columns(
+        group.arriving,
+        instant=context.instant,
+        keys=group.arriving.column(RECORD_KEY),
+        partition=group.partition,
+        file_name=file_name,
+        task_partition=task.partition,
+        first_row=group.first_row + group.rows.num_rows,
+    )
+
+
+def moved_rows(group: RowGroup) -> int:
+    """How many rows come from another partition."""
+    return 0 if group.arriving is None else int(np.count_nonzero(is_alive(group.arriving)))
+
+
+def leaving_keys(group: RowGroup) -> int:
+    """Of how many keys what stands here goes to another partition, rows or remembered deletes."""
+    return 0 if group.leaving is None else group.leaving.num_rows
 
 
 def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:

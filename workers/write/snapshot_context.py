@@ -62,6 +62,7 @@ def snapshot_context(
         options=options,
         rule=MergeRule.of(table.config),
         marks_deletes=marks_deletes(request, batch_schema),
+        emptied=request.partitions,
         begun_in=begun_in,
         **_of_lookup(view, options, request),
     )
@@ -70,7 +71,6 @@ def snapshot_context(
 class _OfLookup(TypedDict, total=False):
     sizing: InsertSizing
     kept_apart: frozenset[tuple[str, int]]
-    emptied: tuple[str, ...]
 
 
 def _of_lookup(view: FileSystemView, options: WriteOptions, request: WriteRequest) -> _OfLookup:
@@ -83,7 +83,6 @@ def _of_lookup(view: FileSystemView, options: WriteOptions, request: WriteReques
         "kept_apart": frozenset(
             at for at, one in _counted(view).items() if (one.partition, one.file_id) in busy
         ),
-        "emptied": request.partitions,
     }
 
 

@@ -58,7 +58,8 @@ def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[S
         standing = context.standing(group.partition, group.slot)
         if standing is None or not context.config.is_merge_on_read:
             keys = SortedKeys.of(group.rows.column(RECORD_KEY))
-            yield SoughtKeys(group.partition, group.slot, keys)
+            is_anywhere = context.config.keeps_keys_single
+            yield SoughtKeys(None if is_anywhere else group.partition, group.slot, keys)
 
 
 def _of_file(context: WriteContext, file: StagedFile, storage: Storage) -> Iterable[SoughtKeys]:

@@ -83,6 +83,9 @@ class StagedGroup:
     slot: int
     pieces: tuple[Piece, ...]
     bytes: int
+    arriving: tuple[Piece, ...] = ()
+    leaving: tuple[Piece, ...] = ()
+    """As of `RowGroup`."""
 
     @property
     def rows(self) -> int:
@@ -165,17 +168,29 @@ def read_staged(
     """Raises NotFound when the instant was rolled back meanwhile, MalformedTable."""
     with ExitStack() as stack:
         files: dict[str, IO[bytes]] = {}
-        first_row = 0
-        for group in groups:
+
+        def rows_of(pieces: Iterable[Piece], wanted: Collection[str] | None = None) -> pa.Table:
             batches = []
-            for piece in group.pieces:
+            for piece in pieces:
                 if piece.path not in files:
                     files[piece.path] = stack.enter_context(storage.open_data(piece.path))
-                batch = _batch(files[piece.path], piece, columns)
+                batch = _batch(files[piece.path], piece, wanted)
                 batches.append(batch.slice(piece.start, piece.rows))
-            rows = pa.Table.from_batches(batches).combine_chunks()
-            yield RowGroup(group.partition, group.slot, rows, first_row)
-            first_row += rows.num_rows
+            return pa.Table.from_batches(batches).combine_chunks()
+
+        first_row = 0
+        for group in groups:
+            arriving = rows_of(group.arriving) if group.arriving else None
+            leaving = rows_of(group.leaving) if group.leaving else None
+            if leaving is not None and not group.pieces:
+                rows = leaving.slice(0, 0)
+            else:
+                rows = rows_of(group.pieces, columns)
+            found = RowGroup(
+                group.partition, group.slot, rows, first_row, arriving=arriving, leaving=leaving
+            )
+            yield found
+            first_row += found.written_rows
 
 
 def _batch(stream: IO[bytes], piece: Piece, columns: Collection[str] | None) -> pa.RecordBatch:

@@ -19,6 +19,8 @@ class WriteStatus:
     max_ordering: OrderingText | None = None
     empty_columns: tuple[str, ...] = ()
     """Columns of the write for which none of these rows has a value."""
+    moved: int = 0
+    """Rows that came from another partition with it."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

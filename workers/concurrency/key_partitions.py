@@ -1,0 +1,136 @@
+"""Keys that two writers brought to different partitions, where a key stands once in the table.
+
+Each looked its keys up in what it started from, so only what completed since can be met. By the
+bucket index a key has one bucket in all partitions, and the files of this bucket say which keys
+were written or deleted: where two commits touched a key, and not both in the same one partition,
+whoever completes second would leave it in two, or change a row that has moved. In non-blocking mode
+as well: logs of one file group merge, those of two do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.clock import InstantTime
+from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
+from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, keys_named
+from workers.errors import NotFound
+from workers.files.base_file import read_base_file, read_footer
+from workers.files.log_block import AvroData, Deletes, ParquetData
+from workers.files.log_file import read_log_file
+from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
+from workers.files.names import bucket_of
+from workers.merge.group_file import TOMBSTONES_KEY, remembered
+from workers.storage.base import Storage
+from workers.table.table import Table
+from workers.timeline.metadata import CommitMetadata, WriteStat
+
+_NO_KEYS: Any = pa.array([], pa.string())
+
+
+class KeyPartitions:
+    """Of one write, by the files that it wrote."""
+
+    def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
+        self._storage = table.storage
+        self._instant = instant
+        self._ours = _by_bucket(metadata)
+        self._touched: dict[int, dict[str, Any]] = {}
+
+    def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
+        """Of a rival that completed, and the commit that it wrote.
+
+        Raises MalformedTable, StorageFailed.
+        """
+        met: dict[FileGroupKey, list[str]] = {}
+        for bucket, stats in _by_bucket(written).items():
+            mine = self._ours.get(bucket, [])
+            if mine and len({one.partition_path for one in (*mine, *stats)}) > 1:
+                met |= self._met(bucket, stats, theirs.instant)
+        return brought_apart(ours, theirs, met) if met else None
+
+    def _met(
+        self, bucket: int, stats: Iterable[WriteStat], rival: InstantTime
+    ) -> dict[FileGroupKey, list[str]]:
+        """Our file groups with the keys that are touched elsewhere; all, with none, where files of
+        the rival are gone and cannot tell.
+        """
+        groups = {one.partition_path: one.file_id for one in self._ours[bucket]}
+        try:
+            theirs = _touched(self._storage, stats, rival)
+        except NotFound:
+            return {group: [] for group in groups.items()}
+        found: dict[FileGroupKey, list[str]] = {}
+        for partition, keys in self._of(bucket).items():
+            elsewhere = [touched for other, touched in theirs.items() if other != partition]
+            is_met: Any = pc.is_in(keys, value_set=pa.concat_arrays([_NO_KEYS, *elsewhere]))
+            if pc.any(is_met).as_py():
+                found[partition, groups[partition]] = keys.filter(is_met).to_pylist()
+        return found
+
+    def _of(self, bucket: int) -> dict[str, Any]:
+        if bucket not in self._touched:
+            self._touched[bucket] = _touched(self._storage, self._ours[bucket], self._instant)
+        return self._touched[bucket]
+
+
+def brought_apart(
+    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+) -> Conflict:
+    """A key stands in one partition: whoever completes second would leave it in two."""
+    named = keys_named(met)
+    what = f"{len(named)} key(s) were brought to another partition by another writer first"
+    if not named:
+        what = "whether keys were brought to another partition first cannot be read any more"
+    return conflict_of_keys(ours, theirs, met, what, rule=brought_apart.__name__)
+
+
+def _by_bucket(metadata: CommitMetadata) -> dict[int, list[WriteStat]]:
+    found: dict[int, list[WriteStat]] = {}
+    if metadata.operation_type.upper() in MOVING:
+        return found
+    for stat in metadata.stats:
+        bucket = bucket_of(stat.file_id)
+        if bucket is not None and stat.path:
+            found.setdefault(bucket, []).append(stat)
+    return found
+
+
+def _touched(storage: Storage, stats: Iterable[WriteStat], instant: InstantTime) -> dict[str, Any]:
+    """Partition -> the keys that `instant` wrote or deleted there."""
+    found: dict[str, list[Any]] = {}
+    for stat in stats:
+        read = _in_log(storage, stat.path) if stat.is_log else _in_base(storage, stat, instant)
+        found.setdefault(stat.partition_path, []).extend(read)
+    return {
+        partition: pa.concat_arrays([_NO_KEYS, *keys]).unique() for partition, keys in found.items()
+    }
+
+
+def _in_log(storage: Storage, path: str) -> Iterable[Any]:
+    for block in read_log_file(storage, path):
+        if isinstance(block, ParquetData | AvroData):
+            yield _single(block.table([RECORD_KEY]).column(RECORD_KEY))
+        elif isinstance(block, Deletes):
+            yield pa.array([one.key for one in block.records], pa.string())
+
+
+def _in_base(storage: Storage, stat: WriteStat, instant: InstantTime) -> Iterable[Any]:
+    """Not what was there before. What a base file lost, whoever else changed its file group knows
+    by that.
+    """
+    rows = [read_base_file(storage, stat.path, [RECORD_KEY, COMMIT_TIME])]
+    if text := read_footer(storage, stat.path).get(TOMBSTONES_KEY):
+        rows.append(remembered(text, path=stat.path))
+    for some in rows:
+        is_of_instant: Any = pc.equal(some.column(COMMIT_TIME), pa.scalar(instant))
+        yield _single(some.filter(is_of_instant).column(RECORD_KEY))
+
+
+def _single(column: Any) -> Any:
+    joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return joined.cast(pa.string())

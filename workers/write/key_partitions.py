@@ -1,0 +1,195 @@
+"""Keys of a batch that stand in another partition, in a table of column groups whose keys stand in
+one (`hoodie.multistream.partition.update`).
+
+A key has the same slot in every partition, so its own file group is asked first, and those of the
+same slot in other partitions only for keys that it does not have. What rivals bring meanwhile is
+compared when the write commits (`workers.concurrency.key_partitions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.config import DuplicatePolicy
+from workers.errors import InvalidInput
+from workers.files.base_keys import SortedKeys
+from workers.files.meta_columns import RECORD_KEY
+from workers.partition_update import PARTITION_UPDATE_KEY, PartitionUpdate
+from workers.read.key_presence import Presence, SliceKeys
+from workers.storage.base import Storage
+from workers.write.context import REPLACING, WriteContext
+from workers.write.groups import RowGroup
+from workers.write.relocating import numbered, relocated, rerouted
+
+_NO_KEYS: Any = pa.array([], pa.string())
+_REMEDY = (
+    f"bring it for that one, delete it there first, or let rows move ({PARTITION_UPDATE_KEY}=move)"
+)
+
+
+def in_one_partition(
+    context: WriteContext,
+    groups: Iterable[RowGroup],
+    storage: Storage,
+    named: Collection[str] | None = None,
+) -> list[RowGroup]:
+    """All rows of some slots of the write; `groups` as they are where every key stands nowhere
+    else. `named` are the partitions of all rows of the write; None where these are all.
+
+    Raises InvalidInput naming a key and its partitions.
+    """
+    listed = list(groups)
+    if named is None:
+        named = {one.partition for one in listed}
+    by_slot: dict[int, list[RowGroup]] = {}
+    for group in listed:
+        by_slot.setdefault(group.slot, []).append(group)
+    found: list[RowGroup] = []
+    for some in by_slot.values():
+        found += _Slot(context, some, storage, frozenset(named)).settled()
+    return found
+
+
+def stand_elsewhere(
+    context: WriteContext, groups: Sequence[RowGroup], storage: Storage, named: Collection[str]
+) -> bool:
+    """Whether `in_one_partition` would change these, which are all rows of one slot, of which only
+    the keys are looked at. Raises as it.
+    """
+    return any(_Slot(context, groups, storage, frozenset(named)).elsewhere())
+
+
+class _Slot:
+    """The rows of a batch that share a slot, by partition."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        groups: Sequence[RowGroup],
+        storage: Storage,
+        named: frozenset[str],
+    ) -> None:
+        self._context = context
+        self._groups = list(groups)
+        self._storage = storage
+        self._keys = {one.partition: SortedKeys.of(one.rows.column(RECORD_KEY)) for one in groups}
+        self._stored = SliceKeys(storage, context.config, context.schema)
+        self._slices = {
+            partition: slice_
+            for (partition, at), slice_ in context.slices.items()
+            if at == groups[0].slot and not _is_replaced(context, partition, named)
+        }
+
+    def settled(self) -> list[RowGroup]:
+        standing, deleted = self.elsewhere()
+        if self._context.operation == "delete":
+            at = {path: pa.table({RECORD_KEY: keys}) for path, keys in standing.items()}
+            return numbered(rerouted(self._groups, at)) if at else self._groups
+        if not (standing or deleted):
+            return self._groups
+        return relocated(self._context, self._groups, self._read(standing), self._read(deleted))
+
+    def elsewhere(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """By partition the keys that stand there and do not in the one that the batch names, and
+        those of which a delete is remembered there. Looks at the keys of the rows alone.
+        """
+        is_delete = self._context.operation == "delete"
+        if not is_delete:
+            self._refuse_doubled()
+        found = self._looked_up(self._asked())
+        standing = {path: keys.array.take(one.alive) for path, keys, one in found if len(one.alive)}
+        if standing and not _moves(self._context):
+            self._refuse(*next(iter(standing.items())))
+        if is_delete or self._context.operation in REPLACING:
+            return standing, {}
+        return standing, {
+            path: keys.array.take(one.deleted) for path, keys, one in found if len(one.deleted)
+        }
+
+    def _read(self, keys: Mapping[str, Any]) -> dict[str, pa.Table]:
+        def states(one: tuple[str, Any]) -> tuple[str, pa.Table]:
+            partition, asked = one
+            return partition, self._stored.states(self._slices[partition], SortedKeys(asked))
+
+        return dict(self._storage.at_once(states, list(keys.items())))
+
+    def _refuse_doubled(self) -> None:
+        """Rows of one batch have no order between partitions that says where the row belongs."""
+        keys = [one.array for one in self._keys.values()]
+        if len(keys) < 2:
+            return
+        counts: Any = pa.concat_arrays(keys).value_counts()
+        is_doubled: Any = pc.greater(counts.field("counts"), pa.scalar(1))
+        doubled = counts.field("values").filter(is_doubled)
+        if len(doubled):
+            raise InvalidInput(
+                "the batch brings a key for several partitions, and a key stands in one; split the "
+                "batch, or bring it for one of them",
+                key=doubled[0].as_py(),
+                partitions=sorted(self._partitions_of(doubled[0])),
+                keys=len(doubled),
+            )
+
+    def _refuse(self, stands_in: str, keys: Any) -> None:
+        (brought_for, *_) = self._partitions_of(keys[0])
+        raise InvalidInput(
+            f"a key stands in another partition than the one that the batch names; {_REMEDY}",
+            key=keys[0].as_py(),
+            stands_in=stands_in,
+            brought_for=brought_for,
+            keys=len(keys),
+        )
+
+    def _partitions_of(self, key: Any) -> list[str]:
+        return [path for path, keys in self._keys.items() if pc.is_in(key, keys.array).as_py()]
+
+    def _asked(self) -> dict[str, SortedKeys]:
+        """Of each standing file group of the slot the keys to look for that are another's."""
+        unknown = self._not_at_home()
+        others = {
+            partition: [keys for path, keys in unknown.items() if path != partition]
+            for partition in self._slices
+        }
+        return {
+            partition: SortedKeys.of(pa.concat_arrays(keys))
+            for partition, keys in others.items()
+            if any(map(len, keys))
+        }
+
+    def _not_at_home(self) -> dict[str, Any]:
+        """Of each partition of the batch the keys that have no row there."""
+        home = {path: keys for path, keys in self._keys.items() if path in self._slices}
+        known = {path: keys.array.take(found.alive) for path, keys, found in self._looked_up(home)}
+        everywhere = pa.concat_arrays([_NO_KEYS, *known.values()])
+        return {
+            path: keys.array.filter(pc.invert(pc.is_in(keys.array, value_set=everywhere)))
+            for path, keys in self._keys.items()
+        }
+
+    def _looked_up(self, asked: Mapping[str, SortedKeys]) -> list[tuple[str, SortedKeys, Presence]]:
+        def look(one: tuple[str, SortedKeys]) -> tuple[str, SortedKeys, Presence]:
+            partition, keys = one
+            return partition, keys, self._stored.presence(self._slices[partition], keys)
+
+        return list(self._storage.at_once(look, list(asked.items())))
+
+
+def _moves(context: WriteContext) -> bool:
+    """A replacing write says which partitions it changes, and an insert that drops or refuses known
+    keys changes no row.
+    """
+    is_insert = context.operation in ("insert", "bulk_insert")
+    keeps = is_insert and context.options.duplicate_policy is not DuplicatePolicy.NONE
+    is_moving = context.config.partition_update is PartitionUpdate.MOVE
+    return is_moving and not keeps and context.operation not in REPLACING
+
+
+def _is_replaced(context: WriteContext, partition: str, named: frozenset[str]) -> bool:
+    """Whether the write replaces it: because rows name it, or because it was told to."""
+    if context.operation == "insert_overwrite_table":
+        return True
+    return context.operation in REPLACING and partition in (*named, *context.emptied)

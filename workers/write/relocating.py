@@ -1,0 +1,150 @@
+"""Rows of column groups that go to another partition, whole: what is stored of them is read as
+states, deleted where it stood and written where the batch brings it, with the batch's own rows.
+
+A row moves when something of what the batch says of it counts. A batch that is late for all that it
+says, or only deletes, finds the row where it stands. Deletes that are remembered of a key without a
+row come along, so that what is older stays away in every partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.files.meta_columns import RECORD_KEY
+from workers.merge.group_merge import GroupMerge, fresh_states
+from workers.merge.group_state import ROW_GONE, SET, bits
+from workers.merge.versions import ROW, Keys, Mask, kinds, single
+from workers.write.context import WriteContext
+from workers.write.groups import RowGroup
+from workers.write.rows import conform_states
+
+_NO_KEYS: Any = pa.array([], pa.string())
+States = Mapping[str, pa.Table]
+"""By the partition where they stand."""
+
+
+def relocated(
+    context: WriteContext, groups: Sequence[RowGroup], standing: States, remembered: States
+) -> list[RowGroup]:
+    """`groups` are all rows of one slot, each key in one of them. Of those keys, `standing` are the
+    rows in other partitions, and `remembered` what other partitions know of deleted ones.
+    """
+    moving = _moving(context, groups, standing)
+    moved = {path: states.filter(_has(states, moving)) for path, states in standing.items()}
+    located = [RECORD_KEY, *context.config.partition_by]
+    kept = {
+        path: states.filter(pc.invert(_has(states, moving))).select(located)
+        for path, states in standing.items()
+    }
+    listed = (single(one.column(RECORD_KEY)) for one in standing.values())
+    alive = pa.concat_arrays([_NO_KEYS, *listed])
+    # A row that stands somewhere knows all that is remembered of its key.
+    told = {
+        path: states.filter(pc.and_(pa.array(_tells(states)), pc.invert(_has(states, alive))))
+        for path, states in remembered.items()
+    }
+    found = rerouted(groups, kept)
+    arriving = [*moved.values(), *told.values()]
+    if any(one.num_rows for one in arriving):
+        found = [replace(one, arriving=_arriving(context, arriving, one.rows)) for one in found]
+    leaving = {path: _keys_of(moved, told, path) for path in {**moved, **told}}
+    return numbered(_with_leaving(found, leaving))
+
+
+def rerouted(groups: Sequence[RowGroup], standing: States) -> list[RowGroup]:
+    """The rows of these keys in the partition where the key stands, with its partition columns
+    where `standing` has them; of several partitions the first.
+    """
+    groups, (empty, *_) = list(groups), [one.rows.slice(0, 0) for one in groups]
+    for path, stored in standing.items():
+        standing_keys = single(stored.column(RECORD_KEY))
+        taken = [one.rows.filter(_has(one.rows, standing_keys)) for one in groups]
+        coming = _located(pa.concat_tables(taken), stored)
+        if coming.num_rows == 0:
+            continue
+        keys = single(coming.column(RECORD_KEY))
+        groups = [
+            replace(one, rows=one.rows.filter(pc.invert(_has(one.rows, keys)))) for one in groups
+        ]
+        at = next((n for n, one in enumerate(groups) if one.partition == path), None)
+        if at is None:
+            at = len(groups)
+            groups.append(RowGroup(path, groups[0].slot, empty, first_row=0))
+        rows = pa.concat_tables([groups[at].rows, coming])
+        groups[at] = replace(groups[at], rows=rows, keys_differ=False)
+    return groups
+
+
+def numbered(groups: Iterable[RowGroup]) -> list[RowGroup]:
+    """Those with something to write, their rows counted on."""
+    found, first_row = [], 0
+    for one in groups:
+        if one.rows.num_rows or one.leaving is not None:
+            found.append(replace(one, first_row=first_row))
+            first_row += one.written_rows
+    return found
+
+
+def _moving(context: WriteContext, groups: Sequence[RowGroup], standing: States) -> Any:
+    """The keys of which something that the batch says counts beside what stands."""
+    rule = context.rule.groups
+    assert rule is not None, context.config.name
+    if not standing:
+        return _NO_KEYS
+    stored = pa.concat_tables(standing.values())
+    rows = pa.concat_tables(one.rows for one in groups)
+    rows = rows.filter(_has(rows, single(stored.column(RECORD_KEY))))
+    fresh = conform_states(fresh_states(rows.filter(pa.array(kinds(rows) == ROW)), rule), context)
+    versions = pa.concat_tables([stored, fresh], promote_options="default")
+    keys = Keys.of(versions)
+    decided = GroupMerge(
+        versions, keys.codes, len(keys.distinct), rule.groups(context.schema.field_names)
+    ).decided()
+    return keys.distinct.filter(pa.array(decided.others >= stored.num_rows))
+
+
+def _tells(states: pa.Table) -> Mask:
+    """Which states of deleted keys keep older versions away."""
+    found: Mask = bits(states, SET) != 0
+    if ROW_GONE in states.column_names:
+        found |= np.asarray(states.column(ROW_GONE).is_valid().to_numpy())
+    return found
+
+
+def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:
+    """Those of the keys of `rows`, in the partition columns of these."""
+    keys = single(rows.column(RECORD_KEY))
+    mine = pa.concat_tables(one.filter(_has(one, keys)) for one in states)
+    located = rows.select([RECORD_KEY, *context.config.partition_by])
+    return _located(mine, located) if mine.num_rows else None
+
+
+def _keys_of(moved: States, told: States, path: str) -> pa.Table:
+    return pa.concat_tables(one[path].select([RECORD_KEY]) for one in (moved, told) if path in one)
+
+
+def _with_leaving(groups: Sequence[RowGroup], leaving: States) -> list[RowGroup]:
+    some = {path: keys for path, keys in leaving.items() if keys.num_rows}
+    found = [replace(one, leaving=some.pop(one.partition, None)) for one in groups]
+    empty, slot = groups[0].rows.slice(0, 0), groups[0].slot
+    return found + [RowGroup(path, slot, empty, 0, leaving=keys) for path, keys in some.items()]
+
+
+def _located(rows: pa.Table, stored: pa.Table) -> pa.Table:
+    """With the partition columns that `stored` has of each key."""
+    at = pc.index_in(rows.column(RECORD_KEY), value_set=single(stored.column(RECORD_KEY)))
+    for name in set(rows.column_names) & set(stored.column_names) - {RECORD_KEY}:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), stored.column(name).take(at))
+    return rows
+
+
+def _has(rows: pa.Table, keys: Any) -> Any:
+    """Which rows have one of these keys."""
+    return pc.is_in(rows.column(RECORD_KEY), value_set=keys)
