@@ -1,5 +1,5 @@
-"""What proves that a rollback or a service did its work, check by check: what storage says, not
-what the worker said.
+"""What proves that an operation did its work, check by check: what storage says, not what the
+worker said.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controlplane.operations.effect_proofs import TITLES, effect_checks
 from controlplane.operations.selectors import OperationDetail
 from controlplane.operations.service_proof import ServiceProof, service_proof_of
 from controlplane.operations.verification import RollbackProof, rollback_proof
@@ -27,9 +28,11 @@ class Check:
 
 
 def verification(table: Table, found: OperationDetail) -> dict[str, Any]:
-    """Checks of a rollback and of a table service, and the step of the wizard they stand for; a
-    write has none.
+    """The checks of an operation; of a rollback and a service also the step of the wizard that they
+    stand for. A sink runs for days and is checked all along.
     """
+    if found.row.kind in TITLES:
+        return _effects(found)
     if found.row.kind not in ("rollback", "service"):
         return {}
     if not found.row.is_final:
@@ -40,6 +43,24 @@ def verification(table: Table, found: OperationDetail) -> dict[str, Any]:
         checks = _service_checks(found, service_proof_of(found.row.id))
     is_proved = all(check.state == "completed" for check in checks)
     return {"step": 5 if is_proved else 4, "checks": checks, "checks_settled": True}
+
+
+def _effects(found: OperationDetail) -> dict[str, Any]:
+    if not found.row.is_final and found.row.kind != "sink":
+        titles = TITLES[found.row.kind]
+        waiting = [Check(name, title, "requested", "waiting", "") for name, title in titles.items()]
+        return {"checks": waiting, "checks_settled": False}
+    checks = [
+        _check(
+            one.name,
+            one.title,
+            is_proved=one.is_proved is True,
+            is_pending=one.is_proved is None,
+            words=one.words,
+        )
+        for one in effect_checks(found.row.id)
+    ]
+    return {"checks": checks, "checks_settled": True}
 
 
 def _waiting(found: OperationDetail) -> list[Check]:
@@ -161,4 +182,4 @@ def _check(name: str, title: str, *, is_proved: bool, is_pending: bool, words: s
         return Check(name, title, "completed", "proved", words)
     if is_pending:
         return Check(name, title, "inflight", "checking", words)
-    return Check(name, title, "failed", "not so", words)
+    return Check(name, title, "failed", "not proved", words)

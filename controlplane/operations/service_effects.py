@@ -165,6 +165,30 @@ def _rows_gone(effect: Effect) -> list[str]:
     return [f"{count} of the rows are still in {name}" for name, count in sorted(left.items())]
 
 
+def written_gaps(table: Table, timeline: Timeline, own: OwnInstant) -> list[str]:
+    """What of the files that a commit wrote is missing, or is not as long as it was written."""
+    effect = Effect(table, timeline, (), {}, own)
+    return [*_written_files_stand(effect), *_written_files_whole(effect)]
+
+
+def _written_files_whole(effect: Effect) -> list[str]:
+    """Only files of its own name: what older versions append to, others make longer."""
+    if effect.own is None or effect.own.is_archived:
+        return []
+    at = effect.own.instant.requested_at
+    sizes = {
+        stat.path: stat.bytes
+        for stat in effect.own.commit.stats
+        if stat.bytes and instant_of(stat.path.rpartition("/")[2]) == at
+    }
+    infos = effect.table.storage.at_once(effect.table.storage.info, list(sizes))
+    return [
+        f"{info.path} has {info.size:,} bytes instead of {sizes[info.path]:,}"
+        for info in infos
+        if info is not None and info.size != sizes[info.path]
+    ]
+
+
 def _written_files_stand(effect: Effect) -> list[str]:
     """An archived instant's files may have gone since, by cleans that are archived as well."""
     if effect.own is None or effect.own.is_archived:

@@ -45,6 +45,8 @@ class Replay:
     """(partition, offset): where the partitions ended, so that what it sent comes behind."""
     is_sent: bool | None = None
     """None while nobody knows."""
+    until: tuple[tuple[int, int], ...] = ()
+    """As `ends`, once all was sent: what it sent lies before. Empty where nobody looked."""
 
 
 def read_replays(storage: Storage, sink_id: str) -> list[Replay]:
@@ -67,33 +69,45 @@ def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
     """False when another replay has this number."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
     body = asdict(replay)
-    del body["number"], body["is_sent"]
+    del body["number"], body["is_sent"], body["until"]
     body["letters"] = [[*astuple(one)] for one in replay.letters]
     return storage.put_if_absent(path, json.dumps(body).encode())
 
 
-def put_end(storage: Storage, sink_id: str, replay: Replay, *, is_sent: bool) -> Replay:
+def put_end(
+    storage: Storage,
+    sink_id: str,
+    replay: Replay,
+    *,
+    is_sent: bool,
+    until: tuple[tuple[int, int], ...] = (),
+) -> Replay:
     """Whoever says it first is right; all who may say it know the same."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_END}"
-    storage.put_if_absent(path, json.dumps({"is_sent": is_sent}).encode())
-    return replace(replay, is_sent=is_sent)
+    storage.put_if_absent(path, json.dumps({"is_sent": is_sent, "until": until}).encode())
+    return replace(replay, is_sent=is_sent, until=until)
 
 
 def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
     try:
         body = json.loads(storage.read(path))
-        end = json.loads(storage.read(_end_of(path)))["is_sent"] if has_end else None
+        end = json.loads(storage.read(_end_of(path))) if has_end else {}
         return Replay(
             number=int(path.rpartition("/")[2].removesuffix(_CLAIM)),
             token=str(body["token"]),
             by=str(body["by"]),
             at_ms=int(body["at_ms"]),
             letters=tuple(_letter(*one) for one in body["letters"]),
-            ends=tuple((int(partition), int(offset)) for partition, offset in body["ends"]),
-            is_sent=end,
+            ends=_pairs(body["ends"]),
+            is_sent=end["is_sent"] if has_end else None,
+            until=_pairs(end.get("until") or ()),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("the record of a replay is damaged", path=path) from error
+
+
+def _pairs(told: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(str(partition)), int(str(offset))) for partition, offset in told)
 
 
 def _letter(topic: str, partition: int, offset: int, topic_id: str = "") -> LetterId:

@@ -6,22 +6,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
 
+from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.effect_proofs import TITLES, effect_checks
 from controlplane.operations.models import Operation
 from controlplane.operations.service_effects import CHECKS
 from controlplane.operations.service_proof import service_proof
+from controlplane.operations.services import request_replay, request_write, start_sink
+from controlplane.operations.states import OperationKind
 from controlplane.operations.verification import rollback_proof
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
+from tests.controlplane.left_out import leave_out
 from tests.controlplane.service_jobs import ask, ask_rollback, work
+from tests.controlplane.sink_jobs import OPTIONS
+from tests.support.sinks import SINK, TOPIC, commit_offsets, stopped_state
 from workers.config import write_options
 from workers.services import registry
 from workers.services.service import ServiceRequest
+from workers.sink.replays import LetterId, Replay, claim, put_end
+from workers.sink.state_file import TransactionShown, put_state
 from workers.tasks import rollback
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -212,3 +222,103 @@ def test_rollback_is_proved_until_a_file_or_the_instant_is_there_again(
 
 def test_every_service_has_a_proof_of_its_own() -> None:
     assert set(CHECKS) == set(registry.service_names())
+
+
+def proved(operation: Operation) -> dict[str, bool | None]:
+    return {one.name: one.is_proved for one in effect_checks(operation.pk)}
+
+
+def cut(lake: Lake, at: str) -> None:
+    written = next(folder(lake).rglob(f"*_{at}.*"))
+    written.write_bytes(written.read_bytes()[:-7])
+
+
+WRITES: list[tuple[str, Callable[[Lake, str], None], dict[str, bool]]] = [
+    (
+        "its commit is deleted",
+        lambda lake, at: drop(f"{at}_*.deltacommit")(lake, Operation(instant=at)),
+        {"timeline": False},
+    ),
+    (
+        "a file is deleted",
+        lambda lake, at: drop(f"*_{at}.*")(lake, Operation(instant=at)),
+        {"timeline": True, "files": False},
+    ),
+    ("a file is cut short", cut, {"timeline": True, "files": False}),
+]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "left"), [pytest.param(how, left, id=what) for what, how, left in WRITES]
+)
+def test_write_is_proved_until_its_commit_or_a_file_is_tampered_with(
+    tamper: Callable[[Lake, str], None], left: dict[str, bool], lake: Lake, operator: User
+) -> None:
+    source = {"kind": "csv", "path": "/data/weather.csv"}
+    operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
+    instant = lake.commit(OSLO, BERGEN, operation_id=str(operation.pk))
+    Operation.objects.filter(pk=operation.pk).update(state="succeeded", instant=instant)
+    assert proved(operation) == {"timeline": True, "files": True}
+
+    tamper(lake, instant)
+
+    assert proved(operation) == left
+
+
+def test_somebody_elses_commit_does_not_prove_a_write(lake: Lake, operator: User) -> None:
+    source = {"kind": "csv", "path": "/data/weather.csv"}
+    operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
+    instant = lake.commit(OSLO)
+    Operation.objects.filter(pk=operation.pk).update(state="succeeded", instant=instant)
+
+    assert proved(operation) == {"timeline": False}
+
+
+def test_replay_is_proved_once_its_letters_are_sent_and_the_table_has_read_over_them(
+    lake: Lake, admin: User
+) -> None:
+    start_sink(lake.row, OPTIONS, by=admin)
+    instant = leave_out(lake.row)
+    operation = request_replay(lake.row, SINK, by=admin, instant=instant, reason="mended")
+    assert proved(operation) == {"letters": False, "rows": False}
+    claimed = Replay(1, str(operation.pk), "ada", 1, (LetterId(TOPIC, 0, 9),), ((0, 10),))
+    storage = storage_of(lake.row)
+
+    assert claim(storage, SINK, claimed)
+    assert proved(operation) == {"letters": False, "rows": False}
+    put_end(storage, SINK, claimed, is_sent=True, until=((0, 12),))
+    assert proved(operation) == {"letters": True, "rows": None}, "the sink has to bring them"
+    newest = commit_offsets(lake.row.location, "0=12")
+    assert proved(operation) == {"letters": True, "rows": True}
+
+    [commit] = folder(lake).rglob(f"{newest}_*.deltacommit")
+    commit.unlink()
+    assert proved(operation) == {"letters": True, "rows": None}
+    [marked] = folder(lake).rglob("replays/*.end")
+    marked.unlink()
+    assert proved(operation) == {"letters": False, "rows": False}
+
+
+def test_sink_is_proved_until_the_table_lacks_what_it_reported(lake: Lake, admin: User) -> None:
+    operation = start_sink(lake.row, OPTIONS, by=admin)
+    first = commit_offsets(lake.row.location, "0=90")
+    newest = commit_offsets(lake.row.location, "0=100")
+    shown = TransactionShown(newest, "committed", 1, 2), TransactionShown(first, "committed", 1, 2)
+    state = replace(stopped_state(), transactions=shown)
+    put_state(
+        storage_of(lake.row),
+        replace(state, participants=(replace(state.participants[0], partition=0),)),
+    )
+    assert proved(operation) == {"offsets": True, "commits": True}
+
+    [commit] = folder(lake).rglob(f"{newest}_*.deltacommit")
+    commit.unlink()
+
+    assert proved(operation) == {"offsets": False, "commits": False}
+
+
+def test_every_kind_of_operation_has_a_proof_of_its_own() -> None:
+    """Of a cancel the operation that it ends is the proof."""
+    elsewhere = {"rollback", "service", "cancel"}
+
+    assert set(TITLES) | elsewhere == {one.value for one in OperationKind}

@@ -13,6 +13,7 @@ A letter is sent once, whoever asks how often, and whoever dies at it:
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from workers.errors import KafkaFailed, SinkFenced
+from workers.errors import KafkaFailed, NotFound, SinkFenced
 from workers.sink.batch import Headers, RawBatch
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.client_config import connection, consumer_settings, replay_settings
@@ -41,6 +42,7 @@ from workers.sink.replays import (
 from workers.sink.tables import TIMESTAMP
 from workers.table.table import Table
 
+_log = logging.getLogger(__name__)
 TOKEN_HEADER: Final = "sluice-replay"  # noqa: S105  (the name of a header)
 TIME_HEADER: Final = "sluice-time"
 """When the record was first sent, in milliseconds."""
@@ -125,8 +127,16 @@ class _Replaying:
         if not claim(storage, sink_id, replay):
             raise _taken_over(sink_id)
         self._send(producer, replay, records)
-        put_end(storage, sink_id, replay, is_sent=True)
+        put_end(storage, sink_id, replay, is_sent=True, until=self._ends_now())
         return Replayed(len(records), chosen.already, gone)
+
+    def _ends_now(self) -> tuple[tuple[int, int], ...]:
+        """It was sent, whether or not the broker still says how far."""
+        try:
+            return ends_of(self._topics.facts(self._config.topic).watermarks)
+        except (KafkaFailed, NotFound) as error:
+            _log.warning("how far the topic reaches is not known: %s", error)
+            return ()
 
     def _only_producer(self) -> Producer:
         """From here on nobody who began before can send anything."""

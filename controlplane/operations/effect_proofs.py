@@ -1,0 +1,198 @@
+"""Did a write, a replay of dead letters or a sink do what it said? Asked of storage: the timeline,
+the files, what the sink keeps beside the table. Never of the worker, nor of the mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from controlplane.errors import ControlPlaneError
+from controlplane.mirror.storage import engine_table
+from controlplane.operations.models import Operation
+from controlplane.operations.own_instants import own_instant
+from controlplane.operations.service_effects import written_gaps
+from controlplane.operations.states import OperationKind, OperationState
+from workers.errors import LakehouseError
+from workers.sink.offsets import Standing
+from workers.sink.replays import Replay, read_replays
+from workers.sink.standing import StandingOffsets
+from workers.sink.state_file import SinkState, read_state
+from workers.table.table import Table
+from workers.timeline.instant import Action
+from workers.timeline.metadata import ROWS_KEY
+from workers.timeline.timeline import Timeline
+
+_WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+_NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EffectCheck:
+    name: str
+    title: str
+    is_proved: bool | None
+    """None while it cannot be known yet."""
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    operation: Operation
+    table: Table
+    timeline: Timeline
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.operation.state == OperationState.SUCCEEDED.value
+
+
+TITLES: Mapping[str, Mapping[str, str]] = {
+    OperationKind.WRITE.value: {"timeline": "Done on the timeline", "files": "Its files stand"},
+    OperationKind.REPLAY.value: {
+        "letters": "Letters are marked as sent",
+        "rows": "The table has taken them in",
+    },
+    OperationKind.SINK.value: {
+        "offsets": "The table has what it reported",
+        "commits": "Its commits are on the timeline",
+    },
+}
+"""Check -> title, of each kind that is proved here."""
+
+
+def effect_checks(operation_id: UUID) -> list[EffectCheck]:
+    """One query, then storage alone. Every check is open when storage does not answer."""
+    operation = Operation.objects.select_related("table").get(pk=operation_id)
+    try:
+        table = engine_table(operation.table)
+        found = _CHECKS[operation.kind](_Seen(operation, table, table.timeline()))
+    except (LakehouseError, ControlPlaneError, OSError):
+        told = "storage did not answer; this page asks again"
+        found = dict.fromkeys(TITLES[operation.kind], (None, told))
+    titles = TITLES[operation.kind]
+    return [EffectCheck(name, titles[name], *verdict) for name, verdict in found.items()]
+
+
+_Verdicts = Mapping[str, tuple[bool | None, str]]
+
+
+def _write(seen: _Seen) -> _Verdicts:
+    """Of a write of many commits, of the newest."""
+    own = own_instant(seen.table, seen.timeline, seen.operation, _WRITES)
+    if own is None:
+        return {"timeline": _nothing_written(seen)}
+    at = own.instant.requested_at
+    rows = own.commit.extra_metadata.get(ROWS_KEY, "")
+    carries = f" with {int(rows):,} row{'' if rows == '1' else 's'}" if rows.isdigit() else ""
+    gaps = written_gaps(seen.table, seen.timeline, own)
+    count = len(own.commit.stats)
+    whole = f"storage shows its {count:,} files as the commit names them"
+    if own.is_archived:
+        whole = "it is archived; which of its files services have replaced since is not known"
+    return {
+        "timeline": (True, f"{at} is completed{carries} and carries this operation's name"),
+        "files": (not gaps, _gap_words(gaps) or whole),
+    }
+
+
+def _nothing_written(seen: _Seen) -> tuple[bool | None, str]:
+    at = seen.operation.instant
+    standing = seen.timeline.find(at) if at else None
+    if seen.has_succeeded:
+        source = seen.operation.parameters.get("job", {}).get("source", {})
+        if not at and str(source.get("kind", "")).startswith("demo_"):
+            return True, "it wrote nothing: the table had all rounds of its source"
+        return False, "the timeline in storage has no completed instant of it"
+    if standing is not None and not standing.is_completed:
+        return False, f"{at} still stands on the timeline, pending"
+    left = f"nothing of {at} is on the timeline" if at else "it put nothing on the timeline"
+    return True, f"it did not succeed, and {left}"
+
+
+def _replay(seen: _Seen) -> _Verdicts:
+    sink_id, token = seen.operation.sink_id, str(seen.operation.pk)
+    replays = [one for one in read_replays(seen.table.storage, sink_id) if one.token == token]
+    letters = [letter for one in replays for letter in one.letters]
+    is_sent = bool(replays) and all(one.is_sent for one in replays)
+    words = "no letter is marked as sent by this operation"
+    if replays:
+        words = f"{len(letters):,} letters are {'marked as sent' if is_sent else 'claimed only'}"
+    standing = StandingOffsets(seen.table, sink_id).newest(seen.timeline)
+    return {"letters": (is_sent, words), "rows": _taken_in(replays, standing, is_sent=is_sent)}
+
+
+def _taken_in(
+    replays: Sequence[Replay], standing: Standing, *, is_sent: bool
+) -> tuple[bool | None, str]:
+    """Each letter was sent to its own partition. Once the table has read on to where that ended
+    then, it has each of them: as the row under its key or, if it still does not fit, as a letter.
+    """
+    if not is_sent:
+        return False, "follows from the check above"
+    if any(not replay.until for replay in replays):
+        return None, "nobody saw how far the topic reached when they were sent"
+    behind = [
+        f"partition {one} is read up to {standing.offsets.get(one, 0):,} of {reached:,}"
+        for replay in replays
+        for one, reached in sorted(replay.until)
+        if any(letter.partition == one for letter in replay.letters)
+        and standing.offsets.get(one, 0) < reached
+    ]
+    if behind:
+        return None, f"the sink has not brought them yet: {'; '.join(behind[:_NAMED_MAX])}"
+    return True, f"commit {standing.instant} has read each partition on over them"
+
+
+def _sink(seen: _Seen) -> _Verdicts:
+    state = read_state(seen.table.storage, seen.operation.sink_id)
+    if state is None:
+        ended = "it left no word beside the table"
+        return {"offsets": (None if not seen.operation.finished_at else False, ended)}
+    standing = StandingOffsets(seen.table, seen.operation.sink_id).newest(seen.timeline)
+    return {"offsets": _offsets(state, standing), "commits": _commits(seen, state)}
+
+
+def _offsets(state: SinkState, standing: Standing) -> tuple[bool | None, str]:
+    """A coordinator of a later epoch may have been told to begin elsewhere."""
+    if standing.epoch > state.epoch:
+        return (
+            True,
+            f"a later coordinator, of epoch {standing.epoch}, has committed since",
+        )
+    told = {one.partition: one.table_offset for one in state.participants}
+    short = [
+        f"partition {one} is at {standing.offsets.get(one, 0):,}, and it reported {offset:,}"
+        for one, offset in sorted(told.items())
+        if offset is not None and standing.offsets.get(one, 0) < offset
+    ]
+    if short:
+        return False, "; ".join(short[:_NAMED_MAX])
+    at = f"commit {standing.instant}" if standing.instant else "the table"
+    return True, f"{at} has at least what it reported, in all {len(told):,} partitions"
+
+
+def _commits(seen: _Seen, state: SinkState) -> tuple[bool | None, str]:
+    told = [one.instant for one in state.transactions if one.outcome == "committed"]
+    active = {one.requested_at for one in seen.timeline.completed()}
+    missing = [one for one in told if one not in active]
+    if missing:
+        archived = {one.requested_at for one in seen.table.archived_times()}
+        missing = [one for one in missing if one not in archived]
+    if missing:
+        return False, _gap_words([f"{one} is on no timeline" for one in missing])
+    return True, f"all {len(told):,} of its last transactions that it calls committed are completed"
+
+
+def _gap_words(gaps: Sequence[str]) -> str:
+    if not gaps:
+        return ""
+    return f"{len(gaps):,} gap{'' if len(gaps) == 1 else 's'}, such as: {gaps[0]}"
+
+
+_CHECKS: Mapping[str, Callable[[_Seen], _Verdicts]] = {
+    OperationKind.WRITE.value: _write,
+    OperationKind.REPLAY.value: _replay,
+    OperationKind.SINK.value: _sink,
+}
