@@ -1,4 +1,5 @@
 """Whether somebody decided about a writer while its heart did not beat: asked under the table lock.
+The same of a process that carries out the plan of a table service.
 
 Our own engine decides by the decision object, which nobody overrides. Apache Hudi knows of none: it
 plans a rollback of whoever is silent, and deletes files outside of the lock. A writer that was
@@ -8,6 +9,8 @@ every file that it wrote is there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workers.clock import InstantTime
 from workers.concurrency.outcome import RolledBack
 from workers.errors import MalformedTable, NotFound
@@ -15,19 +18,20 @@ from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant, State
-from workers.timeline.metadata import CommitMetadata, read_rollback_plan, read_rollback_targets
+from workers.timeline.metadata import read_rollback_plan, read_rollback_targets
 from workers.timeline.timeline import Timeline
 
 BY = "another engine"
 
 
 def rolled_back_in_silence(
-    table: Table, instant: InstantTime, timeline: Timeline, metadata: CommitMetadata
+    table: Table, instant: InstantTime, timeline: Timeline, paths: Sequence[str]
 ) -> RolledBack | None:
-    """None when it is proved that nobody did. The instant is on the timeline still, undecided; else
-    it is decided here, so that nothing more is written for it.
+    """None when it is proved that nobody did: no rollback names it, and its data files, `paths`,
+    are there. The instant is on the timeline still, undecided; else it is decided here, so that
+    nothing more is written for it.
     """
-    reason = _why_not(table, instant, timeline, metadata)
+    reason = _why_not(table, instant, timeline, paths)
     if reason is None:
         return None
     decision = RollbackDecision(by=BY, nonce=table.ports.ids.token(), reason=reason)
@@ -36,7 +40,7 @@ def rolled_back_in_silence(
 
 
 def _why_not(
-    table: Table, instant: InstantTime, timeline: Timeline, metadata: CommitMetadata
+    table: Table, instant: InstantTime, timeline: Timeline, paths: Sequence[str]
 ) -> str | None:
     for other in timeline.instants:
         if other.action is Action.ROLLBACK and other.requested_at > instant:
@@ -44,7 +48,6 @@ def _why_not(
                 return f"its heart was silent, and rollback {other.requested_at} names it"
             if not targets and not other.is_completed:
                 return f"its heart was silent, and nobody can read rollback {other.requested_at}"
-    paths = [stat.path for stat in metadata.stats]
     found = table.storage.at_once(table.storage.info, paths)
     gone = [path for path, info in zip(paths, found, strict=True) if info is None]
     if gone:

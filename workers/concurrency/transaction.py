@@ -278,7 +278,7 @@ def _taken_away(
     if mine is None or mine.state is not State.INFLIGHT:
         return RolledBack(instant, BY, "its timeline files are gone")
     if started.heartbeat.has_lapsed:
-        return rolled_back_in_silence(table, instant, timeline, proposal.metadata)
+        return rolled_back_in_silence(table, instant, timeline, proposal.metadata.paths)
     return None
 
 

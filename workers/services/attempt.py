@@ -44,6 +44,7 @@ class AttemptHeartbeat:
         self._interval_s = options.heartbeat_interval_ms / 1000
         self._bound_s = self._interval_s * options.heartbeat_misses
         self._last_beat_s = 0.0
+        self._was_silent = False
         self._repetition: Repetition | None = None
 
     def start(self) -> None:
@@ -54,8 +55,15 @@ class AttemptHeartbeat:
             self._interval_s, self._beat, name="sluice-heartbeat"
         )
 
+    @property
+    def has_lapsed(self) -> bool:
+        """Others could take this attempt for dead, now or some time before."""
+        silent_s = self._ports.clock.monotonic_s() - self._last_beat_s
+        return self._was_silent or silent_s > self._bound_s
+
     def _beat(self) -> None:
         path = path_of(self._instant)
+        self._was_silent = self.has_lapsed
         try:
             standing = self._storage.read_tagged(path)
             if standing.content == self._content:

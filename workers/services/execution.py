@@ -3,9 +3,9 @@
 claim:  lock: properties as they were -> settle -> nobody alive on it -> own heartbeat -> inflight;
         then delete what a dead attempt left.
 work:   `confirm` before each effect; markers first.
-finish: drop strays -> lock: settle -> own attempt still stands -> content (validates) ->
-        properties as they were -> confirm lease -> decision -> completed file -> the properties
-        once more; strays again, markers, heartbeat.
+finish: drop strays -> lock: settle -> own attempt still stands -> after a silence, nobody decided
+        about the plan -> content (validates) -> properties as they were -> confirm lease ->
+        decision -> completed file -> the properties once more; strays again, markers, heartbeat.
 
 A plan is never rolled back for its executor's death. It goes only when it cannot come true any
 more: what it was made from is gone, or a takeover of the table lock fenced its instant.
@@ -14,7 +14,7 @@ more: what it was made from is gone, or a takeover of the table lock fenced its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import path_of, read_heartbeat
 from workers.concurrency.locks.lease import told_of
+from workers.concurrency.silence import rolled_back_in_silence
 from workers.concurrency.transaction import (
     refuse_during_restore,
     settled_timeline,
@@ -32,6 +33,7 @@ from workers.errors import (
     InstantRolledBack,
     LakehouseError,
     LeaseLost,
+    PlanOvertaken,
     ServiceBusy,
     ServiceRefused,
     StorageFailed,
@@ -154,31 +156,33 @@ class Claim:
         Raises ServiceBusy, InstantRolledBack, LockTimeout, LeaseLost, WriteOutcomeUnknown,
         UnsupportedTable, TableChanged, and what `content` raises.
         """
-        self.confirm()
-        _drop_strays(self.table, self.instant.requested_at, files)
-        done = self._decided(content)
+        self._drop_strays(files)
+        done = self._decided(content, sorted(files))
         self.warnings = look_again(self.table, done.requested_at)
         self._heartbeat.stop()
         self._tidy(files)
         return done
 
-    def _decided(self, content: ContentMaker) -> Instant:
+    def _decided(self, content: ContentMaker, files: Sequence[str]) -> Instant:
         for _ in range(_LEASES_MAX - 1):
             try:
-                return self._decide_once(content)
+                return self._decide_once(content, files)
             except LeaseLost:
                 _log.warning("lease lost, trying again: instant=%s", self.instant.requested_at)
-        return self._decide_once(content)
+        return self._decide_once(content, files)
 
-    def _decide_once(self, content: ContentMaker) -> Instant:
+    def _decide_once(self, content: ContentMaker, files: Sequence[str]) -> Instant:
         requested_at, writer = self.instant.requested_at, self._options.writer or None
         with table_lock(self.table, self._options).held(completing=requested_at) as lease:
             stop_points.reach("before_validate", writer=writer)
             timeline = settled_timeline(self.table)
             self.confirm()
             standing = timeline.find(requested_at)
-            if standing is None or standing.is_completed:
+            if standing is None:
+                raise InstantRolledBack("another engine took the plan back", instant=requested_at)
+            if standing.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
+            self._refuse_after_silence(timeline, files)
             self.lock_told = told_of(lease)
             body = content(timeline)
             self.table.check_writable()
@@ -192,11 +196,32 @@ class Claim:
             stop_points.reach("after_publish", writer=writer)
             return published
 
+    def _drop_strays(self, kept: Collection[str]) -> None:
+        """What former attempts left, and we ourselves. Looked for first and confirmed then: one who
+        slept in between finds no file of his successor on his list. Raises ServiceBusy,
+        InstantRolledBack.
+        """
+        strays = _strays(self.table, self.instant.requested_at, kept)
+        self.confirm()
+        self.table.storage.delete_many(strays)
+
+    def _refuse_after_silence(self, timeline: Timeline, files: Sequence[str]) -> None:
+        """Whoever rewrote file groups while its heart was silent publishes only what nobody decided
+        about. Raises PlanOvertaken, when it is decided that the plan goes.
+        """
+        if not (self.instant.action.is_rewrite and self._heartbeat.has_lapsed):
+            return
+        requested_at = self.instant.requested_at
+        gone = rolled_back_in_silence(self.table, requested_at, timeline, files)
+        if gone is not None:
+            raise PlanOvertaken(gone.reason, instant=requested_at)
+
     def _tidy(self, files: Collection[str]) -> None:
         """The instant is complete whatever happens here; the next writer sweeps the rest."""
         storage, requested_at = self.table.storage, self.instant.requested_at
         try:
-            _drop_strays(self.table, requested_at, files)
+            # Decided for us: no other attempt's file will ever count.
+            storage.delete_many(_strays(self.table, requested_at, files))
             delete_markers(storage, requested_at)
             storage.delete(path_of(requested_at))
             _delete_waiting(storage, requested_at)
@@ -211,8 +236,7 @@ class Claim:
             self._heartbeat.stop()
             return
         try:
-            self.confirm()
-            _drop_strays(self.table, self.instant.requested_at, kept=())
+            self._drop_strays(kept=())
         except (LakehouseError, OSError) as error:  # The next claim does it.
             requested_at = self.instant.requested_at
             _log.warning("left to the next attempt: instant=%s error=%s", requested_at, error)
@@ -271,10 +295,10 @@ def _claim(
             if standing.state is State.REQUESTED:
                 standing = transitions.start(table.storage, standing)
             lease.confirm()
-        # What a dead attempt left, data before the markers that name it (bug B3).
-        _drop_strays(table, requested_at, kept=())
-        delete_markers(table.storage, requested_at)
         claim = Claim(table, options, standing, timeline, heartbeat)
+        # What a dead attempt left, data before the markers that name it (bug B3).
+        claim._drop_strays(kept=())
+        delete_markers(table.storage, requested_at)
         undo.pop_all()
     stop_points.reach("after_start", writer=options.writer or None)
     return claim
@@ -301,11 +325,11 @@ def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -
         raise ServiceBusy("another attempt took the plan over", instant=requested_at)
 
 
-def _drop_strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> None:
-    """Delete the instant's data files but `kept`: by its markers, and by listing."""
+def _strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> list[str]:
+    """Data files of the instant but `kept`: by its markers, and by listing."""
     marked = {marker.data_path for marker in read_markers(table.storage, requested_at)}
     listed = {file.path for file in files_of(table, requested_at)}
-    table.storage.delete_many(sorted((marked | listed) - set(kept)))
+    return sorted((marked | listed) - set(kept))
 
 
 def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
@@ -321,9 +345,11 @@ def take_back(
     """Remove a pending plan for good, with all that was written for it.
 
     A plan that rewrites file groups goes by a rollback instant (bug B17), any other leaves nothing
-    to undo. Raises RollbackRefused when it was completed meanwhile, LockTimeout.
+    to undo; nor does one that another engine took back already, whose executor drops its files.
+    Raises RollbackRefused when it was completed meanwhile, LockTimeout.
     """
-    if plan.action.is_rewrite:
+    is_gone = table.timeline().find(plan.requested_at) is None
+    if plan.action.is_rewrite and not is_gone:
         request = RollbackRequest(
             plan.requested_at, by=by, reason=reason, is_forced=True, is_only_pending=True
         )

@@ -129,6 +129,11 @@ class CommitMetadata:
         return [stat for stats in self.partition_to_write_stats.values() for stat in stats]
 
     @property
+    def paths(self) -> list[str]:
+        """Of the files that were written, relative to the table."""
+        return [stat.path for stat in self.stats]
+
+    @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
         """(partition, file id) of everything written or replaced: what conflicts are found on."""
         written = {(stat.partition_path, stat.file_id) for stat in self.stats}
