@@ -110,6 +110,15 @@ class HudiPeer:
             self._process.kill()
             self._process.wait()
 
+    def kill(self) -> None:
+        """Whatever it is at. Its Spark ends with the pipe that it had to this process's child."""
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def _fresh(self, what: str) -> Path:
         self._count += 1
         return self._scratch / f"{what}-{self._count}"

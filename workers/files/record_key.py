@@ -24,18 +24,25 @@ def check_key_type(field: str, found: pa.DataType) -> None:
     types = pa.types
     is_text = types.is_string(found) or types.is_large_string(found)
     is_exact = types.is_integer(found) or types.is_decimal(found) or types.is_boolean(found)
-    if not (is_text or is_exact or types.is_date32(found)):
+    if not (is_text or is_exact or types.is_date32(found) or _is_local_time(found)):
         raise InvalidInput(
-            "a record key is text, a whole number, a date, a decimal or a boolean: of other types "
-            "the write paths of Hudi make different texts",
+            "a record key is text, a whole number, a date, a decimal, a boolean or a time without "
+            "a zone in microseconds: of other types the write paths of Hudi make different texts",
             column=field,
             type=found,
         )
 
 
+def _is_local_time(found: Any) -> bool:
+    """Under a zone the row writer spells a time as text, cut to milliseconds, and others do not."""
+    return bool(found == pa.timestamp("us"))
+
+
 def key_value_texts(field: str, column: pa.Array[Any]) -> pa.Array[Any]:
     """The column's values as text, null where they are null. Raises InvalidInput."""
     check_key_type(field, column.type)
+    if _is_local_time(column.type):  # Hudi spells the number of microseconds since 1970.
+        column = column.cast(pa.int64())
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 

@@ -42,17 +42,19 @@ def bucket_of_keys(
     *,
     buckets: int,
     index_fields: Sequence[str] | None = None,
+    key_field: str | None = None,
 ) -> Buckets:
     """The bucket of each record key.
 
-    `index_fields` names the hashed fields of a key that has several; None: it is one plain value.
+    `index_fields` names the hashed fields of a key that has several; None: it is one plain value,
+    that of `key_field`. Hudi parses such a key too where it holds both ',' and ':'.
 
-    Raises InvalidInput for a null key, for keys that are not text, and for a single-field key that
-    holds both ',' and ':', on which Hudi's own parser may never return.
+    Raises InvalidInput for a null key, for keys that are not text, and for a plain key on which
+    Hudi's parser never returns, or that holds both characters while its field is not told.
     """
     if buckets < 1:
         raise InvalidInput("bucket count must be positive", buckets=buckets)
-    hashed = [_chunk_hashes(chunk, index_fields) for chunk in text_chunks(keys)]
+    hashed = [_chunk_hashes(chunk, index_fields, key_field) for chunk in text_chunks(keys)]
     if not hashed:
         return np.empty(0, np.int32)
     return ((np.concatenate(hashed) & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
@@ -112,27 +114,47 @@ def _text_hashes(chunk: Any) -> _Hashes:
     return _string_hashes(units, offsets)
 
 
-def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None) -> _Hashes:
+def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None, key_field: str | None) -> _Hashes:
     if index_fields is not None:
         return _composite_hashes(chunk.to_pylist(), index_fields)
-    _refuse_ambiguous(chunk, *bytes_and_offsets(chunk))
     # List.hashCode of one element starts at 1: 31 * 1 + hash.
-    return _MULTIPLIER + _text_hashes(chunk)
+    found = _MULTIPLIER + _text_hashes(chunk)
+    for row in _parsed_rows(*bytes_and_offsets(chunk)):
+        found[row] = _list_hash(_plain_values(chunk[int(row)].as_py(), key_field))
+    return found
 
 
-def _refuse_ambiguous(
-    chunk: Any, content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]
-) -> None:
+def _parsed_rows(
+    content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Where a key holds both ',' and ':'."""
     commas = np.flatnonzero(content == _COMMA)
-    if not commas.size:
-        return
-    colons = np.flatnonzero(content == _COLON)
-    if not colons.size:
-        return
-    both = np.intersect1d(_rows_of(commas, offsets), _rows_of(colons, offsets))
-    if both.size:
-        key = chunk[int(both[0])].as_py()
-        raise InvalidInput("record key holds both ',' and ':', which Hudi may not parse", key=key)
+    colons = np.flatnonzero(content == _COLON) if commas.size else commas
+    return np.intersect1d(_rows_of(commas, offsets), _rows_of(colons, offsets))
+
+
+def _plain_values(key: str, field: str | None) -> list[str | None]:
+    """What Hudi's parser makes of a plain key that looks like `name:value,...` to it: the values
+    under the field's own name, or the whole key. Raises InvalidInput where it never returns.
+    """
+    if field is None or _is_endless(key, field):
+        raise InvalidInput(
+            "record key holds ',' and ':' so that Hudi never ends parsing it", key=key
+        )
+    return _key_values(key, frozenset((field,)))
+
+
+def _is_endless(key: str, field: str) -> bool:
+    """Behind a name that it does not know Hudi looks for a ',' between that name's ':' and a later
+    one. If there are later ones and none has a ',' before it, it begins again, for ever.
+    """
+    at = 0
+    while (colon := key.find(":", at)) >= 0:
+        end = _value_end(key, colon)
+        if end == len(key):
+            return key[at:colon] != field and key.find(":", colon + 1) >= 0
+        at = end + 1
+    return False
 
 
 def _rows_of(positions: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

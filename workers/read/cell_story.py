@@ -113,7 +113,10 @@ def _owner(rule: GroupRule, schema: TableSchema, column: str) -> ColumnGroup | N
 def _slices_of(table: Table, key: str, partition: str | None) -> list[FileSlice]:
     config = table.config
     fields = config.index_fields if config.names_key_fields else None
-    (bucket,) = bucket_of_keys(pa.array([key]), buckets=config.buckets, index_fields=fields)
+    plain = None if config.names_key_fields else config.record_key[0]
+    (bucket,) = bucket_of_keys(
+        pa.array([key]), buckets=config.buckets, index_fields=fields, key_field=plain
+    )
     found = [
         one
         for one in FileSystemView.load(table).slices

@@ -125,7 +125,7 @@ class SlicePruner:
                 index_fields=config.index_fields,
             )
         else:
-            found = bucket_of_keys(texts[0], buckets=config.buckets)
+            found = bucket_of_keys(texts[0], buckets=config.buckets, key_field=fields[0])
         return frozenset(found.tolist())
 
 

@@ -147,7 +147,7 @@ def _hashes(
                 keys, texts, buckets=_HASHES, fields=fields, index_fields=hash_fields or fields
             )
         else:
-            hashes = bucket_of_keys(keys, buckets=_HASHES)
+            hashes = bucket_of_keys(keys, buckets=_HASHES, key_field=fields[0])
         _check_partition(table, rows, slice_)
     except InvalidInput as error:
         raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error

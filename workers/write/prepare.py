@@ -125,7 +125,7 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
         refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
         if context.looks_up:
             return keys, shares_of_keys(keys, SHARES)
-        return keys, bucket_of_keys(keys, buckets=config.buckets)
+        return keys, bucket_of_keys(keys, buckets=config.buckets, key_field=field)
     missing = [pc.fill_null(pc.equal(text, pa.scalar("")), True) for text in texts]
     refuse_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
     for field, text in zip(fields, texts, strict=True):

@@ -128,13 +128,40 @@ def test_keys_that_are_not_text_and_no_buckets_at_all_are_refused() -> None:
         buckets_of("a", buckets=0)
 
 
-@pytest.mark.parametrize("key", ["2024-01-01 10:00:00, x", "a,b:c", ",:", ":,"])
-def test_a_plain_key_on_which_hudis_parser_may_spin_forever_is_refused_and_named(key: str) -> None:
+@pytest.mark.parametrize("key", ["2024-01-01 10:00:00, x", "http://x:80/a,b", "a,b::", "a:1,b:2:3"])
+def test_a_plain_key_on_which_hudis_parser_never_ends_is_refused_and_named(key: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        buckets_of("fine", "a,b", "a:b", "é", key, "fine")
+        buckets_of("fine", "a,b", "a:b", "é", key, "fine", key_field="id")
 
     assert refused.value.values["key"] == key
     assert len(buckets_of("a,b", "c:d", ",", ":")) == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "bucket"),
+    [
+        ("a:1,b", 997),
+        ("x,y:z", 556),
+        ("a:1,b:2", 285),
+        ("id:1,2", 534),
+        ("id:1,x:2", 80),
+        ("a,id:7", 962),
+        ("a:1,b,c:", 532),
+        ("a:,", 90),
+        (":,", 873),
+        (",:", 453),
+        ("id:__null__,b:1", 31),
+    ],
+)
+def test_a_plain_key_that_hudi_parses_goes_where_the_released_hudi_puts_it(
+    key: str, bucket: int
+) -> None:
+    assert buckets_of(key, "plain", buckets=1000, key_field="id")[0] == bucket
+
+
+def test_a_plain_key_that_hudi_parses_needs_its_field() -> None:
+    with pytest.raises(InvalidInput, match="a,b:c"):
+        buckets_of("a,b:c")
 
 
 TEXTS = st.text("ab1,:é", max_size=6)

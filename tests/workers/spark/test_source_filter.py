@@ -124,6 +124,19 @@ def test_keys_tell_the_bucket(tmp_path: Path) -> None:
     assert planned(table, "id > 'k1'")[0] == len(table.file_groups())
 
 
+def test_times_without_a_zone_and_keys_that_hudi_parses_tell_the_bucket(tmp_path: Path) -> None:
+    moments = [dt.datetime.fromisoformat(f"2026-01-01 00:00:0{n}.000001") for n in range(9)]
+    times = pa.table({"at": pa.array(moments, pa.timestamp("us")), "n": range(9)})
+    texts = pa.table({"id": [f"id:{n},x" for n in range(9)], "n": range(9)})
+
+    assert_pruned_to(
+        filled(tmp_path / "times", times, {}, record_key=["at"]),
+        "at = '2026-01-01 00:00:03.000001'",
+        1,
+    )
+    assert_pruned_to(filled(tmp_path / "texts", texts, {}, record_key=["id"]), "id = 'id:3,x'", 1)
+
+
 def test_composite_keys_tell_the_bucket_when_all_fields_are_named(tmp_path: Path) -> None:
     names = ["x", "y", "it's", "a,b", "c:d", "a,b:c"]
     rows = pa.table({"name": names * 6, "number": [one // 6 for one in range(36)]})
