@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from tests.support.hudi_peer import HudiPeer
-from tests.support.scenario_table import Row, ScenarioTable
+from tests.support.scenario_table import MODES, Row, ScenarioTable
 from workers.schema.alter import RelaxColumn, RequireColumn
+from workers.sql.run import run_sql
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -43,3 +44,27 @@ def test_hudi_reads_a_table_whose_column_became_required_and_optional_again(
         upsert(table, ("3", "Lima", len(table.timeline())))
         assert seen_by_hudi(peer, location) == table.rows()
         table.assert_referee_agrees()
+
+
+@pytest.mark.parametrize("mode", ["optimistic", "non-blocking"])
+def test_hudi_reads_an_update_of_some_columns_beside_required_ones(
+    mode: str, location: Path, peer: HudiPeer
+) -> None:
+    """It fails at a log block that lacks one of them."""
+    must = pa.schema([one.with_nullable(one.name == "size") for one in SCHEMA])
+    partial = {
+        "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+        "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+    }
+    table = ScenarioTable(location, table_type="MERGE_ON_READ", schema=must, options=partial)
+    upsert(table, ("1", "Oslo", 1), ("2", "Rome", 2))
+
+    run_sql(
+        "UPDATE t SET size = 9 WHERE id = '1'",
+        tables={"t": table.lakehouse},
+        options={**DIRECT, "hoodie.write.concurrency.mode": MODES[mode]},
+    )
+
+    expected = [{"id": "1", "city": "Oslo", "size": 9}, {"id": "2", "city": "Rome", "size": 2}]
+    assert seen_by_hudi(peer, location) == table.rows() == expected
+    table.assert_referee_agrees()

@@ -240,7 +240,7 @@ def test_sql_keeps_not_null(tmp_path: Path) -> None:
 
 
 def test_an_update_of_other_columns_leaves_the_required_ones(tables: ScenarioTables) -> None:
-    """Its log of a merge-on-read table holds these columns alone."""
+    """Of a table that takes narrow rows."""
     partial = {
         "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
         "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",

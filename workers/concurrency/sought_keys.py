@@ -1,4 +1,5 @@
-"""Keys that a write looked for to delete them, where no file shows that it did.
+"""Keys that a write looked for to delete them, or of rows that it read, where no file shows that it
+did.
 
 A key that was found is deleted where it stands, and whoever changes that file group meets the
 write there. One that was not found leaves no file. So the keys themselves are looked for in what
@@ -20,7 +21,7 @@ from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
 from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, keys_named
 from workers.errors import NotFound
 from workers.files.base_keys import SortedKeys, held_keys
-from workers.files.log_block import AvroData, ParquetData
+from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import bucket_of
@@ -39,6 +40,8 @@ class SoughtKeys:
     keys: SortedKeys
     besides: frozenset[FileGroupKey] = frozenset()
     """File groups in which they were found, and are deleted."""
+    were_read: bool = False
+    """Not to be deleted: their rows were read and are written back, so deletes are met as well."""
 
     def may_stand_in(self, stat: WriteStat) -> bool:
         """In what a rival brought to this file."""
@@ -49,7 +52,9 @@ class SoughtKeys:
         if self.bucket is None:
             # Logs take no key that is new to their file group.
             return stat.num_inserts > 0
-        is_brought = stat.num_inserts > 0 or (stat.is_log and stat.num_writes > 0)
+        is_brought = stat.num_inserts > 0 or (
+            stat.is_log and (stat.num_writes > 0 or self.were_read)
+        )
         return is_brought and bucket_of(stat.file_id) in (None, self.bucket)
 
 
@@ -70,22 +75,25 @@ class SoughtCheck:
         if written.operation_type.upper() in MOVING:
             return None
         met: dict[FileGroupKey, set[str]] = {}
+        were_read = False
         for one in self.sought() if written.stats else ():
             for stat in filter(one.may_stand_in, written.stats):
-                keys = self._held(one.keys, stat)
+                keys = self._held(one, stat)
                 if keys is None or keys:
                     group = stat.partition_path, stat.file_id
                     met.setdefault(group, set()).update(keys or ())
-        return deleted_unseen(ours, theirs, met) if met else None
+                    were_read |= one.were_read
+        if not met:
+            return None
+        return (changed_since_read if were_read else deleted_unseen)(ours, theirs, met)
 
-    def _held(self, keys: SortedKeys, stat: WriteStat) -> list[str] | None:
-        """Those of `keys` that the file holds; None where it is gone and cannot tell."""
+    def _held(self, one: SoughtKeys, stat: WriteStat) -> list[str] | None:
+        """Those of the keys that the file holds; None where it is gone and cannot tell."""
         try:
             if stat.is_log:
-                return sorted(
-                    {key for some in _log_keys(self.storage, stat.path, keys) for key in some}
-                )
-            return _base_keys(self.storage, stat.path, keys)
+                found = _log_keys(self.storage, stat.path, one)
+                return sorted({key for some in found for key in some})
+            return _base_keys(self.storage, stat.path, one.keys)
         except NotFound:
             return None
 
@@ -100,11 +108,16 @@ def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
     return held
 
 
-def _log_keys(storage: Storage, path: str, keys: SortedKeys) -> Iterator[list[str]]:
+def _log_keys(storage: Storage, path: str, one: SoughtKeys) -> Iterator[list[str]]:
     for block in read_log_file(storage, path):
+        stored: Any = None
         if isinstance(block, ParquetData | AvroData):
             stored = block.table([RECORD_KEY]).column(RECORD_KEY)
-            met: Any = keys.array.take(pa.array(keys.positions_of(stored, keys.everything)))
+        elif one.were_read and isinstance(block, Deletes):
+            stored = pa.array([record.key for record in block.records], pa.string())
+        if stored is not None:
+            at = one.keys.positions_of(stored, one.keys.everything)
+            met: Any = one.keys.array.take(pa.array(at))
             yield met.to_pylist()
 
 
@@ -119,3 +132,14 @@ def deleted_unseen(
             "whether keys to delete were inserted by another writer first cannot be read any more"
         )
     return conflict_of_keys(ours, theirs, met, what, rule=deleted_unseen.__name__)
+
+
+def changed_since_read(
+    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+) -> Conflict:
+    """What is written back would stand over what the other one wrote, or bring back half a row."""
+    named = keys_named(met)
+    what = f"{len(named)} row(s) were changed by another writer after they were read"
+    if not named:
+        what = "whether rows were changed by another writer since cannot be read any more"
+    return conflict_of_keys(ours, theirs, met, what, rule=changed_since_read.__name__)

@@ -33,6 +33,8 @@ class Plan:
     """One column more, after those that are written, says which rows go."""
     is_ordered: bool = False
     """A delete that leaves newer rows alone."""
+    takes_along: bool = False
+    """See `WriteRequest.takes_along`."""
     compared: tuple[ComparedColumns, ...] = ()
     """What rows hold already is not written again."""
 

@@ -46,6 +46,8 @@ class Planner:
     schema: pa.Schema
     """Of the target."""
     options: WriteOptions
+    required: tuple[str, ...] = ()
+    """Columns that no row may lack."""
 
     @property
     def located(self) -> tuple[str, ...]:
@@ -94,6 +96,7 @@ class Planner:
             ages=self._kept_ages(change.sets),
             outspoken=self._outspoken(change.sets),
             compared=compared,
+            takes_along=self._takes_along(filled),
         )
 
     def _delete(self, change: Delete) -> Plan:
@@ -165,6 +168,7 @@ class Planner:
             marks_matched=True,
             compared=compared,
             marks_deletes=is_removed is not None,
+            takes_along=self._takes_along(filled),
         )
 
     def _same_names(
@@ -334,10 +338,17 @@ class Planner:
                 own = self._filled_of(group, sets)
                 wanted += own
         elif self.config.takes_narrow_rows:
-            wanted = list(self.config.ordering)
+            # Apache Hudi does not read a log block that lacks a required column.
+            wanted = [*self.config.ordering, *self.required]
         else:
             wanted = self.schema.names
-        return tuple(name for name in wanted if name not in sets and name not in self.located)
+        left = [name for name in wanted if name not in sets and name not in self.located]
+        return tuple(dict.fromkeys(left))
+
+    def _takes_along(self, filled: Iterable[str]) -> bool:
+        """Whether values are written back that say nothing of their own age."""
+        is_narrow = self.config.is_partial_update
+        return is_narrow and not set(filled) <= set(self.config.ordering)
 
     def _filled_of(self, group: ColumnGroup, sets: Mapping[str, exp.Expr]) -> list[str]:
         is_whole = group.granularity is Granularity.GROUP

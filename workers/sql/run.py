@@ -153,6 +153,7 @@ class _Run:
             self.stream,
             is_ordered=plan.is_ordered,
             only_updates=isinstance(self.change, Update),
+            takes_along=plan.takes_along,
         )
         schema = plan.conversion(self.table.table.config, known.arrow).schema
         return self.engine.write(
@@ -172,7 +173,9 @@ class _Run:
             self.engine.define(self._relations[SOURCE], self._text(self.change.source))
             columns = self.engine.schema_of(self._text(exp.select("*").from_(SOURCE))).names
         config = self.table.table.config
-        plan = Planner(config, known.arrow, self.options).plan(self.change, columns)
+        required = tuple(one.name for one in known.tree.fields if not one.place.is_nullable)
+        planner = Planner(config, known.arrow, self.options, required)
+        plan = planner.plan(self.change, columns)
         plan.conversion(config, known.arrow).check(self.engine.schema_of(self._text(plan.query)))
         if plan.source_key:
             self.engine.schema_of(self._text(_doubles(plan)))

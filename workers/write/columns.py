@@ -62,7 +62,7 @@ def writer_schema(
         ordering=config.ordering_columns,
     )
     is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
-    if not (request.only_updates and is_blocking):  # Who does not lose may meet a row that is gone.
+    if not (request.only_updates and is_blocking):  # Who never loses may meet a row that is gone.
         _refuse_lacking(schema, batch)
     check_deletes_compare(table, known, schema)
     for field in config.record_key:

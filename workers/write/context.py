@@ -73,6 +73,8 @@ class WriteContext:
     """Standing file groups that a pending plan holds: they take no inserts."""
     emptied: tuple[str, ...] = ()
     """Partitions that the write replaces besides those that its rows name."""
+    keeps_read_rows: bool = False
+    """Of a non-blocking write: see `WriteRequest.takes_along`."""
     begun_in: ProcessName | None = None
     """Whose heartbeat names it. Others who write are noted while they do (`late_writers`)."""
 

@@ -44,7 +44,14 @@ class WriteRequest:
     """
 
     only_updates: bool = False
-    """Rows of keys that are there: they may lack what the table requires of a new row."""
+    """Rows of keys that are there: in a table with column groups they may lack what the table
+    requires of a new row.
+    """
+
+    takes_along: bool = False
+    """Some values are those that the rows had when they were read, so a non-blocking writer, which
+    else never loses, loses to whoever changed or deleted one of these rows meanwhile.
+    """
 
     bounds_bad_rows: bool = True
     """A batch with too many is refused; a stream has no batch that could be bad as a whole."""

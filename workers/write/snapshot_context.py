@@ -47,6 +47,7 @@ def snapshot_context(
 ) -> WriteContext:
     """Raises InvalidInput for file groups that no bucket of the table has."""
     table = view.table
+    appends_only = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     return WriteContext(
         location=table.storage.location,
         instant=instant,
@@ -58,11 +59,12 @@ def snapshot_context(
         replaced_at=dict(view.replaced_at),
         markers=_marker_settings(table, options, instant),
         writer=writer,
-        appends_only=options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL,
+        appends_only=appends_only,
         options=options,
         rule=MergeRule.of(table.config),
         marks_deletes=marks_deletes(request, batch_schema),
         emptied=request.partitions,
+        keeps_read_rows=appends_only and request.takes_along,
         begun_in=begun_in,
         **_of_lookup(view, options, request),
     )

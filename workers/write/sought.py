@@ -1,4 +1,6 @@
-"""The keys that a write looks for to delete them, for who validates its commit."""
+"""The keys that a write looks for to delete them, or of rows that it read and writes back in part,
+for who validates its commit.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,15 @@ def sought_by(
 
 def _is_sifting(context: WriteContext) -> bool:
     """Whether keys to delete that are not found are passed over. A bucket takes marked rows."""
+    if context.keeps_read_rows:
+        return True
     return context.operation == "delete" or (context.marks_deletes and context.looks_up)
 
 
 def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[SoughtKeys]:
+    if context.keeps_read_rows:
+        yield from _of_read(row_groups(prepared))
+        return
     if DELETED in prepared.column_names:
         prepared = prepared.filter(pa.array(kinds(prepared) != ROW))
     if prepared.num_rows == 0:
@@ -62,8 +69,17 @@ def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[S
             yield SoughtKeys(None if is_anywhere else group.partition, group.slot, keys)
 
 
+def _of_read(groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
+    for group in groups:
+        keys = SortedKeys.of(group.rows.column(RECORD_KEY))
+        yield SoughtKeys(group.partition, group.slot, keys, were_read=True)
+
+
 def _of_file(context: WriteContext, file: StagedFile, storage: Storage) -> Iterable[SoughtKeys]:
     groups = by_file_group([file])
+    if context.keeps_read_rows:
+        yield from _of_read(read_staged(groups, storage, [RECORD_KEY]))
+        return
     if not context.looks_up:
         yield from _of_buckets(context, read_staged(groups, storage, [RECORD_KEY]))
         return
