@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -13,6 +15,8 @@ from controlplane.tables.models import Table
 from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
+from tests.support.keyed_streams import CLICK, SHOWN
+from tests.support.keyed_streams import SCHEMA as KEYED
 from tests.support.lost_writes import CITIES, SCHEMA, begin, rides
 from web.conflicts.story import Story, story
 from workers import create_table
@@ -81,3 +85,32 @@ def test_keys_that_could_not_be_read_are_not_counted(lost: str, as_viewer: Clien
 
     assert "files that are gone since" in told(lost).sentence
     assert "A inserted keys that cannot be read any more" in page
+
+
+def test_keys_that_two_brought_to_different_partitions_are_told_as_such(
+    root: Path, admin: User, as_viewer: Client
+) -> None:
+    location = root / "keyed"
+    create_table(
+        location,
+        name="rides",
+        schema=KEYED,
+        record_key=["id"],
+        partition_by=["day"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.multistream.groups": json.dumps([SHOWN, CLICK])},
+    )
+    rows = pa.table({"id": ["n"], "day": ["mon"], "shown_at": [1], "price": [1]})
+    slow = begin(location, rows, writer="slow")
+    day = rows.schema.get_field_index("day")
+    begin(location, rows.set_column(day, "day", pa.array(["tue"])), writer="fast").wins()
+    instant = slow.loses()
+    sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
+
+    found, page = told(instant), as_viewer.get(f"/t/rides/conflicts/{instant}").content.decode()
+
+    assert "fast had touched in another partition 1 key of this write" in found.sentence
+    assert found.rule.title == "A key stands in one partition"
+    assert "Touched 1 key in different partitions" in page
+    listed = as_viewer.get("/t/rides/conflicts").content.decode()
+    assert "1 key in two partitions" in listed

@@ -97,9 +97,13 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
             what = f"{counted(keys.count, 'key')} that it wanted to delete"
         if not keys.count:
             what = "keys beside it, in files that are gone since"
+        did = "had inserted"
+        if keys.is_apart and keys.count:
+            what = counted(keys.count, "key") + " of this write"
+            did = "had touched in another partition"
         return (
             f"{name_of(loser)} wanted to commit at {clock(row.verdict_ms)}, but {name_of(winner)} "
-            f"had inserted {what}{_sooner(detail)}."
+            f"{did} {what}{_sooner(detail)}."
         )
     if row.detected == "early" and _is_older_and_open(detail):
         return (
@@ -170,7 +174,15 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
             "replaced or doubled meanwhile.",
             strategy,
         )
-    if inserted_keys(row) is not None:
+    if (keys := inserted_keys(row)) is not None and keys.is_apart:
+        return Rule(
+            "A key stands in one partition",
+            "Column groups join where the key stands. Both writers touched these keys, and not in "
+            "the same partition only: the second to complete would leave a key in two, or change a "
+            "row that has moved. So keys are compared in every mode.",
+            strategy or "by key and partition",
+        )
+    if keys is not None:
         return Rule(
             "A key stands in one file group",
             "Both writers found these keys nowhere and put them into file groups of their own. The "

@@ -39,12 +39,15 @@ def by_partition(
 
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
-    """New keys that both writers inserted, or that one inserted and the other wanted to delete."""
+    """New keys that both writers inserted, or that one inserted and the other wanted to delete; or keys
+    that the two brought to different partitions, of a table where each stands in one.
+    """
 
     named: tuple[str, ...]
     """Some of them; none where they could not be read any more."""
     count: int
     is_of_delete: bool = False
+    is_apart: bool = False
 
     @property
     def hidden(self) -> int:
@@ -54,11 +57,11 @@ class InsertedKeys:
 def inserted_keys(row: ConflictRow) -> InsertedKeys | None:
     """None of a conflict by another rule."""
     rule = row.details.get("rule")
-    if rule not in ("inserted_twice", "deleted_unseen"):
+    if rule not in ("inserted_twice", "deleted_unseen", "brought_apart"):
         return None
     named = tuple(str(key) for key in row.details.get("keys") or ())
     count = max(len(named), int(row.details.get("key_count") or 0))
-    return InsertedKeys(named, count, rule == "deleted_unseen")
+    return InsertedKeys(named, count, rule == "deleted_unseen", rule == "brought_apart")
 
 
 def counted(number: int, thing: str) -> str:
