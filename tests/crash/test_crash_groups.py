@@ -1,5 +1,5 @@
 """Tables with column groups crashed at every storage call: a stream's write, a delete, a compaction
-that has to remember it, and one more group declared.
+that has to remember it, a row that moves, and one more group declared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rows(*listed: tuple[str, int, str | None, str], deleted: bool = False) -> pa
     return pa.Table.from_pylist(marked, schema=SCHEMA.append(MARK))
 
 
-def made(kind: Kind, *before: Run) -> State:
+def made(kind: Kind, *before: Run, update: str = "reject") -> State:
     """Three rows of the one group, then what `before` does."""
     clock = StillClock()
     storage = MemoryStorage(clock)
@@ -45,7 +45,11 @@ def made(kind: Kind, *before: Run) -> State:
         record_key=["id"],
         partition_by=["part"],
         table_type=kind.table_type,
-        options={"hoodie.bucket.index.num.buckets": "2", "hoodie.multistream.groups": GROUPS},
+        options={
+            "hoodie.bucket.index.num.buckets": "2",
+            "hoodie.multistream.groups": GROUPS,
+            "hoodie.multistream.partition.update": update,
+        },
         ports=still_ports(clock, prefix="setup"),
         storage=storage,
     )
@@ -109,6 +113,19 @@ def test_logs_and_what_a_compaction_remembers_survive(
     trial = Trial(kind, operation, made(kind, *before))
 
     trial.run()  # Not judged by hudi-rs, which refuses to merge these logs.
+
+    record_property(CASES, list(trial.cases))
+    assert len(trial.cases) >= CASES_LEAST
+
+
+@pytest.mark.parametrize("kind", [COW, NBCC], ids=["cow", "nbcc"])
+def test_a_row_moves_to_another_partition_whole_or_not_at_all_whatever_call_dies(
+    kind: Kind, record_property: Callable[[str, object], None]
+) -> None:
+    move = _write(("a", 9, "Bergen", "q"), ("b", 4, "late", "q"))
+    trial = Trial(kind, Operation("move", move), made(kind, update="move"))
+
+    trial.run()
 
     record_property(CASES, list(trial.cases))
     assert len(trial.cases) >= CASES_LEAST
