@@ -22,6 +22,7 @@ from controlplane.mirror.plan_facts import (
     completed_savepoint,
     pending_plan,
 )
+from controlplane.mirror.read_otherwise_facts import told_read_otherwise
 from controlplane.mirror.schema_verdicts import schema_verdict
 from controlplane.mirror.sink_facts import told_sink
 from workers.clock import InstantTime
@@ -48,12 +49,20 @@ from workers.timeline.metadata import (
     read_rollback_targets,
     read_rolled_back,
 )
+from workers.timeline.read_otherwise import READ_OTHERWISE_KEY
 from workers.timeline.timeline import Timeline
 
 FILE_GROUPS_KEPT = 100
 PARTITIONS_KEPT = 100
 MARKERS_SHOWN = 5
 EXTRA_CHARS_MAX = 500
+_SHOWN_ELSEWHERE = (
+    SCHEMA_KEY,
+    SCHEMA_RESOLUTION_KEY,
+    GROUP_FACTS_KEY,
+    OFFSETS_KEY,
+    READ_OTHERWISE_KEY,
+)
 Key = tuple[str, str]
 """(requested time, action): what tells two instants of one table apart."""
 
@@ -271,11 +280,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
     stats = commit.stats
     groups = sorted(commit.file_groups)
     extra = commit.extra_metadata
-    shown = {
-        key: _text(value)
-        for key, value in extra.items()
-        if key not in (SCHEMA_KEY, SCHEMA_RESOLUTION_KEY, GROUP_FACTS_KEY, OFFSETS_KEY)
-    }
+    shown = {key: _text(value) for key, value in extra.items() if key not in _SHOWN_ELSEWHERE}
     return {
         "inserts": sum(stat.num_inserts for stat in stats),
         "updates": sum(stat.num_updates for stat in stats),
@@ -288,6 +293,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "extra": shown,
         "process": _process(extra.get(PROCESS_KEY, "")),
         **told_groups(extra.get(GROUP_FACTS_KEY)),
+        **told_read_otherwise(extra),
         **told_sink(extra),
         **schema_verdict(extra.get(SCHEMA_RESOLUTION_KEY)),
     }

@@ -306,11 +306,11 @@ class SyncMark(models.Model):
     file_groups_left_out = models.PositiveIntegerField(default=0)
     """Of a table with more file groups than the mirror keeps."""
     held_by = models.JSONField(default=dict)
-    """Who keeps archiving from passing an instant: its `instant`, and the `writer` that may still
-    live. Empty when nobody does.
-    """
+    """The `instant` that archiving must not pass, and its `writer`, who may live. Empty for none."""
     unproved = models.JSONField(default=list)
     """Instants whose files count although neither the timeline nor the history tells of them."""
+    read_otherwise = models.JSONField(default=dict)
+    """As `apply_read_otherwise.read_otherwise_now` says it."""
     synced_at = models.DateTimeField(null=True)
     running_until = models.DateTimeField(null=True)
     """While in the future, another process is syncing; a process that died lets it pass."""

@@ -32,6 +32,7 @@ from controlplane.mirror.apply import (
 from controlplane.mirror.apply_claims import apply_directories, apply_lock
 from controlplane.mirror.apply_files import apply_file_groups
 from controlplane.mirror.apply_properties import described_properties, overtaken_commits
+from controlplane.mirror.apply_read_otherwise import read_otherwise_now
 from controlplane.mirror.apply_sinks import apply_sinks
 from controlplane.mirror.apply_undone import apply_undone
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
@@ -271,6 +272,7 @@ def _apply(
                     changed.add("files")
                 mark.file_groups_left_out = observed.files.left_out
                 mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
+            mark.read_otherwise = read_otherwise_now(table)
             if observed.archive.is_complete:
                 mark.history_version = str(observed.listing.history or "")
             mark.listing_hash = (
@@ -310,6 +312,7 @@ def _apply(
                 "file_groups_left_out",
                 "held_by",
                 "unproved",
+                "read_otherwise",
                 "synced_at",
             ]
         )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Max, Min, Q
 
 from controlplane.mirror.event_times import AHEAD_MAX, ahead_s, event_time
 from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_readers import read_alike
 from controlplane.mirror.health_sinks import sink_columns, sinks_check
 from controlplane.mirror.health_words import age_of, ago, many, spoken
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, StreamStatus, SyncMark
@@ -62,6 +64,7 @@ class _Known:
     """By stream its newest event as it claims it."""
     held_by: dict[str, str]  # As in SyncMark, as is the next.
     unproved: list[InstantTime]
+    read_otherwise: dict[str, Any]  # As in SyncMark.
     sinks: list[Check]
 
 
@@ -79,6 +82,7 @@ def health_checks(table: Table, now: datetime) -> list[Check]:
         *known.sinks,
         _readable(known),
         *_beside(known),
+        *([read_alike(known.read_otherwise)] if table.table_type == "MERGE_ON_READ" else []),
         *([_clocks(known)] if known.claims else []),
         _known_files(known),
     ]
@@ -111,7 +115,7 @@ def _look(table: Table, now: datetime) -> _Known:
     )
     columns = sink_columns(now)
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
-    mark = marks.values("held_by", "unproved", *columns).first()
+    mark = marks.values("held_by", "unproved", "read_otherwise", *columns).first()
     return _Known(
         table=table,
         now=now,
@@ -126,6 +130,7 @@ def _look(table: Table, now: datetime) -> _Known:
         claims=_claims(table),
         held_by=mark["held_by"] if mark else {},
         unproved=mark["unproved"] if mark else [],
+        read_otherwise=mark["read_otherwise"] if mark else {},
         sinks=sinks_check(mark, now) if mark else [],
     )
 

@@ -5,23 +5,25 @@ another.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from tests.support.referee import referee_rows
 from tests.support.scenario_table import Row, ScenarioTable, ScenarioWriter, schema_of
+from workers.concurrency.outcome import Committed
 
-SCHEMA = schema_of(id=pa.int64(), ts=pa.int64(), city=pa.string(), note=pa.string())
+SCHEMA = schema_of(id=pa.int64(), ts=pa.int32(), city=pa.string(), note=pa.string())
+"""With ordering values of 32 bits, the only ones that Apache Hudi compares with null."""
 KEYS = range(8)
 _OPEN_MAX = 4
-_FIRST_TS = 1
-_AGES = (2, 3, 4)
-"""Few, so that ties are many; above the base file's, beside which a row after a delete is a known
-difference.
+_FIRST_TS = 3
+_AGES = (None, -1, 0, 2, 3, 4)
+"""Few, so that ties are many; some below the base file's, some that other engines order otherwise.
 """
 
 
-def row(key: int, ts: int, city: str) -> Row:
+def row(key: int, ts: int | None, city: str) -> Row:
     return {"id": key, "ts": ts, "city": city, "note": city}
 
 
@@ -38,7 +40,7 @@ def deleting(writer: ScenarioWriter, *keys: int) -> ScenarioWriter:
 
 def commits_of_paused_writers(
     table: ScenarioTable, chance: random.Random, *, commits: int
-) -> Iterator[str]:
+) -> Iterator[Committed]:
     """One after the other, each told when it is done."""
     paused: list[ScenarioWriter] = []
     begun = done = 0
@@ -48,9 +50,22 @@ def commits_of_paused_writers(
             begun += 1
             continue
         writer = paused.pop(chance.randrange(len(paused)))
-        writer.wins()
+        outcome = writer.wins()
         done += 1
-        yield writer.name
+        yield outcome
+
+
+def keys_that_differ(ours: Sequence[Row], theirs: Sequence[Row]) -> list[int]:
+    """Keys of `SCHEMA` whose row is another one, or there for only one of two readers."""
+    mine, others = ({found["id"]: found for found in rows} for rows in (ours, theirs))
+    return sorted(key for key in {*mine, *others} if mine.get(key) != others.get(key))
+
+
+def keys_read_otherwise(table: ScenarioTable) -> list[int]:
+    """By hudi-rs."""
+    return keys_that_differ(
+        table.rows(*SCHEMA.names), referee_rows(table.location, list(SCHEMA.names))
+    )
 
 
 def _begun(table: ScenarioTable, chance: random.Random, name: str) -> ScenarioWriter:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_readers import READ_ALIKE
 from controlplane.mirror.views_health import health_checks
 from controlplane.tables.access import Permission, access_table
 from web.doors import page, person
@@ -57,6 +58,11 @@ def _health(table: Table) -> dict[str, object]:
     return {
         "checks": lines,
         "passed": sum(line.check.verdict == "good" for line in lines),
+        "read_otherwise": [
+            line.check
+            for line in lines
+            if line.check.name == READ_ALIKE and line.check.verdict != "good"
+        ],
     }
 
 

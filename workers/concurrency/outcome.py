@@ -23,6 +23,10 @@ class Committed:
     """The instant that states this one again for readers that go by the time of request."""
     restated_keys: int = 0
     """Keys that were written again with it."""
+    keys_read_otherwise: int = 0
+    """Keys of the file groups that it wrote into which other engines read otherwise all the same,
+    until the table is compacted.
+    """
 
 
 @dataclass(frozen=True, slots=True)

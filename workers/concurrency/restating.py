@@ -14,7 +14,7 @@ crash finishes the other, and nothing completes between them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -50,6 +50,10 @@ class RowsAgain(Protocol):
     @property
     def keys(self) -> int:
         """How many are written again."""
+
+    @property
+    def by_group(self) -> Mapping[tuple[str, str], Set[str]]:
+        """They, by (partition, file id)."""
 
     def write(self, instant: InstantTime, /) -> list[WriteStat]:
         """Their log files. Raises StorageFailed."""

@@ -10,7 +10,6 @@ commit: finish decided instants -> reload -> schema conflict -> file conflict ->
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,16 +23,11 @@ from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.locks.lease import Lease, TableLock, told_of
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack, Unknown
-from workers.concurrency.restating import (
-    Overtaken,
-    Restatement,
-    begun,
-    look_ahead,
-    restatement,
-)
+from workers.concurrency.proposal import Proposal
+from workers.concurrency.read_otherwise import read_ahead, warnings_of
+from workers.concurrency.restating import begun, look_ahead, restatement
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.silence import BY, rolled_back_in_silence
-from workers.concurrency.sought_keys import Sought
 from workers.concurrency.taken_back import lost_base
 from workers.config import WriteOptions
 from workers.errors import (
@@ -44,7 +38,6 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.schema.table_schema import TableSchema
 from workers.table.overtaken import look_again
 from workers.table.schema_history import SchemaVersion, schema_at
 from workers.table.table import Table
@@ -55,8 +48,8 @@ from workers.timeline.metadata import (
     LOCK_KEY,
     SCHEMA_KEY,
     SCHEMA_RESOLUTION_KEY,
-    CommitMetadata,
 )
+from workers.timeline.read_otherwise import encoded_counts
 from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 from workers.writer_modes import ConcurrencyMode
@@ -153,34 +146,6 @@ def refuse_during_restore(timeline: Timeline) -> None:
             raise ServiceBusy(what, instant=instant.requested_at)
 
 
-Condition = Callable[[Timeline], Conflict | Mapping[str, str]]
-"""Of the timeline under the lock: why not to commit, or what the commit tells besides."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a writer wants to publish."""
-
-    metadata: CommitMetadata
-    schema: TableSchema
-    writer: str
-    rows: int
-    whole_partitions: frozenset[str] = frozenset()
-    """Partitions that this replaces as a whole."""
-    is_whole_table: bool = False
-    written: frozenset[str] | None = None
-    """Columns into which the files bring values; None without files."""
-    deletes_only: bool = False
-    """Brings no schema of its own: the table's stays as it is."""
-    condition: Condition | None = None
-    overtaken: Overtaken | None = None
-    """Its rows, where other engines may see them behind those of commits that passed it."""
-    again: Restatement | None = None
-    """What is to be stated again, found when this was validated."""
-    sought: Sought | None = None
-    """Keys to delete; what was not found of them left no file."""
-
-
 def commit(
     table: Table, options: WriteOptions, started: Started, proposal: Proposal
 ) -> CommitOutcome:
@@ -190,8 +155,11 @@ def commit(
     Raises LockTimeout; UnsupportedTable and TableChanged with nothing decided.
     """
     rivals = _rival_check(table, options, started, proposal)
-    if options.mode is not ConcurrencyMode.SINGLE_WRITER:
+    if options.mode is ConcurrencyMode.SINGLE_WRITER:
+        read_ahead(started.timeline, proposal.read_otherwise)
+    else:
         rivals.look_ahead()
+        read_ahead(table.timeline(), proposal.read_otherwise)
         look_ahead(table, started.instant.requested_at, proposal.overtaken)
     outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
@@ -199,7 +167,8 @@ def commit(
             break
         outcome = _commit_once(table, options, started, proposal, rivals)
     if isinstance(outcome, Committed):
-        return replace(outcome, warnings=look_again(table, outcome.instant))
+        warnings = (*outcome.warnings, *look_again(table, outcome.instant))
+        return replace(outcome, warnings=warnings)
     return outcome
 
 
@@ -329,7 +298,9 @@ def _validated(
 def _with_restatement(
     table: Table, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Proposal:
-    """Knowing what readers that go by the time of request would not see of it."""
+    """Knowing what readers that go by the time of request would not see of it, and which keys they
+    read otherwise all the same.
+    """
     again = restatement(
         table,
         timeline,
@@ -338,7 +309,11 @@ def _with_restatement(
         proposal.writer,
         proposal.overtaken,
     )
-    return replace(proposal, again=again)
+    if proposal.read_otherwise is None:
+        return replace(proposal, again=again)
+    counts = proposal.read_otherwise.counted(timeline, again.rows if again else None)
+    metadata = proposal.metadata.with_extra(**encoded_counts(counts))
+    return replace(proposal, again=again, metadata=metadata, keys_read_otherwise=counts)
 
 
 def _resolve_schema(
@@ -390,6 +365,8 @@ def _decide(
         instant.requested_at,
         completed_at,
         proposal.rows,
+        warnings=warnings_of(proposal.keys_read_otherwise),
         restated_by=follower.inflight.requested_at if follower else None,
         restated_keys=follower.keys if follower else 0,
+        keys_read_otherwise=sum(proposal.keys_read_otherwise.values()),
     )

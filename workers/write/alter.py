@@ -16,7 +16,8 @@ from workers.concurrency import transaction
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.concurrency.outcome import CommitOutcome
-from workers.concurrency.transaction import Proposal, Started
+from workers.concurrency.proposal import Proposal
+from workers.concurrency.transaction import Started
 from workers.config import WriteOptions
 from workers.errors import EarlyConflict, InvalidInput
 from workers.files.arrow_streams import parquet_schema

@@ -32,6 +32,7 @@ from workers.write.rows import (
     conform_states,
     conform_with_meta,
     empty_columns,
+    has_low_ordering,
     key_count,
     max_ordering,
     moved_rows,
@@ -88,6 +89,7 @@ class BaseWrite:
             key_count(context, newer),
             max_ordering(context, newer),
             empty_columns(context, newer),
+            has_low_ordering=has_low_ordering(context, newer),
         )
 
     def _run_groups(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:

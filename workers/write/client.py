@@ -21,8 +21,9 @@ from workers.concurrency.conflicts import Conflict, FileGroupKey, LostWrite
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.late_writers import forget_beginner
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
+from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.sought_keys import Sought
-from workers.concurrency.transaction import Condition, Proposal, Started
+from workers.concurrency.transaction import Started
 from workers.config import WriteOptions
 from workers.errors import (
     LakehouseError,
@@ -54,6 +55,7 @@ from workers.write.context import WriteContext
 from workers.write.dead_letters import DeadLetters, check_bad_rows
 from workers.write.finalize import drop_strays
 from workers.write.overtaken import OvertakenRows
+from workers.write.read_otherwise import KeysReadOtherwise
 from workers.write.replacing import replacement
 from workers.write.request import WriteRequest, check_request
 from workers.write.snapshot_context import snapshot_context
@@ -337,11 +339,8 @@ class Transaction:
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         rows = sum(status.rows for status in written)
-        process = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "mode": self._options.mode.value,
-        }
+        begun_from, mode = self._started.timeline, self._options.mode.value
+        process = {"host": socket.gethostname(), "pid": os.getpid(), "mode": mode}
         extra = {
             metadata.WRITER_KEY: self._writer,
             metadata.PROCESS_KEY: json.dumps(process),
@@ -380,6 +379,7 @@ class Transaction:
             deletes_only=self._request.operation in ("delete", "delete_partition"),
             sought=self._sought,
             overtaken=OvertakenRows(self.context, self._table.storage, content.stats),
+            read_otherwise=KeysReadOtherwise(self._table, begun_from, self.context, written),
         )
 
     def _written(self, statuses: list[WriteStatus]) -> frozenset[str] | None:

@@ -27,6 +27,7 @@ from workers.write.rows import (
     brought,
     conform_with_meta,
     empty_columns,
+    has_low_ordering,
     key_count,
     leaving_keys,
     max_ordering,
@@ -85,6 +86,7 @@ class LogWrite:
             max_ordering(context, versions),
             empty_columns(context, versions),
             moved_rows(self.group),
+            has_low_ordering=has_low_ordering(context, versions),
         )
 
 

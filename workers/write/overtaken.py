@@ -13,7 +13,7 @@ time and of deletes by key the later one counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,8 +53,12 @@ class _Written:
 class RowsAgain:
     """Found before the lock as far as it goes, and written under it."""
 
-    keys: int
+    by_group: Mapping[GroupKey, Set[str]]
     write: Callable[[InstantTime], list[WriteStat]]
+
+    @property
+    def keys(self) -> int:
+        return sum(map(len, self.by_group.values()))
 
 
 class OvertakenRows:
@@ -83,8 +87,7 @@ class OvertakenRows:
                 self._met[instant] = self._meets(metadata)
             for group, met in self._met[instant].items():
                 keys.setdefault(group, set()).update(met)
-        count = sum(map(len, keys.values()))
-        return RowsAgain(count, lambda instant: self._write(instant, keys)) if count else None
+        return RowsAgain(keys, lambda instant: self._write(instant, keys)) if keys else None
 
     def _meets(self, metadata: CommitMetadata) -> dict[GroupKey, set[str]]:
         found: dict[GroupKey, set[str]] = {}

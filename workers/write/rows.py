@@ -12,9 +12,10 @@ from workers.column_groups import ColumnGroup
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
 from workers.group_facts import Told, only_told
+from workers.merge.as_others import takes_null_for_zero
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, is_hidden, with_absent
 from workers.merge.merge import settled
-from workers.merge.versions import DELETED, DELETED_FIELD, Mask
+from workers.merge.versions import DELETED, DELETED_FIELD, Mask, single
 from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
@@ -122,6 +123,19 @@ def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
     if field is None or field not in rows.column_names:
         return None
     return _as_text(pc.max(rows.column(field)).as_py())
+
+
+def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
+    """See `WriteStatus.has_low_ordering`."""
+    field = context.config.ordering_field
+    if field is None or field not in rows.column_names:
+        return False
+    values: Any = single(rows.column(field))
+    if values.null_count:
+        return True
+    if not takes_null_for_zero(values.type) or len(values) == 0:
+        return False
+    return bool(pc.min(values.cast(pa.int32())).as_py() <= 0)
 
 
 def brought(context: WriteContext, rows: pa.Table) -> Told:

@@ -21,6 +21,10 @@ class WriteStatus:
     """Columns of the write for which none of these rows has a value."""
     moved: int = 0
     """Rows that came from another partition with it."""
+    has_low_ordering: bool = False
+    """Some row has no ordering value, or one that is not above the 0 that other engines take none
+    for.
+    """
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

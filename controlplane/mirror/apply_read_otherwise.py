@@ -1,0 +1,45 @@
+"""How many keys of a table Apache Hudi and hudi-rs read otherwise than Sluice: what commits tell,
+until a commit tells something else or the file group is merged into a base file. Of what the mirror
+holds of instants and file groups, inside the sync's transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.mirror.models import FileGroupRecord, InstantRecord
+from controlplane.tables.models import Table
+from workers.clock import InstantTime
+from workers.timeline.instant import State
+from workers.timeline.read_otherwise import KeysTold, standing_counts
+
+
+def read_otherwise_now(table: Table) -> dict[str, Any]:
+    """`keys`, `file_groups` and `told_by`, the newest commit that tells of such keys; empty where
+    there are none. File groups that the mirror leaves out for their number are not counted.
+    """
+    commits = list(
+        InstantRecord.objects.filter(
+            table=table, state=State.COMPLETED.value, metadata__has_key="read_otherwise"
+        )
+        .order_by("completed_at")
+        .values_list("requested_at", "completed_at", "metadata__read_otherwise")
+    )
+    if not commits:
+        return {}
+    told = [
+        KeysTold(completed_at or "", {(part, file_id): keys for part, file_id, keys in listed})
+        for _, completed_at, listed in commits
+    ]
+    counts = standing_counts(told, _base_instants(table))
+    if not counts:
+        return {}
+    tells = (commit.counts.keys() & counts.keys() for commit in told)
+    newest = max(row[0] for row, groups in zip(commits, tells, strict=True) if groups)
+    return {"keys": sum(counts.values()), "file_groups": len(counts), "told_by": newest}
+
+
+def _base_instants(table: Table) -> dict[tuple[str, str], InstantTime | None]:
+    standing = FileGroupRecord.objects.filter(table=table, is_replaced=False)
+    rows = standing.values_list("partition", "file_id", "base_instant")
+    return {(partition, file_id): base_instant for partition, file_id, base_instant in rows}

@@ -1,0 +1,23 @@
+"""What a commit tells of the keys that other engines read otherwise, as the mirror keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.mirror.conflict_facts import text
+from workers.timeline.read_otherwise import told_counts
+
+GROUPS_KEPT = 1_000
+"""Of one commit, those with the most keys; a commit rarely tells of more."""
+_KEYS_MAX = 2**53
+
+
+def told_read_otherwise(extra: Mapping[str, str]) -> dict[str, Any]:
+    """`{"read_otherwise": [[partition, file id, keys], ...]}`; nothing where nothing is told."""
+    counts = told_counts(extra)
+    if not counts:
+        return {}
+    most = sorted(counts.items(), key=lambda told: -told[1])[:GROUPS_KEPT]
+    listed = [[text(part), text(file_id), min(keys, _KEYS_MAX)] for (part, file_id), keys in most]
+    return {"read_otherwise": listed}

@@ -1,0 +1,49 @@
+"""What commits tell of keys that are read otherwise, and when that ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.timeline.read_otherwise import (
+    READ_OTHERWISE_KEY,
+    KeyCounts,
+    KeysTold,
+    encoded_counts,
+    standing_counts,
+    told_counts,
+)
+
+GROUP, OTHER = ("day=1", "a"), ("day=1", "b")
+
+
+def test_what_is_encoded_is_told_again() -> None:
+    counts: KeyCounts = {GROUP: 3, OTHER: 0}
+
+    assert told_counts(encoded_counts(counts)) == counts
+    assert encoded_counts({}) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "3", '{"a": 1}', '[["p", "f"]]', '[["p", "f", -1]]', '[["p", "f", true]]']
+)
+def test_nonsense_tells_nothing(text: str) -> None:
+    assert told_counts({READ_OTHERWISE_KEY: text}) == {}
+
+
+def test_the_last_commit_of_a_file_group_counts() -> None:
+    told = [KeysTold("3", {GROUP: 0}), KeysTold("1", {GROUP: 2}), KeysTold("2", {OTHER: 5})]
+
+    assert standing_counts(told, {GROUP: None, OTHER: None}) == {OTHER: 5}
+
+
+@pytest.mark.parametrize(
+    ("base_instants", "is_standing"),
+    [({GROUP: None}, True), ({GROUP: "1"}, True), ({GROUP: "3"}, False), ({}, False)],
+    ids=["logs alone", "compacted before", "compacted since", "replaced"],
+)
+def test_it_stands_until_the_logs_are_in_a_base_file(
+    base_instants: dict[tuple[str, str], str | None], is_standing: bool
+) -> None:
+    told = [KeysTold("2", {GROUP: 4})]
+
+    assert bool(standing_counts(told, base_instants)) == is_standing

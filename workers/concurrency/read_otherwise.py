@@ -1,0 +1,45 @@
+"""Keys that other engines read otherwise than we do once a commit is visible, although what could
+be stated again was: counted under the lock, kept in the commit and told by its outcome.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from workers.concurrency.restating import RowsAgain
+from workers.errors import MalformedTable, StorageFailed
+from workers.timeline.read_otherwise import KeyCounts
+from workers.timeline.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+
+
+class ReadOtherwise(Protocol):
+    """The file groups of one write as other engines merge them."""
+
+    def counted(self, timeline: Timeline, again: RowsAgain | None, /) -> KeyCounts:
+        """With every commit of `timeline`, this one and the rows that are written again. Raises
+        StorageFailed.
+        """
+
+
+def read_ahead(timeline: Timeline, otherwise: ReadOtherwise | None) -> None:
+    """What has completed by then, before others wait for the lock."""
+    if otherwise is None:
+        return
+    try:
+        otherwise.counted(timeline, None)
+    except (MalformedTable, StorageFailed) as error:
+        _log.info("keys are counted under the lock instead: error=%s", error)
+
+
+def warnings_of(counts: KeyCounts) -> tuple[str, ...]:
+    keys = sum(counts.values())
+    if not keys:
+        return ()
+    many = "1 key is" if keys == 1 else f"{keys} keys are"
+    groups = sum(count > 0 for count in counts.values())
+    where = "1 file group" if groups == 1 else f"{groups} file groups"
+    who = "read otherwise by Apache Hudi and hudi-rs"
+    return (f"{many} {who} in {where} of this commit, until the table is compacted",)

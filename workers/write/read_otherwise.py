@@ -1,0 +1,324 @@
+"""How many keys of a write's file groups other engines read otherwise (`merge.as_others`).
+
+Nearly all writes read nothing for it but the metadata of the commits whose logs their file groups
+have. The logs of a file group are read, keys and ordering values alone, where it has deletes, where
+a commit told of such keys before, and where rows without an ordering value may meet others. Not for
+tables whose logs other engines do not merge, nor for partial rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.clock import InstantTime
+from workers.concurrency.restating import RowsAgain
+from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.files.base_file import read_base_file
+from workers.files.meta_columns import RECORD_KEY
+from workers.files.names import parse_log_file
+from workers.merge.as_others import Version, Versions, is_read_otherwise, takes_null_for_zero
+from workers.merge.versions import DELETE_NOW, DELETED, ROW, single
+from workers.read.log_versions import IS_DELETED, LogReader
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.table.unordered import has_unordered, note_unordered
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import WriteStat
+from workers.timeline.read_otherwise import GroupKey, KeyCounts, told_counts
+from workers.timeline.timeline import Timeline
+from workers.write.context import WriteContext
+from workers.write.status import WriteStatus
+
+_log = logging.getLogger(__name__)
+_ByKey = dict[str, list[Version]]
+"""By key, in the order in which one log has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What its metadata says; which never changes."""
+
+    requested_at: InstantTime
+    completed_at: InstantTime
+    stats: Mapping[GroupKey, Sequence[WriteStat]]
+    told: KeyCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    path: str
+    requested_at: InstantTime
+    completed_at: InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A file group as it is under the lock."""
+
+    base: str | None
+    logs: Sequence[_Log]
+    """In the order in which they completed, ours last."""
+
+
+class KeysReadOtherwise:
+    """Of one write. Files never change, so each is read once."""
+
+    def __init__(
+        self,
+        table: Table,
+        at_start: Timeline,
+        context: WriteContext,
+        statuses: Iterable[WriteStatus],
+    ) -> None:
+        self._table = table
+        self._at_start = at_start
+        self._context = context
+        self._ours: dict[GroupKey, list[WriteStatus]] = {}
+        self._is_unordered = self._met_everywhere = False
+        for status in statuses:
+            self._is_unordered |= status.has_low_ordering and not self._null_is_zero
+            if status.stat.is_log:
+                group = (status.stat.partition_path, status.stat.file_id)
+                self._ours.setdefault(group, []).append(status)
+        self._slices = {(one.partition, one.file_id): one for one in context.slices.values()}
+        self._commits: dict[Instant, _Commit | None] = {}
+        self._logs: dict[str, _ByKey] = {}
+        self._bases: dict[tuple[str, frozenset[str]], dict[str, Version]] = {}
+
+    @property
+    def _is_compared(self) -> bool:
+        config = self._context.config
+        is_merged = config.groups is None and config.merger is None
+        is_ordered = config.ordering_field is not None and len(config.ordering) == 1
+        return bool(self._ours) and is_merged and is_ordered and not config.is_partial_update
+
+    @property
+    def _null_is_zero(self) -> bool:
+        field = self._context.config.ordering_field
+        known = self._context.schema
+        return field in known.field_names and takes_null_for_zero(known.arrow.field(field).type)
+
+    def _looks_everywhere(self) -> bool:
+        """Whether rows without an ordering value may stand in any base file, and matter beside
+        whatever comes.
+        """
+        config, storage = self._context.config, self._table.storage
+        if not config.is_merge_on_read or config.ordering_field is None or self._null_is_zero:
+            return False
+        if self._is_unordered:
+            note_unordered(storage)
+        return self._is_unordered or has_unordered(storage)
+
+    def counted(self, timeline: Timeline, again: RowsAgain | None) -> KeyCounts:
+        """See `ReadOtherwise`. A file group that cannot be read is left out: its commit stands, and
+        whoever reads it is told.
+        """
+        self._met_everywhere = self._looks_everywhere()
+        if not self._is_compared:
+            return {}
+        self._read_ahead(timeline)
+        rivals = self._since(timeline)
+        counts: dict[GroupKey, int] = {}
+        for group in sorted(self._ours):
+            known = [*self._at_start_of(group), *rivals]
+            was_told = any(one is not None and group in one.told for one in known)
+            if not (was_told or self._is_suspect(group, known)):
+                continue
+            try:
+                keys = self._count(group, rivals, again)
+            except (MalformedTable, UnsupportedTable) as error:
+                _log.warning("keys are not counted: file_group=%s error=%s", group, error)
+                continue
+            if keys or was_told:
+                counts[group] = keys
+        return counts
+
+    def _read_ahead(self, timeline: Timeline) -> None:
+        """Every commit that is asked below, at once."""
+        paths = [path for group in self._ours for path in self._log_files(group)]
+        asked = {instant for path in paths if (instant := self._instant_of(path)) is not None}
+        asked.update(self._later(timeline))
+        missing = [one for one in asked if one not in self._commits]
+        read = self._table.storage.at_once(self._read_commit, missing)
+        self._commits.update(zip(missing, read, strict=True))
+
+    def _later(self, timeline: Timeline) -> list[Instant]:
+        known = {one.requested_at for one in self._at_start.completed()}
+        return [one for one in timeline.completed_writes() if one.requested_at not in known]
+
+    def _since(self, timeline: Timeline) -> list[_Commit]:
+        """In the order in which they completed."""
+        later = sorted(self._later(timeline), key=lambda one: one.completed_at or "")
+        read = [self._commits[one] for one in later]
+        return [one for one in read if one is not None]
+
+    def _at_start_of(self, group: GroupKey) -> list[_Commit | None]:
+        """Whose logs it had; None for one that cannot be asked."""
+        found = (self._instant_of(path) for path in self._log_files(group))
+        return [None if instant is None else self._commits[instant] for instant in found]
+
+    def _log_files(self, group: GroupKey) -> tuple[str, ...]:
+        return self._slices[group].log_files if group in self._slices else ()
+
+    def _instant_of(self, path: str) -> Instant | None:
+        name = parse_log_file(path.rpartition("/")[2])
+        assert name is not None, path
+        found = self._at_start.find(name.instant)
+        return found if found is not None and found.is_completed else None
+
+    def _read_commit(self, instant: Instant) -> _Commit | None:
+        """None for one that was archived meanwhile."""
+        try:
+            metadata = read_instant(self._table, instant)
+        except MalformedTable as error:
+            _log.info("its logs are read instead: instant=%s error=%s", instant, error)
+            return None
+        stats: dict[GroupKey, list[WriteStat]] = {}
+        for stat in metadata.stats:
+            stats.setdefault((stat.partition_path, stat.file_id), []).append(stat)
+        completed_at = instant.completed_at or ""
+        told = told_counts(metadata.extra_metadata)
+        return _Commit(instant.requested_at, completed_at, stats, told)
+
+    def _is_suspect(self, group: GroupKey, known: Sequence[_Commit | None]) -> bool:
+        if self._met_everywhere:
+            return True
+        if any(one.stat.num_deletes or one.has_low_ordering for one in self._ours[group]):
+            return True
+        return any(
+            commit is None or any(stat.num_deletes for stat in commit.stats.get(group, ()))
+            for commit in known
+        )
+
+    def _count(self, group: GroupKey, rivals: Sequence[_Commit], again: RowsAgain | None) -> int:
+        found = self._now(group, rivals)
+        completed: _ByKey = {}
+        for log in found.logs:
+            _add(completed, self._versions(group, log.path))
+        keys = self._candidates(found, completed)
+        if not keys:
+            return 0
+        requested: _ByKey = {}
+        for log in sorted(found.logs, key=lambda log: log.requested_at):
+            _add(requested, self._versions(group, log.path))
+        for key in again.by_group.get(group, ()) if again else ():
+            for one in self._ours[group]:
+                _add(requested, {key: self._versions(group, one.stat.path).get(key, [])})
+        bases = self._base_versions(found.base, keys)
+        return sum(
+            is_read_otherwise(
+                Versions(bases.get(key), completed[key], requested[key]),
+                null_is_zero=self._null_is_zero,
+            )
+            for key in keys
+        )
+
+    def _now(self, group: GroupKey, rivals: Sequence[_Commit]) -> _Group:
+        slice_ = self._slices.get(group)
+        base = slice_.base_file if slice_ else None
+        since = (slice_.base_instant if slice_ else None) or ""
+        logs = [self._log(path) for path in self._log_files(group)]
+        for commit in rivals:
+            for stat in commit.stats.get(group, ()):
+                if stat.is_log:
+                    logs.append(_Log(stat.path, commit.requested_at, commit.completed_at))
+                elif commit.requested_at > since:
+                    base, since = stat.path, commit.requested_at
+        standing = [one for one in logs if one.completed_at >= since]
+        ours = self._context.instant
+        standing += [_Log(one.stat.path, ours, "") for one in self._ours[group]]
+        return _Group(base, standing)
+
+    def _log(self, path: str) -> _Log:
+        name, instant = parse_log_file(path.rpartition("/")[2]), self._instant_of(path)
+        assert name is not None, path
+        completed_at = (instant.completed_at or "") if instant else name.instant
+        return _Log(path, name.instant, completed_at)
+
+    def _candidates(self, found: _Group, completed: _ByKey) -> frozenset[str]:
+        """Where other engines can come to another row: keys that were deleted, and those of which a
+        version has no ordering value.
+        """
+        suspect = {
+            key
+            for key, versions in completed.items()
+            if any(one.kind != ROW or one.order is None for one in versions)
+        }
+        low = frozenset(
+            key
+            for key, versions in completed.items()
+            if key not in suspect
+            and (self._met_everywhere or any(_is_low(one.order) for one in versions))
+        )
+        bases = self._base_versions(found.base, low)
+        return frozenset(suspect | {key for key, one in bases.items() if one.order is None})
+
+    def _versions(self, group: GroupKey, path: str) -> _ByKey:
+        if path not in self._logs:
+            self._logs[path] = self._read_log(group, path)
+        return self._logs[path]
+
+    def _read_log(self, group: GroupKey, path: str) -> _ByKey:
+        context, field = self._context, str(self._context.config.ordering_field)
+        slice_ = self._slices.get(group) or FileSlice(*group, None, None)
+        columns = {RECORD_KEY, *({field, IS_DELETED} & {*context.schema.field_names})}
+        reader = LogReader(self._table.storage, context.config, context.schema, columns)
+        try:
+            versions = reader.versions(replace(slice_, log_files=(path,)))
+        except NotFound:  # Its commit was rolled back meanwhile.
+            return {}
+        return {} if versions is None else _by_key(versions, field)
+
+    def _base_versions(self, path: str | None, keys: frozenset[str]) -> dict[str, Version]:
+        if path is None or not keys:
+            return {}
+        if (path, keys) not in self._bases:
+            self._bases[path, keys] = self._read_base(path, keys)
+        return self._bases[path, keys]
+
+    def _read_base(self, path: str, keys: frozenset[str]) -> dict[str, Version]:
+        field = str(self._context.config.ordering_field)
+        rows = read_base_file(self._table.storage, path, [RECORD_KEY, field])
+        wanted = pa.array(sorted(keys), pa.string())
+        rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=wanted))
+        return {key: versions[-1] for key, versions in _by_key(rows, field).items()}
+
+
+def _by_key(versions: pa.Table, field: str) -> _ByKey:
+    keys: list[Any] = versions.column(RECORD_KEY).to_pylist()
+    orders = _comparable(versions.column(field)) if field in versions.column_names else []
+    kinds: list[Any] = [ROW] * len(keys)
+    if DELETED in versions.column_names:
+        kinds = versions.column(DELETED).to_pylist()
+    found: _ByKey = {}
+    for key, kind, order in zip(keys, kinds, orders or [None] * len(keys), strict=True):
+        is_ageless = kind == DELETE_NOW
+        found.setdefault(key, []).append(Version(kind or ROW, None if is_ageless else order))
+    return found
+
+
+def _comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
+    """Dates and times as integers, as Avro keeps them."""
+    values: Any = single(column)
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def _add(versions: _ByKey, more: _ByKey) -> None:
+    for key, found in more.items():
+        versions.setdefault(key, []).extend(found)
+
+
+def _is_low(order: Any) -> bool:
+    return isinstance(order, int) and order <= 0
