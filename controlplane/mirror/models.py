@@ -306,7 +306,7 @@ class SyncMark(models.Model):
     file_groups_left_out = models.PositiveIntegerField(default=0)
     """Of a table with more file groups than the mirror keeps."""
     held_by = models.JSONField(default=dict)
-    """The `instant` that archiving must not pass, and its `writer`, who may live. Empty for none."""
+    """The `instant` that archiving must not pass, and its `writer`, who may live; else empty."""
     unproved = models.JSONField(default=list)
     """Instants whose files count although neither the timeline nor the history tells of them."""
     read_otherwise = models.JSONField(default=dict)

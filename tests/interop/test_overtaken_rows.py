@@ -44,13 +44,13 @@ def test_three_readers_see_the_same_or_the_commit_says_of_how_many_keys_not(
         by_rust = keys_read_otherwise(table)
         assert outcome.keys_read_otherwise == len(by_rust), (SEED, outcome, by_rust)
         if number in sampled:
-            by_hudi = keys_that_differ(table.rows(*SCHEMA.names), _seen_by_hudi(peer, location))
+            by_hudi = keys_that_differ(table.rows(), _seen_by_hudi(peer, table))
             assert by_hudi == by_rust, (SEED, outcome)
     table.lakehouse.compact()
-    assert _seen_by_hudi(peer, location) == table.rows(*SCHEMA.names), SEED
+    assert _seen_by_hudi(peer, table) == table.rows(), SEED
 
 
-def _seen_by_hudi(peer: HudiPeer, location: Path) -> list[Row]:
-    found = peer.read(location).to_pylist()
-    rows = [{name: row[name] for name in SCHEMA.names} for row in found]
+def _seen_by_hudi(peer: HudiPeer, table: ScenarioTable) -> list[Row]:
+    found = peer.read(table.location).to_pylist()
+    rows = [{name: row[name] for name in table.schema_columns()} for row in found]
     return sorted(rows, key=lambda row: row["id"])

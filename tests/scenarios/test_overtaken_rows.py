@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.overtaking import (
     SCHEMA,
+    WIDER,
     commits_of_paused_writers,
     deleting,
     fill,
@@ -83,6 +84,29 @@ def test_rows_by_commit_time_too(tables: ScenarioTables) -> None:
     assert outcome.restated_keys == 1
     table.assert_referee_agrees()
     assert table.rows()[1]["city"] == "Late"
+
+
+@pytest.mark.parametrize("ordering", [True, False], ids=["event time", "commit time"])
+@pytest.mark.parametrize("ts", [4, 5, 6], ids=["older", "tie", "newer"])
+@pytest.mark.parametrize("begins_first", [True, False], ids=["overtaken", "in order"])
+def test_whole_row_says_null_in_a_column_that_its_writer_did_not_know(
+    tables: ScenarioTables, ordering: bool, ts: int, begins_first: bool
+) -> None:
+    table = filled(tables, ordering=ordering)
+    late, rival = (table.writer(name, mode="non-blocking") for name in ("late", "rival"))
+    if begins_first:
+        late.upsert(row(1, ts, "Late"))
+    rival.upsert({**row(1, 5, "Rival"), "weight": 7}, schema=WIDER)
+    if not begins_first:
+        late.upsert(row(1, ts, "Late"))
+    rival.wins()
+
+    late.wins()
+
+    table.assert_referee_agrees()
+    seen = ("Rival", 7) if ordering and ts < 5 else ("Late", None)
+    assert (table.rows()[1]["city"], table.rows()[1]["weight"]) == seen
+    assert table.leftovers() == []
 
 
 def test_only_what_would_be_seen_otherwise_is_written_again(tables: ScenarioTables) -> None:

@@ -15,6 +15,8 @@ from workers.concurrency.outcome import Committed
 
 SCHEMA = schema_of(id=pa.int64(), ts=pa.int32(), city=pa.string(), note=pa.string())
 """With ordering values of 32 bits, the only ones that Apache Hudi compares with null."""
+WIDER = SCHEMA.append(pa.field("weight", pa.int64()))
+"""With a column that the table does not have at first."""
 KEYS = range(8)
 _OPEN_MAX = 4
 _FIRST_TS = 3
@@ -56,16 +58,14 @@ def commits_of_paused_writers(
 
 
 def keys_that_differ(ours: Sequence[Row], theirs: Sequence[Row]) -> list[int]:
-    """Keys of `SCHEMA` whose row is another one, or there for only one of two readers."""
+    """Keys whose row is another one, or there for only one of two readers."""
     mine, others = ({found["id"]: found for found in rows} for rows in (ours, theirs))
     return sorted(key for key in {*mine, *others} if mine.get(key) != others.get(key))
 
 
 def keys_read_otherwise(table: ScenarioTable) -> list[int]:
     """By hudi-rs."""
-    return keys_that_differ(
-        table.rows(*SCHEMA.names), referee_rows(table.location, list(SCHEMA.names))
-    )
+    return keys_that_differ(table.rows(), referee_rows(table.location, table.schema_columns()))
 
 
 def _begun(table: ScenarioTable, chance: random.Random, name: str) -> ScenarioWriter:

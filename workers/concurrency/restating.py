@@ -3,7 +3,8 @@
 Sluice shows commits in the order in which they completed. Apache Hudi and hudi-rs go by the time of
 request: they take the schema of the commit that was requested last, and merge logs in this order. A
 commit that was requested before others and completes behind them is *passed* by them: its schema is
-not seen there, and of a key that both wrote the other's row counts where the later one does. So a
+not seen there, and of a key that both wrote the other's row counts where the later one does. Where
+the other brought a column that the commit did not know, hudi-rs keeps its value as well. So a
 second instant, requested now, carries the schema and these rows once more; it changes nothing for
 ours.
 
@@ -55,14 +56,16 @@ class RowsAgain(Protocol):
     def by_group(self) -> Mapping[tuple[str, str], Set[str]]:
         """They, by (partition, file id)."""
 
-    def write(self, instant: InstantTime, /) -> list[WriteStat]:
-        """Their log files. Raises StorageFailed."""
+    def write(self, instant: InstantTime, schema: TableSchema, /) -> list[WriteStat]:
+        """Their log files, of rows that say null in columns which the write did not know. Raises
+        StorageFailed.
+        """
 
 
 class Overtaken(Protocol):
-    """The rows of one write, beside those of commits that passed it."""
+    """The rows of one write, beside those of commits that completed since it began."""
 
-    def among(self, passed: Sequence[tuple[InstantTime, CommitMetadata]], /) -> RowsAgain | None:
+    def among(self, rivals: Sequence[tuple[InstantTime, CommitMetadata]], /) -> RowsAgain | None:
         """None when nothing is to be written again. Raises MalformedTable, StorageFailed."""
 
 
@@ -79,32 +82,36 @@ class Restatement:
 def restatement(
     table: Table,
     timeline: Timeline,
+    at_start: Timeline,
     ours: InstantTime,
     schema: TableSchema,
     writer: str,
     overtaken: Overtaken | None,
 ) -> Restatement | None:
     """None when every reader sees the commit as it is. Raises MalformedTable."""
-    passed = passed_by(timeline, ours)
-    if not passed:
-        return None
-    rows = None
-    if overtaken is not None:
-        rows = overtaken.among([(one.requested_at, read_instant(table, one)) for one in passed])
-    if rows is None and not misses_schema(table, passed, schema):
+    rows = None if overtaken is None else overtaken.among(_since(table, timeline, at_start))
+    if rows is None and not misses_schema(table, passed_by(timeline, ours), schema):
         return None
     return Restatement(ours, schema, writer, rows)
 
 
-def look_ahead(table: Table, ours: InstantTime, overtaken: Overtaken | None) -> None:
-    """At the rows of whoever has passed us by now, before others wait for the lock."""
+def look_ahead(table: Table, at_start: Timeline, overtaken: Overtaken | None) -> None:
+    """At the rows of whoever has completed by now, before others wait for the lock."""
     if overtaken is None:
         return
     try:
-        passed = passed_by(table.timeline(), ours)
-        overtaken.among([(one.requested_at, read_instant(table, one)) for one in passed])
+        overtaken.among(_since(table, table.timeline(), at_start))
     except (MalformedTable, StorageFailed) as error:
         _log.info("rows are compared under the lock instead: error=%s", error)
+
+
+def _since(
+    table: Table, timeline: Timeline, at_start: Timeline
+) -> list[tuple[InstantTime, CommitMetadata]]:
+    """Writes that completed since a write began that started from `at_start`."""
+    known = {one.requested_at for one in at_start.completed()}
+    later = [one for one in timeline.completed_writes() if one.requested_at not in known]
+    return [(one.requested_at, read_instant(table, one)) for one in later]
 
 
 def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
@@ -177,7 +184,7 @@ def begun(
         rows = restatement.rows
         keys = rows.keys if rows else 0
         metadata = commit_metadata(
-            rows.write(requested_at) if rows else [],
+            rows.write(requested_at, restatement.schema) if rows else [],
             extra={
                 SCHEMA_KEY: restatement.schema.avro_json,
                 WRITER_KEY: restatement.writer,

@@ -160,7 +160,7 @@ def commit(
     else:
         rivals.look_ahead()
         read_ahead(table.timeline(), proposal.read_otherwise)
-        look_ahead(table, started.instant.requested_at, proposal.overtaken)
+        look_ahead(table, started.timeline, proposal.overtaken)
     outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
@@ -304,6 +304,7 @@ def _with_restatement(
     again = restatement(
         table,
         timeline,
+        started.timeline,
         started.instant.requested_at,
         proposal.schema,
         proposal.writer,

@@ -9,6 +9,10 @@ nothing changes.
 It comes out the same, and nothing is written, where two rows compete by ordering values of their
 own, or bring no column in common. Of two rows with one ordering value, of rows that go by commit
 time and of deletes by key the later one counts.
+
+A whole row also says null in the columns that it does not know, because others added them since its
+write began. hudi-rs keeps the value that the row before has there, so such rows are written again
+with these columns, whoever was requested first.
 """
 
 from __future__ import annotations
@@ -24,9 +28,10 @@ from workers.clock import InstantTime
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.names import bucket_of
-from workers.merge.versions import DELETE_NOW, DELETED, ROW, single
+from workers.merge.versions import DELETE_NOW, DELETED, ROW, single, without_deletes
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.schema.alter import with_widest
+from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.timeline.metadata import CommitMetadata, WriteStat
@@ -54,7 +59,7 @@ class RowsAgain:
     """Found before the lock as far as it goes, and written under it."""
 
     by_group: Mapping[GroupKey, Set[str]]
-    write: Callable[[InstantTime], list[WriteStat]]
+    write: Callable[[InstantTime, TableSchema], list[WriteStat]]
 
     @property
     def keys(self) -> int:
@@ -77,28 +82,48 @@ class OvertakenRows:
         config = self._context.config
         return bool(self._ours) and config.groups is None and config.merger is None
 
-    def among(self, passed: Sequence[tuple[InstantTime, CommitMetadata]]) -> RowsAgain | None:
+    def among(self, rivals: Sequence[tuple[InstantTime, CommitMetadata]]) -> RowsAgain | None:
         """What is to be written again behind these commits. Raises MalformedTable, NotFound."""
         if not self.is_compared:
             return None
         keys: dict[GroupKey, set[str]] = {}
-        for instant, metadata in passed:
+        for instant, metadata in rivals:
             if instant not in self._met:
-                self._met[instant] = self._meets(metadata)
+                self._met[instant] = self._meets(instant, metadata)
             for group, met in self._met[instant].items():
                 keys.setdefault(group, set()).update(met)
-        return RowsAgain(keys, lambda instant: self._write(instant, keys)) if keys else None
+        if not keys:
+            return None
+        return RowsAgain(keys, lambda instant, schema: self._write(instant, schema, keys))
 
-    def _meets(self, metadata: CommitMetadata) -> dict[GroupKey, set[str]]:
+    def _meets(self, instant: InstantTime, metadata: CommitMetadata) -> dict[GroupKey, set[str]]:
         found: dict[GroupKey, set[str]] = {}
+        has_passed, columns = instant > self._context.instant, self._unknown(metadata)
+        if not has_passed and not columns:
+            return {}
         for stat in metadata.stats:
             group = (stat.partition_path, stat.file_id)
             if not stat.is_log or group not in self._ours:
                 continue
             theirs, ours = self._read(stat), self._mine(group)
             if theirs is not None and ours is not None:
-                found.setdefault(group, set()).update(self._differing(ours, theirs))
+                keys = self._differing(ours, theirs) if has_passed else set()
+                if columns & theirs.columns:
+                    keys |= _rows_of_both(ours, theirs)
+                found.setdefault(group, set()).update(keys)
         return {group: keys for group, keys in found.items() if keys}
+
+    @property
+    def _is_whole(self) -> bool:
+        """Its rows have every column that the write knew; what they lack is null."""
+        return not self._context.config.is_partial_update and not self._context.is_narrow
+
+    def _unknown(self, metadata: CommitMetadata) -> frozenset[str]:
+        """Columns that the table has by this commit, and that a whole row of ours lacks."""
+        if not metadata.schema_json or not self._is_whole:
+            return frozenset()
+        known = TableSchema.from_avro_json(metadata.schema_json).field_names
+        return frozenset(known).difference(self._context.schema.field_names)
 
     def _mine(self, group: GroupKey) -> _Written | None:
         if group not in self._own:
@@ -107,7 +132,7 @@ class OvertakenRows:
 
     def _read(self, stat: WriteStat) -> _Written | None:
         """Its keys and ages; of its columns only which there are, whatever their types."""
-        slice_, reader = self._opened(stat, keys_only=True)
+        slice_, reader = self._opened(self._context, stat, keys_only=True)
         blocks = reader.blocks(slice_)
         versions = reader.versions_of(blocks, slice_)
         if versions is None:
@@ -118,8 +143,9 @@ class OvertakenRows:
         names = {name for block in data for name in self._brought(block)}
         return _Written(versions, frozenset(names - shared))
 
-    def _opened(self, stat: WriteStat, *, keys_only: bool = False) -> tuple[FileSlice, LogReader]:
-        context = self._context
+    def _opened(
+        self, context: WriteContext, stat: WriteStat, *, keys_only: bool = False
+    ) -> tuple[FileSlice, LogReader]:
         slice_ = FileSlice(stat.partition_path, stat.file_id, None, None, (stat.path,))
         if not keys_only:
             return slice_, LogReader(self._storage, context.config, context.schema)
@@ -167,15 +193,19 @@ class OvertakenRows:
             )
         return found
 
-    def _write(self, instant: InstantTime, keys: dict[GroupKey, set[str]]) -> list[WriteStat]:
+    def _write(
+        self, instant: InstantTime, schema: TableSchema, keys: dict[GroupKey, set[str]]
+    ) -> list[WriteStat]:
         context = replace(self._context, instant=instant)
-        groups = [self._again(group, keys[group]) for group in sorted(keys)]
+        if self._is_whole:
+            context = replace(context, schema=schema, columns=tuple(schema.field_names))
+        groups = [self._again(context, group, keys[group]) for group in sorted(keys)]
         return [one.stat for one in write_row_groups(context, groups, TaskIds(), self._storage)]
 
-    def _again(self, group: GroupKey, keys: set[str]) -> RowGroup:
-        context, slot = self._context, bucket_of(group[1])
+    def _again(self, context: WriteContext, group: GroupKey, keys: set[str]) -> RowGroup:
+        slot = bucket_of(group[1])
         assert slot is not None, group
-        slice_, reader = self._opened(self._ours[group])
+        slice_, reader = self._opened(context, self._ours[group])
         versions = reader.versions(slice_)
         assert versions is not None, group
         wanted = pa.array(sorted(keys), pa.string())
@@ -188,6 +218,13 @@ class OvertakenRows:
         if context.marks_deletes and DELETED in rows.column_names:
             names.append(DELETED)
         return RowGroup(group[0], slot, rows.select(names), first_row=0)
+
+
+def _rows_of_both(ours: _Written, theirs: _Written) -> set[str]:
+    their_keys = single(theirs.versions.column(RECORD_KEY))
+    rows = without_deletes(ours.versions)
+    keys: Any = rows.column(RECORD_KEY)
+    return set(keys.filter(pc.is_in(keys, value_set=their_keys)).to_pylist())
 
 
 def _matters(ours: set[tuple[bool, Any]], theirs: set[tuple[bool, Any]], *, is_apart: bool) -> bool:

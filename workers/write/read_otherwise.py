@@ -25,6 +25,7 @@ from workers.files.names import parse_log_file
 from workers.merge.as_others import Version, Versions, is_read_otherwise, takes_null_for_zero
 from workers.merge.versions import DELETE_NOW, DELETED, ROW, single
 from workers.read.log_versions import IS_DELETED, LogReader
+from workers.schema.alter import with_widest
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
@@ -269,7 +270,9 @@ class KeysReadOtherwise:
         context, field = self._context, str(self._context.config.ordering_field)
         slice_ = self._slices.get(group) or FileSlice(*group, None, None)
         columns = {RECORD_KEY, *({field, IS_DELETED} & {*context.schema.field_names})}
-        reader = LogReader(self._table.storage, context.config, context.schema, columns)
+        # Others may have widened what rows are ordered by.
+        schema = with_widest(context.schema, context.config.ordering_columns)
+        reader = LogReader(self._table.storage, context.config, schema, columns)
         try:
             versions = reader.versions(replace(slice_, log_files=(path,)))
         except NotFound:  # Its commit was rolled back meanwhile.
