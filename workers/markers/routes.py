@@ -57,6 +57,7 @@ _STATUS: tuple[tuple[type[LakehouseError], int], ...] = (
 )
 _OUTCOME = {401: "denied", 403: "denied", 500: "failed", 503: "busy"}
 _RESULT: dict[type[Exception], str] = {InstantRolledBack: "fenced", EarlyConflict: "conflict"}
+_OPERATOR = "operator"
 _Handler = Callable[[Request], Awaitable[Response]]
 _BOOLEANS = {True: b"true", False: b"false"}
 _Found = TypeVar("_Found")
@@ -149,8 +150,9 @@ class MarkerServer:
             reply(self._refusal(error))
             return True
 
-    def admit(self, request: Request) -> None:
-        """Before memory is kept for a large body: what the head alone says of who sends it.
+    def admit(self, request: Request) -> str:
+        """Before memory is kept for a large body: what the head alone says of who sends it. The
+        table whose share of that memory it takes, whatever the instant.
 
         Raises LakehouseError.
         """
@@ -158,10 +160,12 @@ class MarkerServer:
         if handler is None or request.method != method:
             raise NotServed(404, "nothing takes a body here")
         if request.path in _OPERATORS:
-            return self._access.check_admin(request)
+            self._access.check_admin(request)
+            return _OPERATOR
         asked = request.query()
         location, instant = parse_markers_directory(asked.get("markerdirpath", ""))
-        return self._access.check(request, location, instant)
+        self._access.check(request, location, instant)
+        return location
 
     def refusal(self, error: LakehouseError) -> Response:
         """What ends a connection."""

@@ -25,12 +25,12 @@ from urllib.parse import unquote_plus
 
 from workers.clock import Clock
 from workers.errors import InvalidInput, LakehouseError
+from workers.markers.body_budget import BodyBudget
 
 _HEAD_BYTES_MAX = 16 << 10
 _SMALL_BODY_BYTES = 8 << 10  # Bounded by the number of connections, as heads are.
 _LINGER_S = 2.0
 _CONNECTIONS_MAX = 12_000
-_BODIES_BYTES_MAX = 256 << 20  # Of all large ones together.
 _BACKLOG = 4_096
 _KEPT = 256
 _HEAD = re.compile(
@@ -123,19 +123,21 @@ class HttpServer:
         handler: Handler,
         refusal: Callable[[LakehouseError], Response],
         *,
-        admit: Callable[[Request], None],
+        admit: Callable[[Request], str],
         clock: Clock,
         body_bytes_max: int,
         deadlines: Deadlines = Deadlines(),
     ) -> None:
-        """`admit` raises LakehouseError for a head whose large body is not to be waited for."""
+        """`admit` says of a head in whose share of memory its large body is kept; it raises
+        LakehouseError when that is not to be waited for.
+        """
         self.handler = handler
         self.refusal = refusal
         self.admit = admit
         self.clock = clock
         self.body_bytes_max = body_bytes_max
         self.deadlines = deadlines
-        self.bodies_bytes = 0
+        self.bodies = BodyBudget()
         self.connections: set[_Connection] = set()
         self.answering = 0
         self.is_quiet = asyncio.Event()
@@ -192,6 +194,7 @@ class _Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._request: Request | None = None  # Its head came, its body is still coming.
         self._length = 0
+        self._holder = ""
         self._reserved = 0
         self._is_last = False
         self._is_refused = False
@@ -308,8 +311,7 @@ class _Connection(asyncio.Protocol):
         path, _, query = match["target"].decode("ascii").partition("?")
         request = Request(match["method"].decode("ascii"), path, query, headers, self._remote)
         if length > _SMALL_BODY_BYTES:
-            self._server.admit(request)
-            self._reserve(length)
+            self._reserve(self._server.admit(request), length)
         self._length = length
         connection = headers.get("connection", "").lower()
         self._is_last = self._is_last or "close" in connection or match["minor"] == b"0"
@@ -328,18 +330,18 @@ class _Connection(asyncio.Protocol):
             raise NotServed(413, "body is too large")
         return length
 
-    def _reserve(self, length: int) -> None:
-        if self._server.bodies_bytes + length > _BODIES_BYTES_MAX:
-            raise NotServed(503, "too many large requests at once")
-        self._server.bodies_bytes += length
-        self._reserved = length
+    def _reserve(self, holder: str, length: int) -> None:
+        if (why := self._server.bodies.reserve(holder, length)) is not None:
+            raise NotServed(503, why)
+        self._holder, self._reserved = holder, length
 
     def _set_due(self, after_s: float) -> None:
         self.due_s = self._server.clock.monotonic_s() + after_s
 
     def _release(self) -> None:
-        self._server.bodies_bytes -= self._reserved
-        self._reserved = 0
+        if self._reserved:
+            self._server.bodies.release(self._holder, self._reserved)
+            self._reserved = 0
 
     def _reply(self, response: Response) -> None:
         assert self.is_answering, "one reply to one request"

@@ -11,7 +11,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.workers.markers.harness import INSTANT, ServerProcess, directory_of, free_port
+from tests.workers.markers.harness import (
+    INSTANT,
+    ServerProcess,
+    directory_of,
+    free_port,
+    new_table,
+)
 from tests.workers.markers.test_marker_wire import create_request, said
 from workers.clock import SystemClock
 from workers.errors import LakehouseError
@@ -27,9 +33,13 @@ HURRIED = Deadlines(head_s=0.3, body_s=0.3, idle_s=0.3, unread_s=0.3, sweep_s=0.
 
 
 def large_request(
-    storage: LocalStorage, *, path: str = "/create-all?", token: bool = True
+    storage: LocalStorage,
+    *,
+    path: str = "/create-all?",
+    token: bool = True,
+    instant: str = INSTANT,
 ) -> bytes:
-    head = create_request(storage, "x").replace(b"/create?", path.encode())
+    head = create_request(storage, "x", instant=instant).replace(b"/create?", path.encode())
     if not token:
         head = head.replace(b"Authorization", b"X-Other")
     return head.replace(b"Content-Length: 0", b"Content-Length: %d" % LARGE)
@@ -69,6 +79,35 @@ def test_who_has_no_token_keeps_no_writer_from_its_large_body(
     assert refused[9:12] in (b"400", b"401", b"403", b"404"), refused
     assert answer.status == 200
     assert server.all(storage) == names
+
+
+@pytest.mark.parametrize("instants", [1, 6], ids=["one token", "many tokens"])
+def test_table_whose_writers_promise_and_do_not_send_keeps_no_other_tables_writers(
+    server: ServerProcess, storage: LocalStorage, instants: int
+) -> None:
+    """They have valid tokens, and hold what they may until the deadline of a body."""
+    other = new_table(server.root, "other")
+    names = [f"f{number:05d}-{'0' * 60}.parquet.marker.CREATE" for number in range(500)]
+    with ExitStack() as stack:
+        for number in range(CONNECTIONS):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            promised = large_request(storage, instant=str(int(INSTANT) + number % instants))
+            stack.enter_context(connection).sendall(promised)
+        refused = said(server, large_request(storage))
+        answer = server.ask(
+            "POST",
+            f"{BASE_PATH}/create-all",
+            query={"markerdirpath": directory_of(other)},
+            token=server.settings(other, INSTANT).token,
+            body=json.dumps(names),
+        )
+        small = server.create(storage, names[0])
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"of this table" in refused
+    assert answer.status == 200, answer
+    assert server.all(other) == names
+    assert small.status == 200
 
 
 def test_bodies_that_a_writer_promises_and_does_not_send_are_bounded(
@@ -111,7 +150,7 @@ def test_a_head_or_body_that_comes_a_byte_at_a_time_is_ended_at_its_deadline() -
 
         assert {answer[:12] for answer in answers} == {b"HTTP/1.1 408"}
         assert time.monotonic() - began_s < 3
-        assert server.bodies_bytes == 0
+        assert server.bodies.bytes == 0
 
     asyncio.run(_with_server(story))
 
@@ -161,9 +200,10 @@ async def _with_server(story: Callable[[int, HttpServer], Awaitable[None]]) -> N
     def refusal(error: LakehouseError) -> Response:
         return Response(str(error).encode(), getattr(error, "status", 401))
 
-    def admit(request: Request) -> None:
+    def admit(request: Request) -> str:
         if "authorization" not in request.headers:
             raise TokenMissing("a token is needed")
+        return "a table"
 
     server = HttpServer(
         answer,

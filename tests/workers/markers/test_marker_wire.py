@@ -37,9 +37,9 @@ def _is_whole(answers: bytes) -> bool:
     return bool(separator) and len(body) >= int(length)
 
 
-def create_request(storage: LocalStorage, name: str) -> bytes:
-    query = urlencode({"markerdirpath": directory_of(storage), "markername": name})
-    token = mint_token(SECRET, storage.location, INSTANT)
+def create_request(storage: LocalStorage, name: str, *, instant: str = INSTANT) -> bytes:
+    query = urlencode({"markerdirpath": directory_of(storage, instant), "markername": name})
+    token = mint_token(SECRET, storage.location, instant)
     head = f"POST {BASE_PATH}/create?{query} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n"
     return f"{head}Content-Length: 0\r\n\r\n".encode()
 

@@ -1,0 +1,34 @@
+"""How much memory may be kept for large bodies that are still coming: of all together, and of each
+holder, so that who promises a lot and sends slowly leaves room for the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+BYTES_MAX = 256 << 20
+HOLDER_BYTES_MAX = 64 << 20
+"""Of one table. A client's own requests are some kilobytes each."""
+
+
+class BodyBudget:
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    @property
+    def bytes(self) -> int:
+        return self._held.total()
+
+    def reserve(self, holder: str, length: int) -> str | None:
+        """Why there is no room for so many bytes; None when they are kept, until `release`."""
+        if self._held[holder] + length > HOLDER_BYTES_MAX:
+            return "too many large requests of this table at once"
+        if self.bytes + length > BYTES_MAX:
+            return "too many large requests at once"
+        self._held[holder] += length
+        return None
+
+    def release(self, holder: str, length: int) -> None:
+        self._held[holder] -= length
+        if not self._held[holder]:
+            del self._held[holder]
