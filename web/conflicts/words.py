@@ -39,8 +39,8 @@ def by_partition(
 
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
-    """New keys that both writers inserted, or that one inserted and the other wanted to delete; or keys
-    that the two brought to different partitions, of a table where each stands in one.
+    """New keys that both writers inserted, or that one inserted and the other wanted to delete; or
+    keys that the two brought to different partitions, of a table where each stands in one.
     """
 
     named: tuple[str, ...]
