@@ -5,6 +5,7 @@ non-blocking writer loses to whoever changed one of the rows since.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,10 @@ from tests.support.scenario_table import MODES, Row, ScenarioTable, ScenarioTabl
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.files.log_block import ParquetData
 from workers.files.log_file import read_log_file
+from workers.spark.placement import stage_prepared
 from workers.sql.run import run_sql
+from workers.write.prepare import prepare
+from workers.write.sought import sought_by
 
 FIELDS: list[pa.Field[Any]] = [
     pa.field("id", pa.string(), nullable=False),
@@ -152,3 +156,19 @@ def test_an_update_of_all_that_is_required_reads_nothing_and_never_loses(
     assert isinstance(outcome, Committed)
     [changed] = [one for one in table.rows() if one["id"] == "a"]
     assert (changed["city"], changed["size"]) == ("Rome", 2)
+
+
+def test_rows_that_tasks_staged_are_guarded_as_those_in_memory(table: ScenarioTable) -> None:
+    rows = table.batch([row(key, "Oslo") for key in "abc"])
+    begun = table.writer("w", mode="non-blocking").begin(rows.schema).transaction
+    context = replace(begun.context, keeps_read_rows=True)
+    prepared = prepare(context, rows)
+    staged = [stage_prepared(context, prepared.slice(1), table.storage, "0")]
+
+    sought = sought_by(context, prepared.slice(0, 1), staged, table.storage)
+
+    assert sought is not None
+    found = list(sought())
+    assert sorted(key for one in found for key in one.keys) == ["a", "b", "c"]
+    assert all(one.were_read for one in found)
+    begun.abort("nothing is to be written")
