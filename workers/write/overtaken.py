@@ -120,9 +120,11 @@ class OvertakenRows:
 
     def _unknown(self, metadata: CommitMetadata) -> frozenset[str]:
         """Columns that the table has by this commit, and that a whole row of ours lacks."""
-        if not metadata.schema_json or not self._is_whole:
+        told = metadata.schema_json
+        # Of many rivals nearly all carry the schema that ours began with: it is not parsed again.
+        if not told or told == self._context.schema.avro_json or not self._is_whole:
             return frozenset()
-        known = TableSchema.from_avro_json(metadata.schema_json).field_names
+        known = TableSchema.from_avro_json(told).field_names
         return frozenset(known).difference(self._context.schema.field_names)
 
     def _mine(self, group: GroupKey) -> _Written | None:
