@@ -43,6 +43,7 @@ urlpatterns = [
     path("t/<slug:slug>/health", overview.health, name="health"),
     path("t/<slug:slug>/live", live.live, name="live"),
     path("t/<slug:slug>/live/<slug:part>", live.live_part, name="live-part"),
+    path("t/<slug:slug>/demo/start", demo.restart, name="demo-start"),
     path("t/<slug:slug>/demo/<slug:button>", demo.demo, name="demo"),
     path("t/<slug:slug>/timeline", timeline.timeline, name="timeline"),
     path("t/<slug:slug>/timeline/figure", timeline.figure, name="timeline-figure"),

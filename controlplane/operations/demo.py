@@ -36,9 +36,24 @@ OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
 
 
 RESTARTS_MAX = 3
+_RUNS_LOOKED_AT = 50
+"""Operations of streams: of several runs, with those that took a dead one's place."""
 KILL_TASK = "controlplane.operations.kill_demo_writer"
 KILL_WAIT_S = 20.0
 KILL_POLL_S = 0.05
+
+
+def has_demo_ended(table: Table) -> bool:
+    """Whether its streams were started here and nobody writes any of them now."""
+    streams = Operation.objects.filter(
+        table=table,
+        kind=OperationKind.WRITE.value,
+        parameters__job__source__kind="demo_stream",
+    )
+    states = set(
+        streams.order_by("-requested_at").values_list("state", flat=True)[:_RUNS_LOOKED_AT]
+    )
+    return bool(states) and not states & set(OPEN)
 
 
 def start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from controlplane.operations.aborts import request_abort
 from controlplane.operations.declaring import declare_stream
 from controlplane.operations.demo import (
+    has_demo_ended,
     kill_demo_writer,
     start_demo_conflict,
     start_demo_schema_conflict,
@@ -51,6 +52,7 @@ __all__ = [
     "ServiceKind",
     "ServicePlanView",
     "declare_stream",
+    "has_demo_ended",
     "is_cancellable",
     "kill_demo_writer",
     "open_operation",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.test import Client
 
+from controlplane.mirror.sync import sync_table
+from controlplane.node.demo_streams import DemoRun, start_streams
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.web.conftest import fill
+from workers.spark.sources.ad_requests import STREAMS
 
 
 @pytest.mark.parametrize("button", ["conflict", "schema"])
@@ -48,3 +54,62 @@ def test_other_tables_have_none(admin: User, as_admin: Client) -> None:
     assert b"Kill a writer" not in as_admin.get("/t/weather/live").content
     assert as_admin.post("/t/weather/demo/conflict").status_code == 404
     assert not Operation.objects.filter(kind="write").exists()
+
+
+@pytest.fixture
+def demo(root: Path, admin: User) -> Table:
+    """Its streams were asked for as `manage.py demo --start` does it, and have ended since."""
+    started = start_streams(admin, DemoRun(rounds=2))
+    Operation.objects.update(state="succeeded")
+    sync_table(started.table)
+    return started.table
+
+
+def signed_in(role: str) -> Client:
+    user = User.objects.create_user(f"a {role}", password="a long enough password")
+    user.groups.add(Group.objects.get(name=role))
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user)
+    return client
+
+
+def press(client: Client, *, with_token: bool = True) -> int:
+    form = client.get("/t/ad-requests/live").content.decode()
+    [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)) or {""}
+    given = {"csrfmiddlewaretoken": token} if with_token else {}
+    return client.post("/t/ad-requests/demo/start", given).status_code
+
+
+def test_operator_starts_the_demo_again_once_it_has_ended(demo: Table) -> None:
+    operator = signed_in("operator")
+    assert b"Start the demo again" in operator.get("/t/ad-requests/live").content
+
+    assert press(operator) == 302
+
+    running = Operation.objects.filter(state="queued")
+    sources = [one.parameters["job"]["source"] for one in running.order_by("requested_at")]
+    assert [one["stream"] for one in sources] == list(STREAMS)
+    assert {one.requested_by.get_username() for one in running if one.requested_by} == {
+        "a operator"
+    }
+    assert b"Start the demo again" not in operator.get("/t/ad-requests/live").content
+    assert press(operator) == 302
+    assert Operation.objects.filter(state="queued").count() == 3, "nothing is started twice"
+
+
+def test_viewer_and_whoever_has_no_token_do_not_start_it(demo: Table) -> None:
+    viewer, operator = signed_in("viewer"), signed_in("operator")
+
+    shown = viewer.get("/t/ad-requests/live").content.decode()
+
+    [button] = [one for one in shown.split("<button") if "Start the demo again" in one]
+    assert " disabled>" in button
+    assert viewer.post("/t/ad-requests/demo/start").status_code == 403
+    assert press(operator, with_token=False) == 403
+    assert press(viewer) == 403
+    assert not Operation.objects.filter(state="queued").exists()
+
+
+def test_only_the_demos_own_table_starts_it(busy: Table, as_admin: Client) -> None:
+    assert as_admin.post("/t/ads/demo/start").status_code == 404
+    assert as_admin.get("/t/ad-requests/demo/start").status_code == 405

@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from controlplane.errors import ControlPlaneError
+from controlplane.node.demo_streams import SLUG, DemoRun, start_streams
 from controlplane.operations.services import (
     kill_demo_writer,
     start_demo_conflict,
@@ -67,6 +68,24 @@ def is_demo(table: Table) -> bool:
     holds those.
     """
     return (table.record_key, table.partition_by) == ("request_id", "region")
+
+
+@require_POST
+@page
+def restart(request: HttpRequest, slug: str) -> HttpResponse:
+    """What `manage.py demo --start` does for the streams, by whoever pressed the button."""
+    table = access_table(person(request), slug, Permission.OPERATE)
+    if not is_demo(table) or table.slug != SLUG:
+        raise Http404("this is not the demo's table")
+    try:
+        started = start_streams(person(request), DemoRun())
+    except ControlPlaneError as error:
+        messages.error(request, told(error)[2])
+    else:
+        names = ", ".join(started.streams)
+        words = f"The demo starts again: {names}, {started.rounds} rounds."
+        messages.success(request, words if names else "The demo runs already.")
+    return redirect("live", slug)
 
 
 @require_POST

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from controlplane.mirror.selectors import join_status, pending_markers
 from controlplane.mirror.timeline_rows import newest_undone
 from controlplane.operations.selectors import marker_server_status, recent_operations
+from controlplane.operations.services import has_demo_ended
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.selectors import table_row
 from controlplane.writers.conflicts import recent_conflicts
@@ -107,7 +108,9 @@ def _undone(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
 
 
 def _demo(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"buttons": BUTTONS if is_demo(table) else ()}
+    if not is_demo(table):
+        return {"buttons": ()}
+    return {"buttons": BUTTONS, "has_demo_ended": has_demo_ended(table)}
 
 
 # In this order: the figures reuse the board.

@@ -1,0 +1,175 @@
+"""The demo's streams: three writers of the same ad requests, as ordinary writes. The command and
+the page's button start them in one way; an unfinished run goes on, a finished one begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from controlplane.errors import NotAllowedNow
+from controlplane.operations.demo import HEARTBEAT, RESTARTS_MAX
+from controlplane.operations.models import Operation
+from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.services import request_write
+from controlplane.operations.states import OPEN, OperationState
+from controlplane.tables.models import Table as TableRow
+from controlplane.tables.services import register_table
+from workers.clock import SystemClock
+from workers.errors import TableNotFound
+from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.spark.process import ENDING_FILE, is_driver, read_pid
+
+NAME = "ad_requests"
+SLUG = "ad-requests"
+BUCKETS = 2
+WRITE_OPTIONS = {
+    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+    **HEARTBEAT,
+}
+SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoRun:
+    """Of a run that begins anew."""
+
+    rounds: int = 40
+    requests_per_round: int = 40
+    pace_s: float = 8.0
+    seed: int = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedStreams:
+    table: TableRow
+    streams: Sequence[str]
+    """Empty while somebody writes all of them."""
+    rounds: int
+
+
+def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
+    """Ask for a writer of each stream that nobody writes, on the demo's own table.
+
+    Raises ControlPlaneError, LakehouseError.
+    """
+    from workers.spark.sources.ad_requests import STREAMS
+
+    table = opened_table()
+    row = TableRow.objects.filter(location=table.location).first() or register_table(
+        location=table.location, slug=SLUG, name=NAME, by=by
+    )
+    waiting = [stream for stream in STREAMS if not is_taken_care_of(row, stream)]
+    if not waiting:
+        return StartedStreams(table=row, streams=[], rounds=0)
+    source = unfinished_run(row, table) or {
+        "kind": "demo_stream",
+        "run": SystemClock().now_ms() // 1000,
+        **asdict(wanted),
+    }
+    for stream in waiting:
+        parameters = {
+            "source": {**source, "stream": stream},
+            "stream": stream,
+            "options": {**WRITE_OPTIONS, "sluice.writer.name": stream},
+            "spark_conf": SPARK_CONF,
+        }
+        request_write(table=row, parameters=parameters, by=by, reason="demo")
+    return StartedStreams(table=row, streams=waiting, rounds=int(source["rounds"]))
+
+
+def table_location() -> str:
+    return f"{settings.SLUICE_TABLE_ROOTS[0]}/{NAME}"
+
+
+def opened_table() -> LakehouseTable:
+    from workers.spark.sources.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
+
+    try:
+        found = open_table(table_location())
+        if found.table.config.groups is None:
+            raise NotAllowedNow(
+                "the demo's table was made before its streams had clocks of their own; "
+                "`manage.py demo --reset` deletes it, and the next start makes a new one"
+            )
+        return found
+    except TableNotFound:
+        return create_table(
+            table_location(),
+            name=NAME,
+            schema=TABLE_SCHEMA,
+            record_key=[KEY],
+            partition_by=[PARTITION],
+            table_type="MERGE_ON_READ",
+            options={
+                "hoodie.bucket.index.num.buckets": str(BUCKETS),
+                "hoodie.multistream.groups": COLUMN_GROUPS,
+            },
+        )
+
+
+def newest_operation(row: TableRow, stream: str) -> Operation | None:
+    writes = Operation.objects.filter(
+        table=row,
+        parameters__job__source__kind="demo_stream",
+        parameters__job__source__stream=stream,
+    )
+    return writes.order_by("-requested_at").first()
+
+
+def is_taken_care_of(row: TableRow, stream: str) -> bool:
+    """A driver writes this stream, or somebody will start one without our asking."""
+    newest = newest_operation(row, stream)
+    if newest is None or OperationState(newest.state) not in OPEN:
+        return False
+    folder = Path(run_dir(newest.pk))
+    pid = read_pid(folder)
+    if pid is None or is_driver(pid, folder):
+        return True
+    try:
+        ending = json.loads((folder / ENDING_FILE).read_bytes())
+    except (FileNotFoundError, ValueError):
+        ending = {}
+    # The driver is gone. Reconciliation starts one that died again, not one that was asked to end.
+    died = ending.get("state") not in ("cancelled", "succeeded")
+    return died and int(newest.parameters.get("restarts", 0)) < RESTARTS_MAX
+
+
+def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
+    """Per stream the run and the number of its rounds that the table holds."""
+    from workers.spark.sources import Position
+    from workers.spark.sources.source import POSITION_KEY
+    from workers.table.schema_history import read_instant
+    from workers.timeline.metadata import STREAM_KEY
+
+    done: dict[str, tuple[int, int]] = {}
+    for instant in table.table.timeline().completed_writes():
+        extra = read_instant(table.table, instant).extra_metadata
+        position = Position.decode(extra.get(POSITION_KEY, ""))
+        if position is not None and STREAM_KEY in extra:
+            stream = extra[STREAM_KEY]
+            done[stream] = max(done.get(stream, (0, 0)), (position.run, position.round + 1))
+    return done
+
+
+def unfinished_run(row: TableRow, table: LakehouseTable) -> dict[str, Any] | None:
+    """The source of the newest run, when a stream of it has rounds left."""
+    from workers.spark.sources.ad_requests import STREAMS
+
+    sources = [
+        newest.parameters["job"]["source"]
+        for stream in STREAMS
+        if (newest := newest_operation(row, stream)) is not None
+    ]
+    if not sources:
+        return None
+    source: dict[str, Any] = max(sources, key=lambda one: int(one["run"]))
+    done = rounds_done(table)
+    is_finished = all(done.get(one, (0, 0)) >= (source["run"], source["rounds"]) for one in STREAMS)
+    return None if is_finished else source
