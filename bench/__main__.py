@@ -17,6 +17,7 @@ from typing import Any, Final
 from bench import (
     crowd,
     early_conflict,
+    fleet,
     indexes,
     markers,
     memory,
@@ -64,6 +65,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "indexes": indexes.indexes,
     "stores": stores.stores,
     "timeline": timeline.timeline,
+    "fleet": fleet.fleet,
 }
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")

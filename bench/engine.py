@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,12 @@ def driver_environment() -> dict[str, str]:
 
 @contextmanager
 def engine(
-    driver: str, folder: Path, *, python: str = sys.executable, arguments: tuple[str, ...] = ()
+    driver: str,
+    folder: Path,
+    *,
+    python: str = sys.executable,
+    arguments: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Engine]:
     """Start a module of `bench.drivers`, its log in `folder`; it ends with the block."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +98,7 @@ def engine(
             stderr=errors,
             text=True,
             cwd=folder,
-            env=driver_environment(),
+            env=dict(environment or driver_environment()),
         )
     try:
         yield Engine(process, log)

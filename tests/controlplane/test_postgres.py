@@ -19,6 +19,10 @@ ROOT = Path(__file__).parents[2]
 _TRIED = (
     "tests/controlplane/mirror/test_archive.py",
     "tests/controlplane/mirror/test_files.py",
+    "tests/controlplane/mirror/test_fleet.py",
+    "tests/controlplane/mirror/test_measuring.py",
+    "tests/controlplane/mirror/test_quiet_looks.py",
+    "tests/controlplane/mirror/test_rounds.py",
     "tests/controlplane/mirror/test_sinks.py",
     "tests/controlplane/operations/test_lost_sinks.py",
     "tests/controlplane/operations/test_schedules.py",

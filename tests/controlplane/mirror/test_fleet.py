@@ -1,0 +1,100 @@
+"""308 tables, some of Apache Hudi: what the mirror asks, and that each of them gets its turn.
+
+Counts, no times: `make bench BENCH="--only fleet"` measures a node over the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from django.db import connection
+
+from controlplane.mirror import sight
+from controlplane.mirror.measuring import measure_round
+from controlplane.mirror.models import InstantRecord, SyncMark
+from controlplane.mirror.rounds import sync_round
+from controlplane.tables.models import Table
+from controlplane.tables.services import register_table
+from tests.support.fleet import FLEET, FOREIGN_EVERY, add_row, make_fleet
+from tests.support.golden import ARCHIVES
+from workers import LakehouseTable, open_table
+
+pytestmark = pytest.mark.slow
+_SHORT_S = 0.5
+_FIRST_LOOK_QUERIES_MAX = 60
+_QUIET_LOOK_QUERIES_MAX = 4
+_ROUND_QUERIES_MAX = 2
+_Done = TypeVar("_Done")
+
+
+@pytest.fixture
+def fleet(root: Path, db: None, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Registered and never synced; stamps tell at once, so that nobody has to wait for them."""
+    monkeypatch.setattr(sight, "_SETTLED_NS", 0)
+    locations = make_fleet(root / "fleet")
+    for location in locations:
+        register_table(location=str(location), slug=location.name, by=None)
+    return locations
+
+
+def test_each_of_308_tables_gets_its_turn_and_quiet_ones_cost_next_to_nothing(
+    fleet: list[Path],
+) -> None:
+    _sync_first_time(open_table(fleet[0]))
+    sync_round(budget_s=600)
+    _look_at_names(open_table(fleet[0]))
+    _look_at_all_of_each()
+
+
+def _sync_first_time(busy: LakehouseTable) -> None:
+    """Short rounds beside a table that never rests: none is synced twice before all are once."""
+    rounds, asked = 0, 0
+    while never := Table.objects.filter(synced_at__isnull=True).count():
+        add_row(busy, 1_000 + rounds)
+        done, queries = _counted(lambda: sync_round(budget_s=_SHORT_S))
+        still = Table.objects.filter(synced_at__isnull=True).count()
+        assert done.synced > 0
+        assert never - still == done.synced or not still, "none came again meanwhile"
+        rounds, asked = rounds + 1, asked + queries
+    assert not Table.objects.exclude(sync_error="").exists()
+    foreign = FLEET // FOREIGN_EVERY if ARCHIVES else 0
+    assert Table.objects.filter(is_foreign=True).count() == foreign
+    assert asked <= rounds * _ROUND_QUERIES_MAX + (FLEET + 1) * _FIRST_LOOK_QUERIES_MAX
+
+
+def _look_at_names(busy: LakehouseTable) -> None:
+    quiet, queries = _counted(lambda: sync_round(budget_s=0))
+    assert (quiet.looked_at, quiet.synced, quiet.left) == (FLEET, 0, 0)
+    assert queries <= _ROUND_QUERIES_MAX
+
+    instant = add_row(busy, 9_000)
+    seen, queries = _counted(lambda: sync_round(budget_s=0))
+    assert (seen.looked_at, seen.synced, seen.left) == (FLEET - 1, 1, 0)
+    assert queries <= _ROUND_QUERIES_MAX + _FIRST_LOOK_QUERIES_MAX
+    assert InstantRecord.objects.filter(requested_at=instant, state="completed").exists()
+
+
+def _look_at_all_of_each() -> None:
+    sync_round(budget_s=600)
+    SyncMark.objects.update(sight="")
+    whole, queries = _counted(lambda: sync_round(budget_s=600))
+    assert (whole.synced, whole.left) == (FLEET, 0)
+    assert queries <= _ROUND_QUERIES_MAX + FLEET * _QUIET_LOOK_QUERIES_MAX
+    measured, queries = _counted(measure_round)
+    assert (measured.measured, queries) == (0, 1)
+
+
+def _counted(run: Callable[[], _Done]) -> tuple[_Done, int]:
+    """Django's own log of queries forgets all but the newest 9,000."""
+    asked = [0]
+
+    def count(execute: Callable[..., Any], *told: Any) -> Any:
+        asked[0] += 1
+        return execute(*told)
+
+    with connection.execute_wrapper(count):
+        done = run()
+    return done, asked[0]
