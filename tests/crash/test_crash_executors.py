@@ -40,6 +40,7 @@ from workers.recovery.plan import files_of
 from workers.services.attempt import AttemptHeartbeat
 from workers.services.registry import service
 from workers.services.service import ServiceOutcome, ServiceRequest
+from workers.table.schema_history import read_instant
 from workers.timeline import decisions, transitions
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import RollbackPlanFile
@@ -159,6 +160,19 @@ class Story:
         return State(storage.files, clock.now_ms())
 
 
+def missing_files(storage: MemoryStorage, answer: object) -> list[str]:
+    """Of what the sleeper says that it has done."""
+    if not isinstance(answer, ServiceOutcome) or answer.instant is None:
+        return []
+    shared = MemoryStorage(StillClock())
+    shared.files = storage.files
+    ports = still_ports(StillClock(), prefix="look")
+    table = open_table(shared.location, ports=ports, storage=shared).table
+    done = table.timeline().find(answer.instant)
+    assert done is not None, answer
+    return [path for path in read_instant(table, done).paths if path not in storage.files]
+
+
 @pytest.mark.parametrize("meanwhile", [take_up, plan_a_rollback_of_hudi, finish_a_rollback_of_hudi])
 @pytest.mark.parametrize(
     ("kind", "name", "planned"),
@@ -182,6 +196,10 @@ def test_executor_that_freezes_at_any_call_changes_nothing_that_others_decided(
             assert isinstance(answer, TOLD), (moment, dies, answer)
             seen = rows_of(State(storage.files, max(at for _, at in storage.files.values())))
             assert seen == before, (moment, dies, answer)
+            assert missing_files(storage, answer) == [], (moment, dies, answer)
+            if meanwhile is plan_a_rollback_of_hudi and isinstance(answer, ServiceOutcome):
+                named = [path for path in storage.files if path.endswith(".rollback.requested")]
+                assert named == [], (moment, answer)
             after = story.repaired(storage)
             assert rows_of(after) == before, (moment, dies, answer)
             assert files_of_nobody(after) == [], (moment, dies, answer)
