@@ -26,12 +26,11 @@ DAYS = ("mon", "tue", "wed")
 MANY = range(60)
 
 
-@pytest.fixture(params=["by the driver", "in tasks"], autouse=True)
-def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is small, and few file groups are many, where tasks are to do it."""
-    if request.param == "in tasks":
-        monkeypatch.setattr(spark_write, "_DRIVER_LOOKUPS_MAX", 0)
-        monkeypatch.setattr(spark_write, "_DRIVER_GROUPS_MAX", 0)
+@pytest.fixture
+def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is small, and few file groups are many: no look-up is the driver's."""
+    monkeypatch.setattr(spark_write, "_DRIVER_LOOKUPS_MAX", 0)
+    monkeypatch.setattr(spark_write, "_DRIVER_GROUPS_MAX", 0)
 
 
 def made(where: Path, update: str, table_type: str = "MERGE_ON_READ") -> LakehouseTable:
@@ -71,6 +70,7 @@ def rows(table: LakehouseTable) -> dict[str, tuple[Any, ...]]:
     return {row["id"]: (row["day"], row["price"], row["x"]) for row in found}
 
 
+@pytest.mark.usefixtures("in_tasks")
 def test_a_frame_that_brings_a_key_under_another_partition_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -94,10 +94,17 @@ def test_a_frame_that_brings_a_key_for_two_partitions_is_refused(
         table.write(frame, options=OPTIONS)
 
 
+@pytest.mark.parametrize("looks_up", ["in tasks", "in the driver"])
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 def test_a_frame_moves_rows_whole_and_leaves_late_ones_where_they_stand(
-    tmp_path: Path, spark: SparkSession, table_type: str
+    tmp_path: Path,
+    spark: SparkSession,
+    table_type: str,
+    looks_up: str,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if looks_up == "in tasks":
+        request.getfixturevalue("in_tasks")
     table = made(tmp_path, "move", table_type)
     moving = {f"k{n:02d}": DAYS[(n + 1) % 3] for n in range(20)}
     late = {f"k{n:02d}": DAYS[(n + 1) % 3] for n in range(20, 30)}
@@ -115,6 +122,7 @@ def test_a_frame_moves_rows_whole_and_leaves_late_ones_where_they_stand(
     assert_referee_agrees(table.location)
 
 
+@pytest.mark.usefixtures("in_tasks")
 def test_a_frame_of_keys_to_delete_finds_rows_in_other_partitions(
     tmp_path: Path, spark: SparkSession
 ) -> None:
