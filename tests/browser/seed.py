@@ -29,6 +29,8 @@ from controlplane.mirror.models import (  # noqa: E402
     InstantRecord,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
+from controlplane.node.demo_streams import DemoRun, start_streams  # noqa: E402
+from controlplane.node.demo_streams import table_location as demo_location  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402
 from controlplane.tables.services import register_table  # noqa: E402
@@ -212,6 +214,21 @@ def sync(table: Table) -> None:
     sync_table(table)
 
 
+def demo_ended(table: Table) -> str:
+    """The busy table is the demo's, whose streams were started and have ended; where it was."""
+    before = table.location
+    Table.objects.filter(pk=table.pk).update(location=demo_location())
+    start_streams(User.objects.get(username="ada"), DemoRun(rounds=2))
+    streams = Operation.objects.filter(parameters__job__source__kind="demo_stream")
+    streams.update(state="succeeded", finished_at=datetime.now(UTC))
+    return before
+
+
+def demo_over(table: Table, *, location: str) -> None:
+    Operation.objects.filter(parameters__job__source__kind="demo_stream").delete()
+    Table.objects.filter(pk=table.pk).update(location=location)
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     "writer": add_writer,
     "commits": add_commits,
@@ -224,6 +241,8 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "open_writers": open_writers,
     "sync": sync,
     "sink": tell_sink,
+    "demo_ended": demo_ended,
+    "demo_over": demo_over,
 }
 
 

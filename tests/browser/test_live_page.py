@@ -198,3 +198,18 @@ def test_session_that_ended_leads_to_the_login_and_back(live: Page, site: Site) 
     site.tell("writer", name="anyone")
 
     live.wait_for_url("**/login/?next=/t/ad-requests/live", timeout=20_000)
+
+
+def test_demo_that_has_ended_is_started_again_from_its_page(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    location = site.tell("demo_ended")
+    try:
+        page.goto(f"{site.url}/t/ad-requests/live")
+        page.get_by_role("button", name="Start the demo again").click()
+
+        expect(page.locator("main")).to_contain_text("The demo starts again: impression, click")
+        expect(page.get_by_role("button", name="Start the demo again")).to_have_count(0)
+        assert seen.console == []
+    finally:
+        site.tell("demo_over", location=location)
