@@ -14,6 +14,7 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
+from workers.sink.tables import KEYS_BY_NAME, NAMED_KEY
 
 PARTICIPANTS_SHOWN = 200
 WAITED_FOR_SHOWN = 50
@@ -191,6 +192,12 @@ def letter_commits(table: Table, sink_id: str) -> list[LetterCommitRow]:
         )
         for instant, completed_at, told in found
     ]
+
+
+def old_keys_note(table: Table) -> str:
+    """What it means that an append-only table's keys tell topics by name; empty for all others."""
+    is_old = tuple(table.record_key.split(",")) == NAMED_KEY
+    return KEYS_BY_NAME if is_old else ""
 
 
 def silent_at(record: SinkRecord | SinkRow) -> datetime | None:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_readers import READ_ALIKE
 from controlplane.mirror.views_health import health_checks
+from controlplane.mirror.views_sinks import old_keys_note
 from controlplane.tables.access import Permission, access_table
 from web.doors import page, person
 from web.pages.timeline import timeline_context
@@ -40,6 +41,7 @@ def overview(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     context = {
         "page": "overview",
+        "old_keys_note": old_keys_note(table),
         **_health(table),
         **timeline_context(request, table),
     }
