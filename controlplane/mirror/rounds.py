@@ -6,8 +6,9 @@ seconds, and the next one goes on behind it. Several processes may be at it: eac
 one of them. Tables whose storage tells nothing cheaply, those in buckets, are asked the more seldom
 the longer nothing has happened to them.
 
-A round is over before beat asks for the next one: rounds that take longer queue up behind each
-other, with all else that waits for the mirror's processes, until their messages expire.
+A round is no longer than the mirror's processes can take in turns, as often as beat asks for one:
+longer ones queue up behind each other until their messages expire, and much shorter ones leave a
+process idle while tables wait.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from controlplane.mirror.turns import given_back, take_turn
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 
-BUDGET_S = 2.0
+BUDGET_S = 3.0
 WHOLE_EVERY = timedelta(minutes=2)
 """However quiet it is, a table is read so often: what expires by itself is found then."""
 WHOLE_EVERY_BY_NAMES = timedelta(seconds=30)
@@ -48,9 +49,10 @@ class Round:
 def sync_round(*, budget_s: float = BUDGET_S, clock: Clock | None = None) -> Round:
     """One table at least. Two queries more than those of the tables that changed."""
     clock = clock or SystemClock()
-    began, ends_s = timezone.now(), clock.monotonic_s() + budget_s
+    began = timezone.now()
     unchanged, changed = _sorted_out(_due(began), began)
     _note_unchanged(unchanged, began)
+    ends_s = clock.monotonic_s() + budget_s
     synced = 0
     for number, (table, sight) in enumerate(changed):
         if number and clock.monotonic_s() > ends_s:

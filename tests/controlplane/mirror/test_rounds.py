@@ -152,8 +152,10 @@ def test_table_without_trusted_stamps_is_read_as_a_whole_more_often(
     assert sync_round().synced == 1
 
 
-def test_a_round_is_over_before_the_next_one_is_asked_for() -> None:
-    assert BUDGET_S <= SYNC_EVERY_S
+def test_rounds_keep_the_mirrors_processes_busy_and_wait_for_each_other_in_no_queue() -> None:
+    _, processes = WORKERS["mirror"]
+
+    assert SYNC_EVERY_S < BUDGET_S < processes * SYNC_EVERY_S
 
 
 def test_quiet_table_is_read_as_a_whole_now_and_then(lake: Lake) -> None:
