@@ -1,13 +1,17 @@
-"""The writers of a table as the live page shows them: heartbeats, and how the ended ones ended."""
+"""The writers of a table as the live page shows them: heartbeats, how the ended ones ended, and
+streams that wait for their next round.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
+from controlplane.mirror.views_sinks import SILENCE_TOLD_FOR
+from controlplane.operations.stream_rounds import StreamRounds
 from controlplane.writers.selectors import WriterRow, writers_board
 from web.doors import as_operation_id
 from web.templatetags.lake import age
@@ -35,9 +39,29 @@ class BoardLine:
         return self.row.state == "gone"
 
 
-def board(table: Table, now: datetime) -> list[BoardLine]:
-    """One query."""
-    return [line(table, row) for row in writers_board(table, now)]
+def board(table: Table, rounds: list[StreamRounds], now: datetime) -> dict[str, Any]:
+    """What the panel of writers shows: what beats or has just ended, and beside it the streams that
+    have nothing pending and go on. One query.
+    """
+    lines = [line(table, row) for row in writers_board(table, now)]
+    pending = {one.row.stream for one in lines if not one.is_ended}
+    between = [one for one in rounds if one.stream not in pending and _is_shown(one, now)]
+    names = {one.stream for one in between}
+    writers = [one for one in lines if one.state != "committed" or one.row.stream not in names]
+    return {
+        "writers": writers,
+        "silent": [one for one in between if one.phase == "silent"],
+        "between": [one for one in between if one.phase != "silent"],
+        "writers_shown": len(writers) + len(between),
+    }
+
+
+def _is_shown(rounds: StreamRounds, now: datetime) -> bool:
+    """What wrote once, and for nobody's operation, is not missed here."""
+    if rounds.phase != "silent":
+        return rounds.phase != "ended"
+    is_missed = rounds.operation_id is not None or rounds.interval_s is not None
+    return is_missed and now - rounds.last_word_at < SILENCE_TOLD_FOR
 
 
 def line(table: Table, row: WriterRow) -> BoardLine:

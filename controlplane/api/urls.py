@@ -105,6 +105,7 @@ urlpatterns = [
     path(f"{_TABLE}lock/waits/", activity.LockWaitListApi.as_view(), name="lock_waits"),
     path(f"{_TABLE}streams/", streams.StreamListApi.as_view(), name="streams"),
     path(f"{_TABLE}streams/join/", streams.JoinApi.as_view(), name="streams_join"),
+    path(f"{_TABLE}streams/rounds/", streams.StreamRoundListApi.as_view(), name="stream_rounds"),
     path(f"{_TABLE}streams/commits/", streams.StreamCommitListApi.as_view(), name="stream_commits"),
     path(f"{_TABLE}streams/explain/", streams.CellApi.as_view(), name="stream_cell"),
     path(f"{_TABLE}sinks/", sinks.SinkListApi.as_view(), name="sinks"),

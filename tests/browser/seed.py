@@ -27,6 +27,7 @@ from controlplane.events import publish_change  # noqa: E402
 from controlplane.mirror.models import (  # noqa: E402
     HeartbeatRecord,
     InstantRecord,
+    StreamStatus,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
 from controlplane.node.demo_streams import DemoRun, start_streams  # noqa: E402
@@ -229,6 +230,35 @@ def demo_over(table: Table, *, location: str) -> None:
     Table.objects.filter(pk=table.pk).update(location=location)
 
 
+def stream_round(table: Table, *, stream: str, ago_ms: int) -> str:
+    """A stream with a round every four seconds has ended one so long ago; its operation."""
+    at = datetime.now(UTC) - timedelta(milliseconds=ago_ms)
+    operation = Operation.objects.create(
+        table=table,
+        kind="write",
+        state="running",
+        parameters={"stream": stream, "job": {"source": {"pace_s": 4.0}}},
+    )
+    Operation.objects.filter(pk=operation.pk).update(
+        requested_at=at - timedelta(minutes=1), changed_at=at
+    )
+    took = timedelta(seconds=1)
+    record = instant_record(table, at - took, took, writer=stream, stream=stream, rows=10)
+    record.save()
+    StreamStatus.objects.create(
+        table=table, stream=stream, columns=[stream], rows_with=1, rows_without=1,
+        last_commit_at=record.completed_at, sampled_at=at,
+    )  # fmt: skip
+    publish_change(table.slug, "instants")
+    return str(operation.pk)
+
+
+def stream_over(table: Table, *, stream: str) -> None:
+    for kept in (InstantRecord, StreamStatus):
+        kept.objects.filter(table=table, stream=stream).delete()
+    Operation.objects.filter(table=table, parameters__stream=stream).delete()
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     "writer": add_writer,
     "commits": add_commits,
@@ -243,6 +273,8 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "sink": tell_sink,
     "demo_ended": demo_ended,
     "demo_over": demo_over,
+    "stream_round": stream_round,
+    "stream_over": stream_over,
 }
 
 

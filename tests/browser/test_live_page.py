@@ -213,3 +213,34 @@ def test_demo_that_has_ended_is_started_again_from_its_page(
         assert seen.console == []
     finally:
         site.tell("demo_over", location=location)
+
+
+def test_stream_waits_between_rounds_then_falls_silent_then_has_ended(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    """Nothing of it is pending and nothing changes in the database: its word changes by time."""
+    operation = site.tell("stream_round", stream="refund", ago_ms=7_000)
+    try:
+        page.goto(f"{site.url}/t/ad-requests/live")
+        page.wait_for_selector('[data-mode="live"]')
+        page.mouse.move(2, 2)
+        row = page.locator('.writers tr[data-key="stream refund"]')
+        joined = page.locator('[data-live=streams] tr[data-key="refund"]')
+        expect(row.locator(".status")).to_have_text("waiting")
+        expect(joined.locator(".status")).to_have_text("waiting")
+        first = row.locator("[data-ago]").inner_text()
+        due = int(row.locator("[data-due]").get_attribute("data-due") or 0)
+        expect(row.locator("[data-ago]").first).not_to_have_text(first)
+
+        expect(row.locator(".status")).to_have_text("silent", timeout=15_000)
+        expect(joined.locator(".status")).to_have_text("silent", timeout=2_000)
+        # In time, and not with the next regular question of the panel.
+        assert page.evaluate("Date.now()") - due < 4_000
+
+        site.tell("operation", pk=operation, state="succeeded")
+        expect(joined.locator(".rounds")).to_contain_text("ended")
+        expect(joined.locator(".rounds")).to_contain_text("succeeded")
+        expect(row).to_have_count(0)
+        assert seen.console == []
+    finally:
+        site.tell("stream_over", stream="refund")

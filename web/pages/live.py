@@ -15,6 +15,7 @@ from controlplane.mirror.selectors import join_status, pending_markers
 from controlplane.mirror.timeline_rows import newest_undone
 from controlplane.operations.selectors import marker_server_status, recent_operations
 from controlplane.operations.services import has_demo_ended
+from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.selectors import table_row
 from controlplane.writers.conflicts import recent_conflicts
@@ -57,7 +58,8 @@ def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
 
 
 def _writers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"writers": board(table, now)}
+    rounds = stream_rounds(table, now)
+    return {"rounds": rounds, **board(table, rounds, now)}
 
 
 def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
@@ -71,8 +73,11 @@ def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, An
     }
 
 
-def _streams(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"join": join_status(table)}
+def _streams(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
+    rounds: list[StreamRounds] = known["rounds"] if known else stream_rounds(table, now)
+    by_stream = {one.stream: one for one in rounds}
+    join = join_status(table)
+    return {"join": join, "joined": [(row, by_stream.get(row.stream)) for row in join.streams]}
 
 
 def _markers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +118,7 @@ def _demo(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     return {"buttons": BUTTONS, "has_demo_ended": has_demo_ended(table)}
 
 
-# In this order: the figures reuse the board.
+# In this order: figures and streams reuse what the writers have read.
 _PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] = {
     "writers": _writers,
     "figures": _figures,

@@ -20,6 +20,7 @@ from controlplane.mirror.cell_stories import explain
 from controlplane.mirror.views_streams import StreamsBoard, commit_rows, streams_board
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.services import declare_stream
+from controlplane.operations.stream_rounds import stream_rounds
 from controlplane.operations.stream_writes import launch_stream, stream_writes
 from controlplane.tables.access import Permission, access_table, may
 from web import stream_figures as figures
@@ -204,10 +205,16 @@ def launch(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     board = streams_board(table)
+    rounds = {one.stream: one for one in stream_rounds(table)}
     return {
         "page": "streams",
         "table": table,
         "board": board,
+        "lined": [
+            # A group's rows may come with a stream of another name.
+            (row, rounds.get(row.name) or rounds.get(row.last_writer))
+            for row in board.streams
+        ],
         "matrix": _matrix(board),
         "waiting": _waiting(board),
         "writes": stream_writes(table),

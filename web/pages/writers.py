@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.operations.selectors import OperationRow, operations_page
 from controlplane.operations.services import request_abort
 from controlplane.operations.states import OPEN
+from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.writers.activity import WriterActivity, is_living, writers_activity
 from web.board import BoardLine, line
@@ -38,6 +40,8 @@ class WriterCard:
     claims: tuple[PartitionGroups, ...]
     operation: OperationRow | None
     """Ours that it runs for, while that is open."""
+    rounds: StreamRounds | None
+    """Of one that has committed and whose stream goes on."""
     lock_s: float | None
     is_ending: bool
     """Somebody has asked for its end."""
@@ -99,7 +103,8 @@ def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
     now = timezone.now()
     activities = writers_activity(table, now)
     opened = operations_page(table=table, states=sorted(OPEN), limit=OPERATIONS_READ).rows
-    cards = [_card(table, one, opened, now) for one in activities]
+    going_on = {one.stream: one for one in stream_rounds(table, now) if one.phase != "ended"}
+    cards = [_card(table, one, opened, going_on, now) for one in activities]
     living = [one for one in cards if is_living(one.line.row)]
     return {
         **_claimed(living),
@@ -134,7 +139,11 @@ def _claimed(living: list[WriterCard]) -> dict[str, Any]:
 
 
 def _card(
-    table: Table, activity: WriterActivity, opened: list[OperationRow], now: datetime
+    table: Table,
+    activity: WriterActivity,
+    opened: list[OperationRow],
+    going_on: Mapping[str, StreamRounds],
+    now: datetime,
 ) -> WriterCard:
     row = activity.row
     since = activity.lock_since_ms
@@ -143,6 +152,7 @@ def _card(
         line=line(table, row),
         claims=by_partition(activity.claims, most=8),
         operation=next((one for one in opened if str(one.id) == row.operation_id), None),
+        rounds=going_on.get(row.stream) if row.ending == "committed" else None,
         lock_s=now.timestamp() - since / 1000 if since is not None else None,
         is_ending=any(one.kind == "rollback" and one.instant == row.instant for one in opened),
     )

@@ -64,6 +64,7 @@ _STATES = {
     "timed_out": ("timed out", "expired", "bad"),
     "equal": ("equal", "completed", "good"),
     "writing": ("writing", "inflight", "busy"),
+    "waiting": ("waiting", "requested", "good"),
     "behind": ("behind the table", "warning", "bad"),
     "ahead": ("ahead of the table", "warning", "warn"),
     "past_end": ("past the topic's end", "failed", "bad"),

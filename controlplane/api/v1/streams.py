@@ -20,6 +20,7 @@ from controlplane.mirror.selectors import JoinStatus, join_status
 from controlplane.mirror.views_streams import StreamsBoard, commit_rows, streams_board
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.services import declare_stream
+from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
 from workers.column_groups import DeleteScope, Granularity, NullMode, OnLate
 
@@ -75,6 +76,15 @@ class JoinApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(streams_board(table)))
+
+
+class StreamRoundListApi(APIView):
+    """Which streams write, wait for their next round, are silent, or have ended."""
+
+    @extend_schema(operation_id="streams_rounds", responses=output(StreamRounds)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(stream_rounds(table)))
 
 
 class StreamCommitListApi(APIView):

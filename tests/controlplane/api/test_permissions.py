@@ -53,6 +53,7 @@ writer_abort           POST    401 403 403 400 400 401
 streams                GET     401 403 200 200 200 401
 streams                POST    401 403 403 403 400 401
 streams_join           GET     401 403 200 200 200 401
+stream_rounds          GET     401 403 200 200 200 401
 stream_commits         GET     401 403 200 200 200 401
 stream_cell            GET     401 403 400 400 400 401
 sinks                  GET     401 403 200 200 200 401
