@@ -50,7 +50,8 @@ class Begun:
     touched: dict[str, set[str]] = field(default_factory=dict)
     """Key -> partitions where a file says something of it."""
     sought: set[str] = field(default_factory=set)
-    """Keys to delete that left no file."""
+    """Keys to delete that left no file in the partition that the delete names; they are looked for
+    in what completed since, also where the row was found elsewhere."""
     is_refused: bool = False
 
 
@@ -111,7 +112,7 @@ class KeyPartitionsModel:
             where = stands or day
             if where in self._standing:
                 begun.touched.setdefault(key, set()).add(where)
-            else:
+            if day not in self._standing:
                 begun.sought.add(key)
 
     def _stands(self, key: str) -> str | None:

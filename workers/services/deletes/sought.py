@@ -59,7 +59,9 @@ def _placed(context: WriteContext, listed: pa.Table) -> pa.Table:
     partition_by = list(context.config.partition_by)
     keys, slots = _record_keys(context, listed)
     paths: Any = pa.nulls(listed.num_rows, pa.string())
-    if set(partition_by) <= set(listed.column_names):
+    if not partition_by:  # Rows without columns could not be counted.
+        paths = row_partition_paths(context.config, listed)
+    elif set(partition_by) <= set(listed.column_names):
         values = conform(listed.select(partition_by), context.schema, columns=partition_by)
         paths = row_partition_paths(context.config, values)
     return pa.table({"key": keys, "slot": pa.array(slots, pa.int32()), "path": paths})
