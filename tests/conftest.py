@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(CrashCount(), "crash count")
         # Workers take it over: what chance chooses to run, all of them choose alike.
-        os.environ.setdefault(SEED, str(random.SystemRandom().randrange(2**32)))
+        os.environ.setdefault(SEED, str(_seed()))
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
     if _has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -44,6 +45,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedWork:
     return SharedWork(config, log)
+
+
+def _seed() -> int:
+    """Another one with each change of what is committed, so that a run can be had again; drawn
+    where nothing is known of commits.
+    """
+    asked = ["git", "rev-parse", "HEAD^{tree}"]
+    try:
+        tree = subprocess.run(
+            asked, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return random.SystemRandom().randrange(2**32)
+    return int(tree.stdout[:8], 16)
 
 
 def _has_room(directory: Path) -> bool:
