@@ -47,6 +47,9 @@ class Begun:
     """How many transactions had completed."""
     days: dict[str, str] = field(default_factory=dict)
     """Key -> where its rows go."""
+    moved: set[str] = field(default_factory=set)
+    """Keys of which a row counts beside what stands, be it that a mark of the same batch outdates
+    it."""
     touched: dict[str, set[str]] = field(default_factory=dict)
     """Key -> partitions where a file says something of it."""
     sought: set[str] = field(default_factory=set)
@@ -72,6 +75,8 @@ class KeyPartitionsModel:
             return "conflicts"
         for row in begun.rows:
             self._apply(row, begun)
+        for key in begun.moved:
+            self._keys[key].day = begun.days[key]
         self._completed.append(begun)
         self._standing |= {day for days in begun.touched.values() for day in days}
         return "commits"
@@ -100,6 +105,7 @@ class KeyPartitionsModel:
                 begun.is_refused = True
             elif any(self._counts(row) for row in begun.rows if row["id"] == key):
                 begun.days[key], begun.touched[key] = day, {day, stands}
+                begun.moved.add(key)
             else:
                 begun.days[key], begun.touched[key] = stands, {stands}
 
