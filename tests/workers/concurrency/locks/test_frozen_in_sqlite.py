@@ -18,7 +18,7 @@ from tests.workers.concurrency.locks.conftest import Client
 from workers.errors import LeaseLost, LockTimeout
 from workers.table.table import Table
 
-SLACK_S = 2.5
+SLACK_S = 4.0
 """For a machine that is busy; SQLite's own patience was five seconds a call."""
 FallsAsleep = Callable[[str], SqliteSleeper]
 
