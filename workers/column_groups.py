@@ -10,10 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from workers.aggregates import (
+    SLACK_KEY,
+    Aggregate,
+    ColumnAggregate,
+    check_slack,
+    parse_aggregate,
+    slack_of,
+)
 from workers.errors import InvalidInput
 from workers.option_values import duration_minutes
 
@@ -22,13 +30,21 @@ JOIN_KEY = "hoodie.multistream.join"
 PORTABLE_KEY = "hoodie.multistream.portable"
 RETENTION_KEY = "hoodie.multistream.tombstone.retention"
 SHORTHAND_KEY = "hoodie.payload.ordering.field"
+GROUP_OPTIONS = {
+    # Which stream writes which columns, and by what each is ordered.
+    GROUPS_KEY: "",
+    SHORTHAND_KEY: "",
+    JOIN_KEY: "full",
+    PORTABLE_KEY: "false",
+    RETENTION_KEY: "7d",
+    SLACK_KEY: "",  # A new table with groups says `n` where nothing is asked for.
+}
 DEFAULT_GROUP = "_default"
 GROUPS_MAX = 60
 """Their states are bits of one 64-bit number."""
 RESERVED_PREFIX = "_ms_"
 _NO_DATA = (RESERVED_PREFIX, "_hoodie_", "_sluice_")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-_TOP_N = re.compile(r"collect_topn\((\d{1,4})\)")
 
 
 class OnLate(StrEnum):
@@ -56,28 +72,6 @@ class Granularity(StrEnum):
     """A version replaces all columns of the group at once, so it has to bring all of them."""
     COLUMN = "column"
     """Each column keeps a version of its own, so a write may bring some of them."""
-
-
-class Aggregate(StrEnum):
-    SUM = "sum"
-    MAX = "max"
-    MIN = "min"
-    FIRST = "first"
-    """Of the oldest version."""
-    LAST_NON_NULL = "last_non_null"
-    COLLECT_TOP_N = "collect_topn"
-    """A list of structs; the n with the greatest first field stay, each once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnAggregate:
-    kind: Aggregate
-    top_n: int = 0
-
-    @property
-    def text(self) -> str:
-        is_top = self.kind is Aggregate.COLLECT_TOP_N
-        return f"{self.kind.value}({self.top_n})" if is_top else self.kind.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +109,19 @@ class ColumnGroup:
         aggregate = self.aggregates.get(column)
         is_last = aggregate is not None and aggregate.kind is Aggregate.LAST_NON_NULL
         return is_last or self.null_mode is NullMode.KEEP
+
+    @property
+    def lists(self) -> Mapping[str, ColumnAggregate]:
+        """The columns that are lists of the n greatest."""
+        is_list = Aggregate.COLLECT_TOP_N
+        return {name: one for name, one in self.aggregates.items() if one.kind is is_list}
+
+    def with_slack(self, text: str) -> ColumnGroup:
+        """`text` is the table's `hoodie.topn.slack`."""
+        own = {
+            name: replace(one, slack=slack_of(text, one.top_n)) for name, one in self.lists.items()
+        }
+        return replace(self, aggregates={**self.aggregates, **own}) if own else self
 
     def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -232,6 +239,7 @@ def group_rule(
         _required(properties.get(JOIN_KEY) or "full", declared),
         duration_minutes(properties.get(RETENTION_KEY) or "7d", RETENTION_KEY),
         properties.get(PORTABLE_KEY) == "true",
+        check_slack(properties.get(SLACK_KEY, "")),
     )
 
 
@@ -240,6 +248,8 @@ def _refuse_without_groups(properties: Mapping[str, str]) -> None:
         raise InvalidInput(
             "only a table with column groups has this", keys=[JOIN_KEY, PORTABLE_KEY]
         )
+    if properties.get(SLACK_KEY):
+        raise InvalidInput("only a table with column groups has this", key=SLACK_KEY)
 
 
 def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
@@ -283,6 +293,8 @@ class GroupRule:
     """How long a row of which nothing is left is remembered, so that older versions stay away."""
     is_portable: bool = False
     """Every reader may read the table: it is copy-on-write, and its base files hold merged rows."""
+    slack: str = ""
+    """As `hoodie.topn.slack` says."""
 
     @property
     def ages(self) -> tuple[str, ...]:
@@ -301,7 +313,9 @@ class GroupRule:
             name for name in columns if name not in taken and not name.startswith(_NO_DATA)
         )
         default = ColumnGroup(DEFAULT_GROUP, self.ordering, rest, granularity=Granularity.COLUMN)
-        return (default, *self.declared)
+        if not self.slack:
+            return (default, *self.declared)
+        return (default, *(one.with_slack(self.slack) for one in self.declared))
 
 
 def _check_group(group: ColumnGroup) -> None:
@@ -327,17 +341,7 @@ def _check_group(group: ColumnGroup) -> None:
 
 
 def _group(given: Any) -> ColumnGroup:
-    known = {
-        "name",
-        "ordering",
-        "columns",
-        "on_late",
-        "null_mode",
-        "delete",
-        "granularity",
-        "aggregates",
-        "defaults",
-    }
+    known = {one.name for one in fields(ColumnGroup)}
     if not isinstance(given, dict) or not {"name", "ordering", "columns"} <= set(given):
         raise InvalidInput("a column group has name, ordering and columns", given=given)
     if not isinstance(given["name"], str):
@@ -347,6 +351,7 @@ def _group(given: Any) -> ColumnGroup:
             "a column group has no such setting", unknown=unknown, known=sorted(known)
         )
     null_mode = _member(NullMode, given.get("null_mode", NullMode.OVERWRITE), "null_mode")
+    aggregates = _object(given, "aggregates")
     implied = Granularity.COLUMN if null_mode is NullMode.KEEP else Granularity.GROUP
     return ColumnGroup(
         name=given["name"],
@@ -356,20 +361,9 @@ def _group(given: Any) -> ColumnGroup:
         null_mode=null_mode,
         delete=_member(DeleteScope, given.get("delete", DeleteScope.GROUP), "delete"),
         granularity=_member(Granularity, given.get("granularity", implied), "granularity"),
-        aggregates={name: _aggregate(text) for name, text in _object(given, "aggregates").items()},
+        aggregates={name: parse_aggregate(text) for name, text in aggregates.items()},
         defaults=_object(given, "defaults"),
     )
-
-
-def _aggregate(text: Any) -> ColumnAggregate:
-    if match := _TOP_N.fullmatch(str(text).replace(" ", "")):
-        if not int(match[1]):
-            raise InvalidInput("collect_topn keeps at least one", given=text)
-        return ColumnAggregate(Aggregate.COLLECT_TOP_N, int(match[1]))
-    kind = _member(Aggregate, text, "aggregate")
-    if kind is Aggregate.COLLECT_TOP_N:
-        raise InvalidInput("collect_topn says how many it keeps: collect_topn(3)", given=text)
-    return ColumnAggregate(kind)
 
 
 def _object(given: Mapping[str, Any], key: str) -> dict[str, Any]:

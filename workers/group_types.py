@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from workers.column_groups import Aggregate, ColumnAggregate, DeleteScope, GroupRule
+from workers.aggregates import Aggregate, ColumnAggregate
+from workers.column_groups import DeleteScope, GroupRule
 from workers.errors import InvalidInput
 
 _WIDENED: Final[dict[Any, pa.DataType]] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.ports import Ports, system_ports
+from workers.read.inexact_lists import inexact_lists
 from workers.read.request import Moment, read_request
 from workers.read.rows import read_rows
 from workers.read.top_n import read_top_n
@@ -84,11 +86,8 @@ class LakehouseTable:
         Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with
         everything rolled back.
         """
-        return write_with_services(
-            self.table,
-            options or {},
-            lambda own: self._write(data, operation, stream, own),
-        )
+        one_batch = partial(self._write, data, operation, stream)
+        return write_with_services(self.table, options or {}, one_batch)
 
     def _write(
         self,
@@ -217,6 +216,10 @@ class LakehouseTable:
 
         return top_n_dataframe(self.table, spark, asked, columns)
 
+    def inexact_lists(self) -> pa.Table:
+        """Lists of `collect_topn` that may lack elements: key, partition, column of each."""
+        return inexact_lists(self.table)
+
     def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
         """The active timeline; with `archived` the history before it. Raises MalformedTable."""
         active = self.table.timeline().instants
@@ -250,8 +253,7 @@ class LakehouseTable:
 
         Raises PlanOvertaken, ServiceBusy, ServiceRefused, InvalidInput, LockTimeout.
         """
-        asked = _parameters(parameters, schedule, instant)
-        request = ServiceRequest(by, parameters=asked)
+        request = ServiceRequest(by, parameters=_parameters(parameters, schedule, instant))
         compaction = CompactionService(_runner_maker(spark))
         return compaction.run(self.table, request, write_options(options or {}))
 
@@ -272,8 +274,7 @@ class LakehouseTable:
         Raises as `compact`.
         """
         order = {SORT_COLUMNS: ",".join(_names(sort_by, "sort_by")), LAYOUT: layout}
-        asked = order | _parameters(parameters, schedule, instant)
-        request = ServiceRequest(by, parameters=asked)
+        request = ServiceRequest(by, parameters=order | _parameters(parameters, schedule, instant))
         clustering = ClusteringService(_runner_maker(spark))
         return clustering.run(self.table, request, write_options(options or {}))
 

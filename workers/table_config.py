@@ -17,10 +17,9 @@ from workers.bloom_options import (
     kept_bloom_options,
 )
 from workers.column_groups import (
+    GROUP_OPTIONS,
     GROUPS_KEY,
-    JOIN_KEY,
     PORTABLE_KEY,
-    RETENTION_KEY,
     SHORTHAND_KEY,
     GroupRule,
     group_rule,
@@ -114,12 +113,7 @@ TABLE_OPTIONS: dict[str, str] = {
     **dict.fromkeys(PAYLOAD_KEYS, ""),
     # The name under which a Python merger was registered; for merge mode CUSTOM.
     "sluice.record.merger": "",
-    # Which stream writes which columns, and by what each is ordered; see `column_groups.py`.
-    GROUPS_KEY: "",
-    SHORTHAND_KEY: "",
-    JOIN_KEY: "full",
-    PORTABLE_KEY: "false",
-    RETENTION_KEY: "7d",
+    **GROUP_OPTIONS,
     PARTITION_UPDATE_KEY: "",  # Of a key that comes under another partition; refused when empty.
     # The mode of writes that name none; non-blocking where streams write groups into logs.
     MODE_KEY: "",

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import schema_of
+from workers.aggregates import Aggregate, ColumnAggregate
 from workers.column_groups import (
     DEFAULT_GROUP,
     GROUPS_KEY,
@@ -18,8 +19,6 @@ from workers.column_groups import (
     PORTABLE_KEY,
     RETENTION_KEY,
     SHORTHAND_KEY,
-    Aggregate,
-    ColumnAggregate,
     ColumnGroup,
     DeleteScope,
     Granularity,

@@ -25,6 +25,7 @@ from workers.merge.group_state import (
     has_bit,
     has_column_ages,
 )
+from workers.merge.top_n import list_memory
 from workers.merge.versions import Mask
 
 
@@ -39,6 +40,7 @@ def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
     for number, group in enumerate(groups):
         cells |= dict.fromkeys(group.all_columns)
         cells |= {column_version(name, n): None for name in group.columns for n in _parts(group)}
+        cells |= {list_memory(name): None for name in group.lists}
         if not group.is_ordered or not names.issuperset(group.ordering):
             continue  # Without an age its deletes keep nothing away.
         ages = list(group.ordering)

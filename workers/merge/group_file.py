@@ -23,6 +23,7 @@ from workers.files.meta_columns import COMMIT_TIME
 from workers.group_facts import Told, only_told
 from workers.group_types import default_scalar
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, without_state
+from workers.merge.top_n import without_retractions
 from workers.merge.versions import Mask
 
 TOMBSTONES_KEY = "sluice.tombstones"
@@ -42,6 +43,7 @@ class StatesOfFile:
         self._tombstones: Counter[str] = Counter()
 
     def rows(self, states: pa.Table) -> pa.Table:
+        states = without_retractions(states, self._rule.groups(states.column_names))
         alive = is_alive(states)
         if not alive.all():
             dead = states.filter(pa.array(~alive))

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import Aggregate, ColumnGroup, GroupRule
+from workers.aggregates import Aggregate
+from workers.column_groups import ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.ages import (
     Ages,
@@ -45,7 +46,7 @@ from workers.merge.group_state import (
 )
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.sums import checked_sums, summed
-from workers.merge.top_n import merged_lists
+from workers.merge.top_n import Lists, merged_lists
 from workers.merge.versions import (
     ABSENT,
     DELETE_NOW,
@@ -209,10 +210,9 @@ class GroupMerge:
                 latest = np.maximum(latest, self._last_said(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 said = np.flatnonzero(written)
-                values = single(self._versions.column(column)).take(taken(said))
-                self._made[column] = merged_lists(
-                    values, self._codes[said], self._count, aggregate.top_n
-                )
+                lists = Lists.of(self._versions, column, said)
+                merged = merged_lists(lists, self._codes[said], self._count, aggregate)
+                self._made |= merged.columns(column)
                 latest = np.maximum(latest, self._last_said(column, written))
             elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST

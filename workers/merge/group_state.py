@@ -10,6 +10,8 @@ A *state* is a row with these hidden columns, in a batch, a log block or a base 
 - `_ms_row_deleted`: up to which age all groups are deleted.
 - `_ms_erased`: one bit per group whose columns have no ages and are said one by one; whether a
   delete stands below what the state says, so that what older states say of the group is gone.
+- `_ms_list_<column>`: what a list of the n greatest remembers beyond what it shows, where the table
+  has slack (`workers.merge.top_n`).
 
 They are columns of the files, not of the table's schema: other readers pass over them. A column
 without ages that a version does not say is told by a boolean column `ABSENT` + its name, beside a
@@ -25,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import Aggregate, ColumnGroup, DeleteScope, Granularity
-from workers.merge.top_n import own_list
+from workers.column_groups import ColumnGroup, DeleteScope, Granularity
+from workers.merge.top_n import list_memory, memory_type, own_lists
 from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single
 
 SET = "_ms_set"
@@ -55,6 +57,10 @@ def hidden_fields(
     if (row_age := _row_delete_type(groups, schema)) is not None:
         fields.append(pa.field(ROW_GONE, row_age))
     for group in groups:
+        for column, aggregate in group.lists.items():
+            if aggregate.is_retractable and column in wanted and column in schema.names:
+                kind = memory_type(schema.field(column).type)
+                fields.append(pa.field(list_memory(column), kind))
         if not group.is_ordered:
             continue
         types = [schema.field(name).type for name in group.ordering]
@@ -216,11 +222,13 @@ def _cut(rows: pa.Table, group: ColumnGroup) -> pa.Table:
     """Lists of the n greatest as every later merge leaves them, so that none shows what it takes
     away.
     """
-    for name, aggregate in group.aggregates.items():
-        if aggregate.kind is Aggregate.COLLECT_TOP_N and name in rows.column_names:
-            lists = own_list(single(rows.column(name)), aggregate.top_n)
+    for name, aggregate in group.lists.items():
+        if name in rows.column_names:
+            lists = own_lists(single(rows.column(name)), aggregate)
             at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(at), lists)
+            rows = rows.set_column(at, rows.schema.field(at), lists.shown)
+            if lists.memory is not None:
+                rows = rows.append_column(list_memory(name), lists.memory)
     return rows
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import Aggregate, ColumnGroup
+from workers.aggregates import Aggregate
+from workers.column_groups import ColumnGroup
 from workers.errors import SumOverflow
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.versions import Mask, Positions, single, taken

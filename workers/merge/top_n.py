@@ -1,69 +1,255 @@
-"""Lists of the n greatest, merged: the aggregate `collect_topn`."""
+"""Lists of the n greatest, merged: the aggregate `collect_topn`.
+
+Where a table has slack, a list remembers more than it shows, in a hidden column beside it: first
+the retractions (elements whose score is null) of what older states tell, then its elements, those
+of the slack among them, the greatest first. One of these may be marked as cut: the greatest that
+ever had to go. No cut could change what stands before the mark; behind it something may be missing.
+The hidden cell is null where the list tells all that there is to remember.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.versions import Positions, single, taken
+from workers.aggregates import ColumnAggregate
+from workers.column_groups import ColumnGroup
+from workers.merge.versions import Mask, Positions, single, taken
 
+IS_CUT: Final = "is_cut"
+ELEMENT: Final = "element"
 _GREATEST_FIRST: Final = (("0", "descending"), ("place", "ascending"))
 
 
-def own_list(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
-    """Every list by itself as `merged_lists` leaves it."""
-    return merged_lists(lists, np.arange(len(lists)), len(lists), most)
+def list_memory(column: str) -> str:
+    """The hidden column beside a list."""
+    return f"_ms_list_{column}"
 
 
-def merged_lists(lists: pa.Array[Any], codes: Positions, count: int, most: int) -> pa.Array[Any]:
-    """Per code below `count`, the `most` elements with the greatest first field; null where no list
-    came. `lists` stand in the order in which they became visible.
+def memory_type(lists: Any) -> pa.DataType:
+    """Of the hidden column beside a list of this type."""
+    fields = [pa.field(IS_CUT, pa.bool_()), pa.field(ELEMENT, lists.value_type)]
+    return pa.list_(pa.struct(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    shown: pa.Array[Any]
+    memory: pa.Array[Any] | None = None
+    """None without slack."""
+
+    @classmethod
+    def of(cls, states: pa.Table, column: str, at: Positions) -> Lists:
+        """Those of the rows at these positions."""
+        names = [name for name in (column, list_memory(column)) if name in states.column_names]
+        return cls(*(single(states.column(name)).take(taken(at)) for name in names))
+
+    def columns(self, column: str) -> dict[str, pa.Array[Any]]:
+        beside = {} if self.memory is None else {list_memory(column): self.memory}
+        return {column: self.shown, **beside}
+
+
+def own_lists(lists: pa.Array[Any], aggregate: ColumnAggregate) -> Lists:
+    """Every list that a writer gave by itself, as `merged_lists` leaves it."""
+    return merged_lists(Lists(lists), np.arange(len(lists)), len(lists), aggregate)
+
+
+def merged_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAggregate) -> Lists:
+    """Per code below `count` the elements with the greatest first field; null where no list came.
+    `lists` stand in the order in which they became visible.
 
     What an element tells besides its first field is what it is of: that is listed once, with the
     greatest first field that it had. Of equal ones the earlier stands first. Null is below
-    everything, and a null element is none.
+    everything, and a null element is none. With slack, an element whose first field is null takes
+    out what came of its kind before it.
     """
-    there = np.flatnonzero(np.asarray(lists.is_valid()))
-    given: Any = lists.take(taken(there))
-    codes = codes[there]
-    elements: Any = given.flatten()
-    told = np.flatnonzero(np.asarray(elements.is_valid()))
-    elements = elements.take(taken(told))
-    owners = codes[np.asarray(pc.list_parent_indices(given))[told]]
-    names = [str(n) for n in range(elements.type.num_fields)]
+    elements, parents, is_cut = _elements(lists)
+    fields = [str(n) for n in range(elements.type.num_fields)]
     flat = pa.table(
-        [pa.array(owners), pa.array(np.arange(len(owners))), *elements.flatten()],
-        names=["owner", "place", *names],
+        [
+            pa.array(codes[parents]),
+            pa.array(np.arange(len(elements))),
+            pa.array(is_cut),
+            *elements.flatten(),
+        ],
+        names=["owner", "place", "is_cut", *fields],
     )
-    same = ["owner", *(names[1:] or names)]
-    flat = _sorted(flat, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
-    flat = _sorted(
-        flat.filter(pa.array(_differs(flat.select(same)))),
-        [("owner", "ascending"), *_GREATEST_FIRST],
+    same = ["owner", *(fields[1:] or fields)]
+    marks, given = flat.filter(pa.array(is_cut)), flat.filter(pa.array(~is_cut))
+    retractions, given = _retracted(given, same, is_heard=aggregate.is_retractable)
+    listed = pa.concat_tables([_greatest_of_each(given, same), marks])
+    listed, place = _cut(
+        _sorted(listed, [("owner", "ascending"), *_GREATEST_FIRST]), aggregate.kept
     )
-    elements = elements.take(single(flat.column("place")))
-    owners = flat.column("owner").to_numpy()
-    starts = np.flatnonzero(np.append(True, np.diff(owners) != 0)) if len(owners) else owners
-    place = np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
-    kept = place < most
-    sizes = np.bincount(owners[kept], minlength=count)
+    came: Mask = np.zeros(count, dtype=np.bool_)
+    came[codes[_is_valid(lists.shown)]] = True
+    first = listed.filter(pa.array((place < aggregate.top_n) & ~_flags(listed)))
+    shown = _as_lists(
+        elements.take(single(first.column("place"))), _owners(first), ~came, lists.shown.type
+    )
+    if not aggregate.is_retractable:
+        return Lists(shown)
+    held = pa.concat_tables([retractions, listed])
+    held = held.take(taken(np.argsort(_owners(held), kind="stable")))
+    memory = pa.StructArray.from_arrays(
+        [single(held.column("is_cut")), elements.take(single(held.column("place")))],
+        fields=list(cast("Any", memory_type(lists.shown.type)).value_type),
+    )
+    return Lists(shown, _remembered(shown, memory, _owners(held), came))
+
+
+def own_memories(
+    states: pa.Table, groups: Sequence[ColumnGroup]
+) -> Mapping[str, tuple[pa.Array[Any], ColumnAggregate]]:
+    """What is remembered beside each list of `states`, by the list's column."""
+    return {
+        column: (single(states.column(list_memory(column))), aggregate)
+        for group in groups
+        for column, aggregate in group.lists.items()
+        if list_memory(column) in states.column_names
+    }
+
+
+def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
+    """Of states before which nothing stands: nobody is left whom a retraction could concern."""
+    for column, (memory, _) in own_memories(states, groups).items():
+        if memory.null_count == len(memory):
+            continue
+        remembers = _is_valid(memory)
+        values, owners = _flattened(memory, remembers)
+        stays = ~_is_retraction(values)
+        shown = single(states.column(column))
+        memory = _remembered(shown, values.filter(pa.array(stays)), owners[stays], remembers)
+        at = states.column_names.index(list_memory(column))
+        states = states.set_column(at, states.schema.field(at), memory)
+    return states
+
+
+def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
+    """Which lists show what stands behind a cut, or lack it: there something may be missing."""
+    values, owners = _flattened(memory, _is_valid(memory))
+    place = _before(owners, ~_is_retraction(values))
+    is_cut = np.asarray(pc.struct_field(values, IS_CUT).to_numpy(zero_copy_only=False), np.bool_)
+    inexact: Mask = np.zeros(len(memory), dtype=np.bool_)
+    inexact[owners[is_cut & (place < aggregate.top_n)]] = True
+    return inexact
+
+
+def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
+    """Of all lists in their order: the elements that are not null, the position of each one's list,
+    and which are marked as cut.
+    """
+    remembers: Mask = np.zeros(len(lists.shown), dtype=np.bool_)
+    if lists.memory is not None:
+        remembers = _is_valid(lists.memory)
+    elements, parents = _flattened(lists.shown, _is_valid(lists.shown) & ~remembers)
+    is_cut: Mask = np.zeros(len(elements), dtype=np.bool_)
+    if lists.memory is not None and remembers.any():
+        held, theirs = _flattened(lists.memory, remembers)
+        order = np.argsort(np.concatenate((parents, theirs)), kind="stable")
+        marks = pc.struct_field(held, IS_CUT).to_numpy(zero_copy_only=False)
+        elements = pa.concat_arrays([elements, pc.struct_field(held, ELEMENT)]).take(
+            pa.array(order)
+        )
+        parents = np.concatenate((parents, theirs))[order]
+        is_cut = np.concatenate((is_cut, np.asarray(marks, np.bool_)))[order]
+    there = _is_valid(elements)
+    return elements.filter(pa.array(there)), parents[there], is_cut[there]
+
+
+def _retracted(
+    given: pa.Table, same: Sequence[str], *, is_heard: bool
+) -> tuple[pa.Table, pa.Table]:
+    """The last retraction of each thing, and what no later one took out."""
+    if not is_heard:
+        return given.slice(0, 0), given
+    given = _sorted(given, [*((name, "ascending") for name in same), ("place", "ascending")])
+    is_out = ~np.asarray(given.column("0").is_valid().to_numpy())
+    thing = np.cumsum(_differs(given.select(list(same))))
+    at = np.arange(given.num_rows)
+    last = np.full(given.num_rows + 1, -1)
+    last[thing[is_out]] = at[is_out]  # Numpy lets the last of equal indices win.
+    return given.filter(pa.array(at == last[thing])), given.filter(pa.array(at > last[thing]))
+
+
+def _greatest_of_each(given: pa.Table, same: Sequence[str]) -> pa.Table:
+    given = _sorted(given, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
+    return given.filter(pa.array(_differs(given.select(list(same)))))
+
+
+def _cut(listed: pa.Table, kept: int) -> tuple[pa.Table, Positions]:
+    """Of each owner's the first so many, and the first mark: of its own, or where it is cut now.
+    And how many unmarked ones stand before each.
+    """
+    owners, is_cut = _owners(listed), _flags(listed)
+    place = _before(owners, ~is_cut)
+    is_cut = is_cut | (place == kept)
+    stays = np.where(is_cut, _before(owners, is_cut) == 0, place < kept)
+    at = listed.column_names.index("is_cut")
+    listed = listed.set_column(at, "is_cut", pa.array(is_cut))
+    return listed.filter(pa.array(stays)), place[stays]
+
+
+def _remembered(
+    shown: pa.Array[Any], held: Any, owners: Positions, remembers: Mask
+) -> pa.Array[Any]:
+    """What is held of the lists that the mask names; null where that is no more than one shows."""
+    sizes = pc.fill_null(cast("Any", pc.list_value_length(shown)), 0).to_numpy()
+    says_all: Mask = ~remembers | (np.bincount(owners, minlength=len(shown)) == sizes)
+    stays = ~says_all[owners]
+    kind = memory_type(shown.type)
+    return _as_lists(held.filter(pa.array(stays)), owners[stays], says_all, kind)
+
+
+def _as_lists(values: Any, owners: Positions, missing: Mask, kind: pa.DataType) -> pa.Array[Any]:
+    sizes = np.bincount(owners, minlength=len(missing))
     offsets: Any = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
-    came = np.zeros(count, dtype=np.bool_)
-    came[codes] = True
-    missing: Any = pa.array(~came)
-    values: Any = elements.filter(pa.array(kept))
-    found: Any = pa.ListArray.from_arrays(offsets, values, type=lists.type, mask=missing)
+    nulls: Any = pa.array(missing)
+    found: Any = pa.ListArray.from_arrays(offsets, values, type=kind, mask=nulls)
     return cast("pa.Array[Any]", found)
+
+
+def _flattened(lists: Any, mask: Mask) -> tuple[Any, Positions]:
+    """The values of the lists that the mask names, and the position of each one's list."""
+    at = np.flatnonzero(mask)
+    some = lists.take(taken(at))
+    return some.flatten(), at[np.asarray(pc.list_parent_indices(some))]
+
+
+def _is_retraction(held: Any) -> Mask:
+    return ~_is_valid(pc.struct_field(pc.struct_field(held, ELEMENT), [0]))
+
+
+def _before(owners: Positions, mask: Mask) -> Positions:
+    """How many of those in the mask stand before each, among its owner's, which are together."""
+    counts: Positions = np.cumsum(mask) - mask
+    starts = np.flatnonzero(np.append(True, np.diff(owners) != 0)) if len(owners) else owners
+    before: Positions = counts - np.repeat(counts[starts], np.diff(np.append(starts, len(owners))))
+    return before
+
+
+def _is_valid(values: Any) -> Mask:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _owners(rows: pa.Table) -> Positions:
+    return np.asarray(rows.column("owner").to_numpy(), np.int64)
+
+
+def _flags(rows: pa.Table) -> Mask:
+    return np.asarray(rows.column("is_cut").to_numpy(), np.bool_)
 
 
 def _sorted(rows: pa.Table, keys: Any) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 
-def _differs(sorted_rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _differs(sorted_rows: pa.Table) -> Mask:
     """Which rows differ from the one before."""
     changed = np.ones(sorted_rows.num_rows, dtype=np.bool_)
     if sorted_rows.num_rows < 2:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from workers.column_groups import Aggregate, ColumnGroup, Granularity, NullMode, OnLate
+from workers.aggregates import Aggregate
+from workers.column_groups import ColumnGroup, Granularity, NullMode, OnLate
 from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.read.log_versions import IS_DELETED

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from workers.aggregates import SLACK_KEY, SLACK_OF_N
 from workers.clock import InstantTime, format_instant, next_instant
 from workers.column_groups import (
     GROUPS_KEY,
@@ -327,6 +328,7 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         is_portable = groups.is_portable
         merge_mode = MergeMode.COMMIT_TIME_ORDERING if is_portable else MergeMode.CUSTOM
         values = {**values, GROUPS_KEY: groups_json(groups.declared), SHORTHAND_KEY: ""}
+        values[SLACK_KEY] = values[SLACK_KEY] or SLACK_OF_N
         if not is_portable:
             values["hoodie.record.merge.strategy.id"] = GROUP_MERGE_STRATEGY
         if definition.table_type is TableType.MERGE_ON_READ and not values[MODE_KEY]:

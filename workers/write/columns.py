@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from workers.column_groups import Aggregate, Granularity, GroupRule
+from workers.aggregates import Aggregate
+from workers.column_groups import Granularity, GroupRule
 from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.config import WriteOptions
 from workers.errors import InvalidInput

@@ -41,6 +41,7 @@ class GroupTable:
     ordering: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     deletes: bool = True
+    slack: str = ""
     is_idempotent: bool = True
     """Versions of different ages may come in any order and more than once."""
     schema: pa.Schema = field(init=False)
@@ -51,13 +52,17 @@ class GroupTable:
         named = {"ordering": list(self.ordering), "columns": list(self.loose)}
         default = {"name": "_default", "granularity": "column", **named}
         rule = GroupRule(
-            parse_groups(json.dumps(self.declared)), frozenset(), ordering=self.ordering
+            parse_groups(json.dumps(self.declared)),
+            frozenset(),
+            ordering=self.ordering,
+            slack=self.slack,
         )
         columns = [n for one in (default, *self.declared) for n in _columns(one)]
         types = {name: self.types.get(name, pa.int64()) for name in columns}
         object.__setattr__(self, "schema", schema_of(**{RECORD_KEY: pa.string()}, **types))
         object.__setattr__(self, "rule", rule)
-        object.__setattr__(self, "groups", [default, *self.declared])
+        told = [{**one, "slack": self.slack} for one in self.declared]
+        object.__setattr__(self, "groups", [default, *told])
 
     @property
     def column_groups(self) -> tuple[ColumnGroup, ...]:
@@ -146,6 +151,16 @@ TABLES = {
         {"a4": ITEMS, "ts_b": MONEY},
         deletes=False,
     ),
+    "lists with more slack than retractions": GroupTable(
+        [
+            group("a", "a1 a2", aggregates={"a2": "collect_topn(2)"}),
+            group("b", "b1", aggregates={"b1": "collect_topn(1)"}, granularity="column"),
+        ],
+        {"a2": ITEMS, "b1": ITEMS},
+        deletes=False,
+        slack="99",
+        is_idempotent=False,
+    ),
     "sums": GroupTable(
         [group("a", "a1 a2", aggregates={"a1": "sum"}), group("b", "b1", aggregates={"b1": "sum"})],
         {"b1": pa.decimal128(38, 0)},
@@ -178,6 +193,9 @@ class Kind:
 
 def _cell_of(table: GroupTable, name: str, number: int) -> Any:
     kind = table.schema.field(name).type
+    if kind == ITEMS and table.slack:
+        again = {"score": number % 3 or None, "item": "x"}
+        return [{"score": 5 * number % 7, "item": str(number)}, again]
     if kind == ITEMS:
         return [{"score": 5 * number % 7, "item": str(number)}]
     return str(number) if pa.types.is_string(kind) else (5 * number) % 7
@@ -243,6 +261,11 @@ KINDS = {
         Kind("ts_a a1 a2 a3 a4 a5", nulls="a1 a3 a4"),
         Kind("ts_b b1"),
         Kind("ts_b b1 b2", nulls="b1"),
+    ),
+    "lists with more slack than retractions": (
+        Kind("ts_a a1 a2"),
+        Kind("ts_a a1 a2", nulls="a2"),
+        Kind("ts_b b1"),
     ),
     "sums": (
         Kind("ts_a a1 a2"),
@@ -332,7 +355,11 @@ class Chance:
         return row
 
     def _score(self) -> int | None:
-        """Of equal ones the earlier stands first, so that the order of arrival shows."""
+        """Of equal ones the earlier stands first, so that the order of arrival shows. None takes
+        out what came before, where there is slack.
+        """
+        if self._table.slack and self._random.random() < 0.3:
+            return None
         return (
             self._random.choice([None, 1, 2, 3]) if self._has_ties else self._random.getrandbits(40)
         )

@@ -139,7 +139,8 @@ def _row_delete(versions: Sequence[Version], groups: Sequence[Group]) -> tuple[A
 def _value(column: str, group: Group, told: Sequence[Told], current: Told) -> Any:
     how = group.get("aggregates", {}).get(column, "")
     if how in ("sum", "max", "min") or how.startswith("collect_topn"):
-        return _folded(how, [one.row.get(column) for one in told])
+        values = [one.row.get(column) for one in told]
+        return _folded(how, values, is_retractable=bool(group.get("slack")))
     if not _is_apart(column, group):
         return None if current.is_delete else current.row.get(column)
     deletes = [one.rank for one in told if one.is_delete]
@@ -163,15 +164,28 @@ def _is_apart(column: str, group: Group) -> bool:
     return how in ("first", "last_non_null") or (not how and is_by_column)
 
 
-def _folded(how: str, values: Sequence[Any]) -> Any:
+def _folded(how: str, values: Sequence[Any], *, is_retractable: bool) -> Any:
     given = [one for one in values if one is not None]
     if not given:
         return None
     if how.startswith("collect_topn"):
         most = int(how.removeprefix("collect_topn(").removesuffix(")"))
-        return _greatest_of_each([item for listed in given for item in listed])[:most]
+        items = [item for listed in given for item in listed]
+        return _greatest_of_each(_left(items) if is_retractable else items)[:most]
     folds: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "max": max, "min": min}
     return folds[how](given)
+
+
+def _left(items: Sequence[Version]) -> list[Version]:
+    """Without retractions, and what these took out."""
+    left: list[Version] = []
+    for item in items:
+        score, *others = item.values()
+        if score is None:
+            left = [one for one in left if list(one.values())[1:] != others]
+        else:
+            left.append(item)
+    return left
 
 
 def _greatest_of_each(items: Sequence[Version]) -> list[Version]:

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.merge.top_n import merged_lists, own_list
+from workers.aggregates import Aggregate, ColumnAggregate
+from workers.merge.top_n import Lists, merged_lists, own_lists
 
 ITEMS = pa.list_(pa.struct([pa.field("score", pa.float64()), pa.field("item", pa.string())]))
 Item = tuple[float | None, str | None]
@@ -39,7 +40,11 @@ def plain(lists: pa.Array[Any]) -> list[list[Item] | None]:
 
 
 def together(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
-    return merged_lists(lists, np.zeros(len(lists), np.int64), 1, most)
+    return merged_lists(Lists(lists), np.zeros(len(lists), np.int64), 1, top(most)).shown
+
+
+def top(n: int, slack: int | None = None) -> ColumnAggregate:
+    return ColumnAggregate(Aggregate.COLLECT_TOP_N, n, slack)
 
 
 def greatness(item: Item) -> tuple[Any, ...]:
@@ -101,12 +106,12 @@ def test_elements_of_one_field_stand_once_each() -> None:
 def test_a_list_by_itself_is_cut_and_sorted(
     lists: list[list[Item | None] | None], most: int
 ) -> None:
-    assert plain(own_list(arrow(lists), most)) == [best([one], most) for one in lists]
+    assert plain(own_lists(arrow(lists), top(most)).shown) == [best([one], most) for one in lists]
 
 
 def test_keys_keep_their_lists_apart() -> None:
     lists = arrow([[(1.0, "x")], None, [(2.0, "y"), (2.0, "y")], [], [(3.0, "z")]])
 
-    merged = merged_lists(lists, np.array([0, 1, 2, 4, 0]), 5, 2)
+    merged = merged_lists(Lists(lists), np.array([0, 1, 2, 4, 0]), 5, top(2)).shown
 
     assert plain(merged) == [[(3.0, "z"), (1.0, "x")], None, [(2.0, "y")], None, []]

@@ -1,0 +1,90 @@
+"""How a column of a group folds all of its versions, instead of taking the newest. Values only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from workers.errors import InvalidInput
+
+SLACK_KEY = "hoodie.topn.slack"
+SLACK_OF_N = "n"
+"""Of `hoodie.topn.slack`: every list keeps as many more as it shows."""
+_TOP_N = re.compile(r"collect_topn\((\d{1,4})\)")
+_SLACK = re.compile(r"\d{1,4}")
+
+
+class Aggregate(StrEnum):
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    FIRST = "first"
+    """Of the oldest version."""
+    LAST_NON_NULL = "last_non_null"
+    COLLECT_TOP_N = "collect_topn"
+    """A list of structs; the n with the greatest first field stay, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAggregate:
+    kind: Aggregate
+    top_n: int = 0
+    slack: int | None = None
+    """How many elements a list remembers beyond the `top_n` that it shows. None in tables from
+    before there was slack: there a null score is a score, and nothing takes an element out.
+    """
+
+    @property
+    def text(self) -> str:
+        is_top = self.kind is Aggregate.COLLECT_TOP_N
+        return f"{self.kind.value}({self.top_n})" if is_top else self.kind.value
+
+    @property
+    def kept(self) -> int:
+        """How many elements a list holds, those that it does not show among them."""
+        return self.top_n + (self.slack or 0)
+
+    @property
+    def is_retractable(self) -> bool:
+        return self.kind is Aggregate.COLLECT_TOP_N and self.slack is not None
+
+
+def parse_aggregate(text: Any) -> ColumnAggregate:
+    """`sum`, or `collect_topn(3)`; slack is the table's to say. Raises InvalidInput."""
+    if match := _TOP_N.fullmatch(str(text).replace(" ", "")):
+        if not int(match[1]):
+            raise InvalidInput("collect_topn keeps at least one", given=text)
+        return ColumnAggregate(Aggregate.COLLECT_TOP_N, int(match[1]))
+    try:
+        kind = Aggregate(text)
+    except ValueError as error:
+        allowed = [one.value for one in Aggregate]
+        raise InvalidInput(
+            "unknown aggregate of a column group", given=text, allowed=allowed
+        ) from error
+    if kind is Aggregate.COLLECT_TOP_N:
+        raise InvalidInput("collect_topn says how many it keeps: collect_topn(3)", given=text)
+    return ColumnAggregate(kind)
+
+
+def check_slack(text: str) -> str:
+    """What `hoodie.topn.slack` says; empty in tables from before there was slack.
+
+    Raises InvalidInput.
+    """
+    if text and text != SLACK_OF_N and not _SLACK.fullmatch(text):
+        raise InvalidInput(
+            "slack is a whole number below 10,000, or n for as many as a list shows",
+            key=SLACK_KEY,
+            given=text,
+        )
+    return text
+
+
+def slack_of(text: str, top_n: int) -> int | None:
+    """Of a list that shows `top_n`, by the checked value of `hoodie.topn.slack`."""
+    if not text:
+        return None
+    return top_n if text == SLACK_OF_N else int(text)
