@@ -142,8 +142,11 @@ def _wait_for(url: str, process: subprocess.Popen[str]) -> None:
     raise AssertionError("the web server did not come up")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Ends with this package: as long as Playwright runs, an event loop does, and Django refuses
+    its database to whatever test comes next in the process.
+    """
     executable = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )
