@@ -17,6 +17,10 @@ _SLACK = re.compile(r"\d{1,4}")
 
 
 class Aggregate(StrEnum):
+    """How a column of a group folds its versions (requirements 5.2); names as tables declare
+    them.
+    """
+
     SUM = "sum"
     MAX = "max"
     MIN = "min"
@@ -29,6 +33,8 @@ class Aggregate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregate:
+    """One column's aggregate with its numbers, as the column group declares it."""
+
     kind: Aggregate
     top_n: int = 0
     slack: int | None = None
@@ -38,6 +44,9 @@ class ColumnAggregate:
 
     @property
     def text(self) -> str:
+        """As a table's properties spell it, such as `sum` or `collect_topn(3)`; slack is not
+        part of it.
+        """
         is_top = self.kind is Aggregate.COLLECT_TOP_N
         return f"{self.kind.value}({self.top_n})" if is_top else self.kind.value
 
@@ -48,6 +57,7 @@ class ColumnAggregate:
 
     @property
     def is_retractable(self) -> bool:
+        """Whether an element with a null score takes its item out of the list."""
         return self.kind is Aggregate.COLLECT_TOP_N and self.slack is not None
 
 

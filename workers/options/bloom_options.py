@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.option_values import choice, integer
+from workers.options.option import Number, OneOf, Option, Whole
+from workers.options.option_values import choice, integer
 
 ENTRIES_KEY: Final = "hoodie.index.bloom.num_entries"
 FALSE_POSITIVES_KEY: Final = "hoodie.index.bloom.fpp"
@@ -24,6 +25,8 @@ _BITS_MAX: Final = 1 << 29
 
 
 class FilterType(StrEnum):
+    """Whether a filter has one row of bits, or grows (Hudi's `BloomFilterTypeCode`)."""
+
     SIMPLE = "SIMPLE"
     """One row of bits, made for so many keys; with more it says yes more often."""
     DYNAMIC_V0 = "DYNAMIC_V0"
@@ -40,6 +43,11 @@ BLOOM_OPTIONS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class BloomOptions:
+    """The size of the filter in each base file's footer; Hudi's defaults.
+
+    Raises InvalidInput when made with a share outside 0 to 1, or with more than 64 MiB of bits.
+    """
+
     entries: int = 60_000
     """Keys that a row is made for."""
     false_positives: float = 1e-9
@@ -65,10 +73,12 @@ class BloomOptions:
 
     @property
     def hashes(self) -> int:
+        """How many bits of a row each key sets."""
         return math.ceil(math.log(2) * self.bits / self.entries)
 
     @property
     def rows_max(self) -> int:
+        """How many rows a filter may get; 1 for `SIMPLE`."""
         if self.kind is FilterType.SIMPLE:
             return 1
         return max(1, math.ceil(self.entries_max / self.entries))
@@ -87,6 +97,37 @@ def _base64_bytes(count: int) -> int:
 
 
 _LOG2_SQUARED: Final = math.log(2) * math.log(2)
+
+
+_OF_BLOOM: Final = "under an index with bloom filters"
+BLOOM_TABLE_OPTIONS: Final = (
+    Option(
+        ENTRIES_KEY,
+        Whole(1, _COUNT_MAX),
+        "",
+        f"Keys that a filter is made for; {BLOOM_OPTIONS[ENTRIES_KEY]} {_OF_BLOOM}.",
+    ),
+    Option(
+        FALSE_POSITIVES_KEY,
+        Number(0, 1),
+        "",
+        "Share of absent keys that a filter takes for present; "
+        f"{BLOOM_OPTIONS[FALSE_POSITIVES_KEY]} {_OF_BLOOM}.",
+    ),
+    Option(
+        TYPE_KEY,
+        OneOf(FilterType),
+        "",
+        f"Whether filters grow with their keys; {BLOOM_OPTIONS[TYPE_KEY]} {_OF_BLOOM}.",
+    ),
+    Option(
+        ENTRIES_MAX_KEY,
+        Whole(1, _COUNT_MAX),
+        "",
+        "Keys from which on a filter that grows gets no further row; "
+        f"{BLOOM_OPTIONS[ENTRIES_MAX_KEY]} {_OF_BLOOM}.",
+    ),
+)
 
 
 def bloom_options(told: Mapping[str, str]) -> BloomOptions:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from workers.aggregates import (
+from workers.errors import InvalidInput
+from workers.options.aggregates import (
     SLACK_KEY,
     Aggregate,
     ColumnAggregate,
@@ -22,23 +23,15 @@ from workers.aggregates import (
     parse_aggregate,
     slack_of,
 )
-from workers.errors import InvalidInput
-from workers.option_values import duration_minutes
+from workers.options.group_keys import (
+    GROUPS_KEY,
+    JOIN_KEY,
+    PORTABLE_KEY,
+    RETENTION_KEY,
+    SHORTHAND_KEY,
+)
+from workers.options.option_values import duration_minutes
 
-GROUPS_KEY = "hoodie.multistream.groups"
-JOIN_KEY = "hoodie.multistream.join"
-PORTABLE_KEY = "hoodie.multistream.portable"
-RETENTION_KEY = "hoodie.multistream.tombstone.retention"
-SHORTHAND_KEY = "hoodie.payload.ordering.field"
-GROUP_OPTIONS = {
-    # Which stream writes which columns, and by what each is ordered.
-    GROUPS_KEY: "",
-    SHORTHAND_KEY: "",
-    JOIN_KEY: "full",
-    PORTABLE_KEY: "false",
-    RETENTION_KEY: "7d",
-    SLACK_KEY: "",  # A new table with groups says `n` where nothing is asked for.
-}
 DEFAULT_GROUP = "_default"
 GROUPS_MAX = 60
 """Their states are bits of one 64-bit number."""
@@ -48,6 +41,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
 class OnLate(StrEnum):
+    """What becomes of a version that is older than the stored one (requirements 5.2)."""
+
     IGNORE = "ignore"
     """A version older than the stored one loses."""
     OVERWRITE = "overwrite"
@@ -55,6 +50,8 @@ class OnLate(StrEnum):
 
 
 class NullMode(StrEnum):
+    """Whether a null in a batch is a value or silence (requirements 5.2)."""
+
     OVERWRITE = "overwrite"
     """A null that is said is stored."""
     KEEP = "keep"
@@ -62,6 +59,8 @@ class NullMode(StrEnum):
 
 
 class DeleteScope(StrEnum):
+    """How far a delete by one group's stream reaches (requirements 5.2)."""
+
     GROUP = "group"
     ROW = "row"
     """A delete by this group takes away whatever any group wrote up to its age."""
@@ -76,6 +75,8 @@ class Granularity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnGroup:
+    """The columns that one stream writes, and how their versions are ordered and folded."""
+
     name: str
     ordering: tuple[str, ...]
     """Compared from left to right, null below everything. Empty only for `_default`, whose later
@@ -96,6 +97,7 @@ class ColumnGroup:
 
     @property
     def is_ordered(self) -> bool:
+        """Whether versions go by the ordering columns; otherwise the later commit wins."""
         return bool(self.ordering) and self.on_late is OnLate.IGNORE
 
     def is_versioned(self, column: str) -> bool:
@@ -124,6 +126,7 @@ class ColumnGroup:
         return replace(self, aggregates={**self.aggregates, **own}) if own else self
 
     def to_json(self) -> dict[str, Any]:
+        """The object that `parse_groups` reads back; slack is the table's own property."""
         told: dict[str, Any] = {
             "name": self.name,
             "ordering": list(self.ordering),
@@ -166,6 +169,7 @@ def parse_shorthand(text: str) -> tuple[ColumnGroup, ...]:
 
 
 def groups_json(groups: Sequence[ColumnGroup]) -> str:
+    """The text of `hoodie.multistream.groups`, without the group `_default`."""
     told = [one.to_json() for one in groups if one.name != DEFAULT_GROUP]
     return json.dumps(told, separators=(",", ":"))
 

@@ -28,15 +28,21 @@ class EarlyStrategy(StrEnum):
 
     @property
     def is_direct(self) -> bool:
+        """Whether it belongs to direct markers; the asynchronous one belongs to the marker
+        server.
+        """
         return self is not EarlyStrategy.ASYNCHRONOUS
 
     @property
     def short_name(self) -> str:
+        """Hudi's class name without its package."""
         return self.value.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyDetection:
+    """How a write looks for rivals before it commits (requirements 4.4)."""
+
     strategy: EarlyStrategy
     checks_commits: bool = False
     """Also meet what was completed since the write began, not only markers of live writers."""

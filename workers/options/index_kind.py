@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.option_values import boolean
+from workers.options.option import Option, Switch, Text
+from workers.options.option_values import boolean
 
 INDEX_KEY: Final = "hoodie.index.type"
 CLASS_KEY: Final = "hoodie.index.class"
@@ -21,6 +22,10 @@ SIMPLE_MOVES_KEY: Final = "hoodie.simple.index.update.partition.path"
 
 
 class IndexKind(StrEnum):
+    """The indexes that Sluice writes by, under Hudi's names; the metadata table's are not among
+    them.
+    """
+
     BUCKET = "BUCKET"
     SIMPLE = "SIMPLE"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
@@ -48,14 +53,23 @@ class IndexKind(StrEnum):
         return BLOOM_MOVES_KEY if self.has_filters else SIMPLE_MOVES_KEY
 
 
-INDEX_OPTIONS: Final[dict[str, str]] = {
-    INDEX_KEY: "",  # As the class says, else BUCKET.
-    CLASS_KEY: "",
-    ENGINE_KEY: "",
-    # Global indexes: a row that comes with another partition moves there, or stays where it is.
-    BLOOM_MOVES_KEY: "",
-    SIMPLE_MOVES_KEY: "",
-}
+INDEX_OPTIONS: Final = (INDEX_KEY, CLASS_KEY, ENGINE_KEY, BLOOM_MOVES_KEY, SIMPLE_MOVES_KEY)
+_MOVES: Final = (
+    "Under this global index, a row that comes with another partition moves there (true) or stays "
+    "where it is; true when empty."
+)
+INDEX_TABLE_OPTIONS: Final = (
+    Option(
+        INDEX_KEY,
+        Text("`BUCKET`, `SIMPLE`, `GLOBAL_SIMPLE`, `BLOOM` or `GLOBAL_BLOOM`"),
+        "",
+        "By which index rows are found; as the class says, else `BUCKET`.",
+    ),
+    Option(CLASS_KEY, Text("class name of Hudi"), "", "Another name for the index type."),
+    Option(ENGINE_KEY, Text("`SIMPLE`"), "", "Of the bucket index: a fixed number of buckets."),
+    Option(BLOOM_MOVES_KEY, Switch(), "", _MOVES),
+    Option(SIMPLE_MOVES_KEY, Switch(), "", _MOVES),
+)
 MOVES_DEFAULT: Final = "true"
 
 _CLASSES: Final = {

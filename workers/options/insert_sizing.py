@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workers.errors import InvalidInput
-from workers.option_values import boolean, integer
+from workers.options.option import Number, Option, OptionSet, Switch, Whole
 
 SMALL_FILE_KEY: Final = "hoodie.parquet.small.file.limit"
 MAX_FILE_KEY: Final = "hoodie.parquet.max.file.size"
@@ -21,22 +20,61 @@ SPLIT_KEY: Final = "hoodie.copyonwrite.insert.split.size"
 AUTO_SPLIT_KEY: Final = "hoodie.copyonwrite.insert.auto.split"
 CANDIDATES_KEY: Final = "hoodie.merge.small.file.group.candidates.limit"
 
-SIZING_OPTIONS: Final[dict[str, str]] = {
-    SMALL_FILE_KEY: "104857600",  # 0 pads no file.
-    MAX_FILE_KEY: "125829120",
-    RECORD_SIZE_KEY: "1024",  # While no commit is large enough to tell.
-    THRESHOLD_KEY: "1.0",  # Of the small file limit: what a commit must have written to tell.
-    SPLIT_KEY: "500000",  # Rows of a new file, without auto split.
-    AUTO_SPLIT_KEY: "true",
-    CANDIDATES_KEY: "1",  # Small files that a merge-on-read write pads in each partition.
-}
+_BYTES_MAX: Final = 1 << 50
+SIZING_OPTIONS: Final = (
+    Option(
+        SMALL_FILE_KEY,
+        Whole(0, _BYTES_MAX),
+        "104857600",
+        "Under an index that looks keys up: base files smaller than this, in bytes, are filled up "
+        "by inserts; 0 fills none.",
+    ),
+    Option(
+        MAX_FILE_KEY,
+        Whole(1, _BYTES_MAX),
+        "125829120",
+        "Bytes up to which inserts fill a base file.",
+    ),
+    Option(
+        RECORD_SIZE_KEY,
+        Whole(1, _BYTES_MAX),
+        "1024",
+        "Bytes of a record, while no commit is large enough to tell.",
+    ),
+    Option(
+        THRESHOLD_KEY,
+        Number(0, 1000),
+        "1.0",
+        "How much a commit must have written to tell the size of a record, as a share of the small "
+        "file limit.",
+    ),
+    Option(
+        SPLIT_KEY,
+        Whole(1, 1 << 40),
+        "500000",
+        "Rows of a new base file, without auto split.",
+    ),
+    Option(
+        AUTO_SPLIT_KEY,
+        Switch(),
+        "true",
+        "New base files get as many rows as fit by the size of a record.",
+    ),
+    Option(
+        CANDIDATES_KEY,
+        Whole(0, 1_000_000),
+        "1",
+        "Small files that a merge-on-read write fills up in each partition.",
+    ),
+)
 COMMITS_READ_MAX: Final = 5
 """Of which the size of a record is told."""
-_BYTES_MAX: Final = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
 class InsertSizing:
+    """How large base files grow by inserts, in bytes and rows (Hudi's small-file handling)."""
+
     small_file_bytes: int
     file_bytes_max: int
     record_bytes: int
@@ -53,12 +91,17 @@ class InsertSizing:
 
     @property
     def new_file_rows(self) -> int:
+        """Rows that a new file group takes; at least 1."""
         by_size = self.file_bytes_max // self.record_bytes
         return max(1, by_size if self.splits_by_size else self.split_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
+    """A file group with room, by its slot in the write's context, and the bytes of its base
+    file.
+    """
+
     slot: int
     bytes: int
 
@@ -72,16 +115,16 @@ class InsertShare:
     is_new: bool
 
 
-def insert_sizing(values: Mapping[str, str]) -> InsertSizing:
-    """Raises InvalidInput naming the key."""
+def insert_sizing(values: Mapping[str, str], keys: OptionSet) -> InsertSizing:
+    """`keys` is the set that has `SIZING_OPTIONS`. Raises InvalidInput naming the key."""
     return InsertSizing(
-        small_file_bytes=integer(values, SMALL_FILE_KEY, least=0, most=_BYTES_MAX),
-        file_bytes_max=integer(values, MAX_FILE_KEY, least=1, most=_BYTES_MAX),
-        record_bytes=integer(values, RECORD_SIZE_KEY, least=1, most=_BYTES_MAX),
-        threshold=_share(values, THRESHOLD_KEY),
-        split_rows=integer(values, SPLIT_KEY, least=1, most=1 << 40),
-        splits_by_size=boolean(values, AUTO_SPLIT_KEY),
-        candidates_max=integer(values, CANDIDATES_KEY, least=0, most=1_000_000),
+        small_file_bytes=keys.integer(values, SMALL_FILE_KEY),
+        file_bytes_max=keys.integer(values, MAX_FILE_KEY),
+        record_bytes=keys.integer(values, RECORD_SIZE_KEY),
+        threshold=keys.number(values, THRESHOLD_KEY),
+        split_rows=keys.integer(values, SPLIT_KEY),
+        splits_by_size=keys.boolean(values, AUTO_SPLIT_KEY),
+        candidates_max=keys.integer(values, CANDIDATES_KEY),
     )
 
 
@@ -108,16 +151,3 @@ def dealt_out(
         shares.append(InsertShare(slot, taken, is_new=True))
         inserts, slot = inserts - taken, slot + 1
     return shares
-
-
-def _share(values: Mapping[str, str], key: str) -> float:
-    try:
-        found = float(values[key])
-    except ValueError as error:
-        raise InvalidInput("not a number", key=key, value=values[key]) from error
-    if not 0 <= found <= 1000:
-        raise InvalidInput("number out of range", key=key, value=values[key], least=0, most=1000)
-    return found
-
-
-DEFAULT_SIZING: Final = insert_sizing(SIZING_OPTIONS)

@@ -24,6 +24,8 @@ _FRACTION_MAX: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    """One letter of a Java date pattern, repeated `count` times, or literal text."""
+
     letter: str
     """Empty for text that stands for itself."""
     count: int = 0
@@ -31,6 +33,7 @@ class Token:
 
     @property
     def is_number(self) -> bool:
+        """Whether it stands for digits; a zone (`Z`) and literal text do not."""
         return bool(self.letter) and self.letter != "Z"
 
 

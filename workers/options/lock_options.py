@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from workers.errors import InvalidInput
+from workers.options.option import Option, Setter, Text, Whole
 
 PROVIDER = "hoodie.write.lock.provider"
 FILESYSTEM_PATH = "hoodie.write.lock.filesystem.path"
@@ -28,6 +29,8 @@ _REFUSED = ("Zookeeper", "DynamoDB", "HiveMetastore", "Noop")
 
 
 class LockProvider(StrEnum):
+    """The locks that Sluice brings; Hudi's class names for them are taken as well."""
+
     STORAGE = "storage"
     FILESYSTEM = "filesystem"
     DATABASE = "database"
@@ -35,6 +38,43 @@ class LockProvider(StrEnum):
     IN_PROCESS = "in_process"
 
 
+_COUNT_MAX = 1_000_000
+LOCK_OPTIONS = (
+    Option(
+        PROVIDER,
+        Text("`storage`, `filesystem`, `database`, `redis`, `in_process`, or Hudi's class name"),
+        "",
+        "Which lock keeps the writers of the table apart. Empty: the one that it is locked by "
+        "already, else the lease in storage. All writers of a table name the same one.",
+    ),
+    Option(
+        FILESYSTEM_PATH,
+        Text("absolute path"),
+        "",
+        "Directory of Hudi's lock file, for the provider `filesystem`; the table's `.hoodie` when "
+        "empty.",
+    ),
+    Option(
+        FILESYSTEM_EXPIRE,
+        Whole(0, _COUNT_MAX),
+        "0",
+        "Minutes after which a lock file of Apache Hudi counts as left behind; 0 is never.",
+    ),
+    Option(
+        FILESYSTEM_PAUSE,
+        Whole(0, _COUNT_MAX),
+        "500",
+        "Milliseconds that a writer steps aside after a commit beside Hudi's writers, which ask "
+        "seldom and want their turn.",
+    ),
+    Option(
+        URL,
+        Text("URL"),
+        "",
+        f"Address of the database or of Redis that holds the lock; `{URL_VARIABLE}` when empty.",
+        Setter.PROGRAM,
+    ),
+)
 _NAMES: dict[str, LockProvider] = {
     **{one.value: one for one in LockProvider},
     f"{_HUDI}StorageBasedLockProvider": LockProvider.STORAGE,
@@ -63,6 +103,7 @@ class LockUrl:
 
     @property
     def scheme(self) -> str:
+        """Such as `postgresql` or `redis`. Raises ValueError for an address that is no URL."""
         return urlsplit(self.full).scheme
 
     @property
@@ -75,6 +116,7 @@ class LockUrl:
 
     @property
     def has_password(self) -> bool:
+        """Also where it stands among the URL's parameters."""
         parts = urlsplit(self.full)
         return bool(parts.password) or "password" in parts.query.lower()
 
@@ -93,6 +135,10 @@ class LockUrl:
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
+    """What a write says of the table lock; `workers.concurrency.locks.opening` makes the lock of
+    it.
+    """
+
     provider: LockProvider | None = None
     """None: whatever the table is bound to already; the storage lease where it is to nothing."""
     url: LockUrl | None = None

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.lock_config import URL as LOCK_URL
-from workers.lock_config import URL_VARIABLE as LOCK_VARIABLE
+from workers.options.lock_options import URL as LOCK_URL
+from workers.options.lock_options import URL_VARIABLE as LOCK_VARIABLE
 
 MARKER_URL: Final = "sluice.marker.url"
 MARKER_VARIABLE: Final = "SLUICE_MARKER_URL"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,6 +15,10 @@ _MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 
 
 def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> int:
+    """The whole number under `key`, between `least` and `most`, both included.
+
+    Raises InvalidInput, with the range, for a missing key and for anything else.
+    """
     try:
         value = int(values[key])
     except (KeyError, ValueError) as error:
@@ -26,6 +29,10 @@ def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> in
 
 
 def boolean(values: Mapping[str, str], key: str) -> bool:
+    """`true` or `false` in any case of letters.
+
+    Raises InvalidInput for anything else, KeyError for a missing key.
+    """
     text = str(values[key]).lower()
     if text not in ("true", "false"):
         raise InvalidInput("neither true nor false", key=key, value=values[key])
@@ -33,6 +40,10 @@ def boolean(values: Mapping[str, str], key: str) -> bool:
 
 
 def choice(values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
+    """The member whose value is the text under `key`, in any case of letters.
+
+    Raises InvalidInput, with what is allowed, for a missing key and for anything else.
+    """
     text = str(values.get(key, ""))
     for member in kind:
         if member.value.lower() == text.lower():
@@ -41,18 +52,8 @@ def choice(values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
     raise InvalidInput("value is not one of those allowed", key=key, value=text, allowed=allowed)
 
 
-def known(given: Mapping[str, str], known: dict[str, str], *, what: str) -> dict[str, str]:
-    for key, value in given.items():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = {"did_you_mean": near[0]} if near else {"known": sorted(known)}
-            raise InvalidInput(f"unknown {what}", key=key, **hint)
-        if not isinstance(value, str):
-            raise InvalidInput(f"a {what} is text", key=key, value=value)
-    return {**known, **given}
-
-
 def listed(text: str | None) -> tuple[str, ...]:
+    """Parts between commas, without blanks around them; empty parts and None count for nothing."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 

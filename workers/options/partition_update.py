@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 
-from workers.column_groups import GroupRule
 from workers.errors import InvalidInput
-from workers.option_values import choice
+from workers.options.column_groups import GroupRule
+from workers.options.option_values import choice
 
 PARTITION_UPDATE_KEY = "hoodie.multistream.partition.update"
 
 
 class PartitionUpdate(StrEnum):
+    """What a write does with a key that stands under another partition (requirements 5.2)."""
+
     REJECT = "reject"
     """The batch is refused: its streams do not agree on where the row belongs."""
     MOVE = "move"

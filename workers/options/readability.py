@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from workers.errors import UnsupportedTable
-from workers.option_values import integer
-from workers.payloads import (
+from workers.options.option_values import integer
+from workers.options.payloads import (
     LEGACY_PAYLOAD_KEY,
     MERGE_MODE_KEY,
     PARTIAL_IGNORE_DEFAULTS,

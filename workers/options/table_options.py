@@ -8,24 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from workers.bloom_options import (
-    BLOOM_OPTIONS,
+from workers.errors import InvalidInput, UnsupportedTable
+from workers.options.bloom_options import (
     BloomOptions,
     bloom_options,
     kept_bloom_options,
 )
-from workers.column_groups import (
-    GROUP_OPTIONS,
-    GROUPS_KEY,
-    PORTABLE_KEY,
-    SHORTHAND_KEY,
-    GroupRule,
-    group_rule,
-)
-from workers.errors import InvalidInput, UnsupportedTable
-from workers.index_kind import (
+from workers.options.column_groups import GroupRule, group_rule
+from workers.options.group_keys import GROUPS_KEY, PORTABLE_KEY, SHORTHAND_KEY
+from workers.options.index_kind import (
     INDEX_KEY,
     INDEX_OPTIONS,
     IndexKind,
@@ -33,19 +25,18 @@ from workers.index_kind import (
     index_options,
     moves_rows,
 )
-from workers.option_values import boolean, choice, integer, known, listed
-from workers.partition_update import PARTITION_UPDATE_KEY, PartitionUpdate, partition_update
-from workers.payloads import (
+from workers.options.option_values import choice, listed
+from workers.options.partition_update import PartitionUpdate, partition_update
+from workers.options.payloads import (
     MERGE_MODE_KEY,
     PARTIAL_IGNORE_DEFAULTS,
     PARTIAL_KEY,
-    PAYLOAD_KEYS,
     STRATEGIES,
     STRATEGY_KEYS,
     told_merge_mode,
     with_payload,
 )
-from workers.readability import (
+from workers.options.readability import (
     archive_folder,
     check_files,
     check_merge,
@@ -55,23 +46,28 @@ from workers.readability import (
     table_version,
     timeline_layout,
 )
-from workers.time_partitions import (
-    TIME_KEYS,
+from workers.options.table_keys import (
+    BUCKETS_KEY,
+    HASH_FIELD_KEY,
+    HIVE_STYLE_KEY,
+    KEY_GENERATOR_KEY,
+    MERGER_KEY,
+    PORTABLE_TABLE_KEY,
+    TABLE_OPTIONS,
+    URL_ENCODE_KEY,
+    MergeMode,
+    TableType,
+)
+from workers.options.time_partitions import (
     FieldKind,
     TimeRule,
     standing_time_rule,
     typed_fields,
 )
-from workers.time_units import TIME_UNIT_KEY, time_units
-from workers.top_n import TOP_N_KEY
-from workers.writer_modes import MODE_KEY, ConcurrencyMode, mode_of_operation
+from workers.options.time_units import TIME_UNIT_KEY, time_units
+from workers.options.top_n_request import TOP_N_KEY
+from workers.options.writer_modes import MODE_KEY, ConcurrencyMode, mode_of_operation
 
-BUCKETS_DEFAULT = 8
-_BUCKETS_MAX = 100_000
-BUCKETS_KEY = "hoodie.bucket.index.num.buckets"
-HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
-KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
-ASKED_GENERATOR_KEY = "hoodie.datasource.write.keygenerator.type"
 _KEY_GENERATOR_CLASS_KEY = "hoodie.table.keygenerator.class"
 _KEY_GENERATOR_CLASSES = {
     "SimpleKeyGenerator": "SIMPLE",
@@ -84,48 +80,10 @@ _KEY_GENERATOR_CLASSES = {
 """What older tables name, by the type that stands for it now; never loaded."""
 
 
-class TableType(StrEnum):
-    COPY_ON_WRITE = "COPY_ON_WRITE"
-    MERGE_ON_READ = "MERGE_ON_READ"
-
-
-class MergeMode(StrEnum):
-    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-    CUSTOM = "CUSTOM"
-
-
-TABLE_OPTIONS: dict[str, str] = {
-    **INDEX_OPTIONS,
-    # Of the filters in base files; Hudi's defaults under an index that has them.
-    **dict.fromkeys(BLOOM_OPTIONS, ""),
-    BUCKETS_KEY: str(BUCKETS_DEFAULT),
-    HASH_FIELD_KEY: "",  # The key fields that choose the bucket; all of them when empty.
-    "hoodie.datasource.write.hive_style_partitioning": "false",
-    "hoodie.datasource.write.partitionpath.urlencode": "false",
-    # Follows the key and partition fields; TIMESTAMP, CUSTOM and their times are asked for.
-    ASKED_GENERATOR_KEY: "",
-    **dict.fromkeys(TIME_KEYS, ""),
-    # Follows the ordering field: event time with one, commit time without.
-    MERGE_MODE_KEY: "",
-    PARTIAL_KEY: "",
-    # Names of Hudi for the two above; see `payloads.py`.
-    **dict.fromkeys(PAYLOAD_KEYS, ""),
-    # The name under which a Python merger was registered; for merge mode CUSTOM.
-    "sluice.record.merger": "",
-    **GROUP_OPTIONS,
-    PARTITION_UPDATE_KEY: "",  # Of a key that comes under another partition; refused when empty.
-    # The mode of writes that name none; non-blocking where streams write groups into logs.
-    MODE_KEY: "",
-    TOP_N_KEY: "",  # JSON: what `table.top_n()` asks for when nothing else is said.
-    # Refuses what hudi-rs cannot read: timestamps without zone, own mergers.
-    "sluice.portable": "false",
-    TIME_UNIT_KEY: "",  # What numbers of ordering columns count, where they are times.
-}
-
-
 @dataclass(frozen=True, slots=True)
 class TableConfig:
+    """A table's properties, read and typed by `config_from_properties`; values only."""
+
     name: str
     table_type: TableType
     version: int
@@ -198,6 +156,7 @@ class TableConfig:
 
     @property
     def is_merge_on_read(self) -> bool:
+        """Whether updates go to log files, which reads and compactions merge."""
         return self.table_type is TableType.MERGE_ON_READ
 
     @property
@@ -269,25 +228,24 @@ class TableConfig:
 
 def table_options(given: Mapping[str, str]) -> dict[str, str]:
     """Defaults filled in. Raises InvalidInput."""
-    values = with_payload(known(given, TABLE_OPTIONS, what="table option"))
+    keys = TABLE_OPTIONS
+    values = with_payload(keys.filled(given))
     values |= {**dict.fromkeys(INDEX_OPTIONS, ""), **index_options(values)}
     kind = IndexKind(values[INDEX_KEY])
     values |= kept_bloom_options(values, has_filters=kind.has_filters)
     if kind.looks_up:
         values |= _without_buckets(given, values)
     else:
-        integer(values, BUCKETS_KEY, least=1, most=_BUCKETS_MAX)
-    boolean(values, "hoodie.datasource.write.hive_style_partitioning")
-    boolean(values, "hoodie.datasource.write.partitionpath.urlencode")
-    boolean(values, "sluice.portable")
+        keys.integer(values, BUCKETS_KEY)
+    for key in (HIVE_STYLE_KEY, URL_ENCODE_KEY, PORTABLE_TABLE_KEY, PORTABLE_KEY):
+        keys.boolean(values, key)
     time_units(values[TIME_UNIT_KEY])
-    partial = values["hoodie.table.partial.update.mode"]
+    partial = values[PARTIAL_KEY]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)
-    boolean(values, PORTABLE_KEY)
-    is_custom = values["hoodie.record.merge.mode"] == MergeMode.CUSTOM
-    if is_custom != bool(values["sluice.record.merger"]):
-        raise InvalidInput("merge mode CUSTOM and sluice.record.merger go together")
+    is_custom = values[MERGE_MODE_KEY] == MergeMode.CUSTOM
+    if is_custom != bool(values[MERGER_KEY]):
+        raise InvalidInput(f"merge mode CUSTOM and {MERGER_KEY} go together")
     if is_custom and partial:
         raise InvalidInput("a registered merger sees whole rows; it cannot merge partial updates")
     return values
@@ -322,7 +280,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     strategy = properties.get(STRATEGY_KEYS[0])
     if version > 6 and strategy and STRATEGIES.get(strategy, MergeMode.CUSTOM) != mode:
         raise custom_merge(properties)  # Hudi goes by the strategy then.
-    merger = properties.get("sluice.record.merger") or None
+    merger = properties.get(MERGER_KEY) or None
     record_key = listed(properties.get("hoodie.table.recordkey.fields"))
     partitioned = typed_fields(properties.get("hoodie.table.partition.fields", ""))
     partition_by = tuple(name for name, _ in partitioned)
@@ -347,15 +305,15 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         moves_rows=moves_rows(properties),
         bloom=bloom_options(properties) if index and index.has_filters else None,
         is_partial_update=properties.get(PARTIAL_KEY) == PARTIAL_IGNORE_DEFAULTS,
-        hive_style=properties.get("hoodie.datasource.write.hive_style_partitioning") == "true",
-        url_encode=properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true",
+        hive_style=properties.get(HIVE_STYLE_KEY) == "true",
+        url_encode=properties.get(URL_ENCODE_KEY) == "true",
         key_generator=key_generator,
         time_fields=tuple(
             name for name, kind in partitioned if is_timed or kind is FieldKind.TIMESTAMP
         ),
         time_rule=standing_time_rule(properties),
         has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
-        is_portable=properties.get("sluice.portable") == "true",
+        is_portable=properties.get(PORTABLE_TABLE_KEY) == "true",
         time_units=properties.get(TIME_UNIT_KEY, ""),
         timeline_layout=timeline_layout(properties, version),
         has_old_logs=has_old_logs(properties, version),

@@ -15,8 +15,9 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from workers.errors import InvalidInput
-from workers.java_dates import Token, read_pattern, written_pattern
-from workers.option_values import choice, listed
+from workers.options.java_dates import Token, read_pattern, written_pattern
+from workers.options.option import Option, Text
+from workers.options.option_values import choice, listed
 
 PREFIX: Final = "hoodie.keygen.timebased."
 _OLDER_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
@@ -38,6 +39,23 @@ TIME_KEYS: Final = (
     *(PREFIX + part for part in _PARTS),
     *(_OLDER_PREFIX + part for part in _PARTS),
 )
+_MEANINGS: Final = {
+    _TYPE: ("`UNIX_TIMESTAMP`, `EPOCHMILLISECONDS`, `DATE_STRING`, ...", "What the column holds."),
+    _UNIT: ("`SECONDS`, `DAYS`, ...", "What its numbers count, for the type `SCALAR`."),
+    _INPUT: ("patterns of Java, split by the delimiter", "How its texts are written."),
+    _DELIMITER: ("one character", "Splits the patterns of texts; a comma when empty."),
+    _INPUT_ZONE: ("zone", "Of texts that name none."),
+    _OUTPUT: ("pattern of Java", "How the partition path is written; needed."),
+    _OUTPUT_ZONE: ("zone", "Of the partition path."),
+    _ZONE: ("zone", "Both zones at once."),
+}
+TIME_OPTIONS: Final = (
+    *(Option(PREFIX + part, Text(shape), "", text) for part, (shape, text) in _MEANINGS.items()),
+    *(
+        Option(_OLDER_PREFIX + part, Text(shape), "", f"Hudi's older name of `{PREFIX}{part}`.")
+        for part, (shape, _) in _MEANINGS.items()
+    ),
+)
 _PARSER_KEYS: Final = (
     "hoodie.keygen.datetime.parser.class",
     "hoodie.deltastreamer.keygen.datetime.parser.class",
@@ -49,6 +67,8 @@ _UTC: Final = frozenset({"UTC", "GMT", "Z", "UCT", "Etc/UTC", "Etc/GMT", "Univer
 
 
 class TimestampType(StrEnum):
+    """What a partition column holds, under the names of Hudi's timestamp-based key generator."""
+
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
     EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
@@ -58,10 +78,13 @@ class TimestampType(StrEnum):
 
     @property
     def is_text(self) -> bool:
+        """Whether its values are texts that patterns read."""
         return self in (TimestampType.DATE_STRING, TimestampType.MIXED)
 
 
 class TimeUnit(StrEnum):
+    """What one of a column's numbers counts, for the type `SCALAR`."""
+
     NANOSECONDS = "NANOSECONDS"
     MICROSECONDS = "MICROSECONDS"
     MILLISECONDS = "MILLISECONDS"
@@ -94,6 +117,8 @@ _UNITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Zone:
+    """A time zone: a fixed offset in milliseconds, or a name."""
+
     offset_ms: int = 0
     name: str = ""
     """Of one whose offset changes; empty for a fixed one."""
@@ -101,6 +126,8 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
+    """How a value becomes a moment, and a moment a partition path."""
+
     kind: TimestampType
     unit: TimeUnit
     """Of numbers."""
@@ -201,10 +228,13 @@ def standing_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
 
 
 def has_times(properties: Mapping[str, str]) -> bool:
+    """Whether these properties say anything of a timestamp-based key generator."""
     return any(properties.get(key) for key in TIME_KEYS)
 
 
 class FieldKind(StrEnum):
+    """How a custom key generator treats a partition field."""
+
     SIMPLE = "SIMPLE"
     TIMESTAMP = "TIMESTAMP"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from workers.errors import InvalidInput
-from workers.option_values import listed
+from workers.options.option_values import listed
 
 TIME_UNIT_KEY = "sluice.event.time.unit"
 AHEAD_MAX_MS = 5 * 60_000
@@ -20,6 +20,8 @@ AHEAD_MAX_MS = 5 * 60_000
 
 
 class TimeUnit(StrEnum):
+    """As `sluice.event.time.unit` spells it."""
+
     SECONDS = "s"
     MILLISECONDS = "ms"
     MICROSECONDS = "us"
@@ -27,6 +29,7 @@ class TimeUnit(StrEnum):
 
     @property
     def per_s(self) -> int:
+        """How many of it make a second."""
         return _PER_S[self]
 
 
@@ -40,6 +43,8 @@ _PER_S = {
 
 @dataclass(frozen=True, slots=True)
 class TimeUnits:
+    """The declared units of a table's ordering columns."""
+
     every: TimeUnit | None = None
     by_column: Mapping[str, TimeUnit] = field(default_factory=dict)
 

@@ -1,5 +1,5 @@
 """What `table.top_n(...)` is asked for: the n first rows of each group of rows. Values only;
-`workers.read.top_n` carries it out.
+`workers.read.top_n_query` carries it out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ _TERM = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_]\w*))(?:\s+(asc|desc))?\s*", re.I
 
 @dataclass(frozen=True, slots=True)
 class Term:
+    """A column to order by, ascending unless it says otherwise; nulls stand last either way."""
+
     column: str
     is_descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TopN:
+    """The `n` first rows of each group of rows with equal `partition_by`, ordered by `order_by`."""
+
     partition_by: tuple[str, ...]
     """Empty: the n first of the whole table."""
     order_by: tuple[Term, ...]
@@ -34,6 +38,7 @@ class TopN:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Those that it needs, each once: of the groups first, then of the order."""
         return tuple(dict.fromkeys((*self.partition_by, *(one.column for one in self.order_by))))
 
     def check(self, schema: pa.Schema) -> None:

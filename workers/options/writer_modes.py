@@ -18,6 +18,8 @@ OLD_POLICY_KEY = "hoodie.cleaner.policy.failed.writes"
 
 
 class ConcurrencyMode(StrEnum):
+    """What a writer expects of others, under Hudi's names (`WriteConcurrencyMode`)."""
+
     SINGLE_WRITER = "SINGLE_WRITER"
     OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
     NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
@@ -47,6 +49,10 @@ def mode_of_operation(of_table: ConcurrencyMode | None, operation: str) -> Concu
 
 
 class FailedWritesPolicy(StrEnum):
+    """When a writer rolls back what dead writers left behind (Hudi's
+    `HoodieFailedWritesCleaningPolicy`).
+    """
+
     EAGER = "EAGER"
     """Before a write begins."""
     LAZY = "LAZY"

@@ -10,15 +10,11 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import schema_of
-from workers.aggregates import Aggregate, ColumnAggregate
-from workers.column_groups import (
+from workers.errors import InvalidInput
+from workers.options.aggregates import Aggregate, ColumnAggregate
+from workers.options.column_groups import (
     DEFAULT_GROUP,
-    GROUPS_KEY,
     GROUPS_MAX,
-    JOIN_KEY,
-    PORTABLE_KEY,
-    RETENTION_KEY,
-    SHORTHAND_KEY,
     ColumnGroup,
     DeleteScope,
     Granularity,
@@ -30,8 +26,14 @@ from workers.column_groups import (
     parse_groups,
     parse_shorthand,
 )
-from workers.errors import InvalidInput
-from workers.group_types import check_group_columns
+from workers.options.group_keys import (
+    GROUPS_KEY,
+    JOIN_KEY,
+    PORTABLE_KEY,
+    RETENTION_KEY,
+    SHORTHAND_KEY,
+)
+from workers.options.group_types import check_group_columns
 
 A: dict[str, Any] = {"name": "a", "ordering": ["ts_a"], "columns": ["a1", "a2"]}
 B: dict[str, Any] = {"name": "b", "ordering": ["ts_b"], "columns": ["b1"]}

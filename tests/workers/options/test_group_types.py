@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workers.group_types import default_scalar
+from workers.options.group_types import default_scalar
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from workers.config import write_options
 from workers.errors import InvalidInput
-from workers.insert_sizing import (
-    DEFAULT_SIZING,
-    InsertSizing,
-    SmallFile,
-    dealt_out,
-    told_record_bytes,
-)
+from workers.options.insert_sizing import InsertSizing, SmallFile, dealt_out, told_record_bytes
+from workers.options.write_options import DEFAULT_SIZING, write_options
 
 SIZING = replace(
     DEFAULT_SIZING, small_file_bytes=900, file_bytes_max=1000, record_bytes=10, split_rows=7

@@ -6,15 +6,15 @@ import pickle
 
 import pytest
 
-from workers.config import write_options
 from workers.errors import InvalidInput
-from workers.lock_config import (
+from workers.options.lock_options import (
     URL_VARIABLE,
     LockProvider,
     LockSettings,
     LockUrl,
 )
-from workers.node_options import refuse_connections
+from workers.options.node_options import refuse_connections
+from workers.options.write_options import write_options
 
 HUDI = "org.apache.hudi.client.transaction.lock."
 SECRET = "s3cr3t/with@signs"

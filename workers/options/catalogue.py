@@ -1,0 +1,80 @@
+"""Every option that Sluice takes: what `docs/options.md` and `manage.py options` print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from workers.options.option import OptionSet
+from workers.options.read_keys import OPERATION_OPTIONS, READ_OPTIONS
+from workers.options.service_keys import (
+    ARCHIVE_PARAMETERS,
+    CLEAN_PARAMETERS,
+    CLUSTERING_PARAMETERS,
+    COMPACTION_PARAMETERS,
+    INLINE_OPTIONS,
+)
+from workers.options.sink_keys import SINK_OPTIONS
+from workers.options.table_keys import TABLE_OPTIONS
+from workers.options.write_keys import WRITE_OPTIONS
+
+CATALOGUE: Final[Sequence[tuple[str, OptionSet]]] = (
+    ("Tables", TABLE_OPTIONS),
+    ("Writes", WRITE_OPTIONS),
+    ("Services after a commit", INLINE_OPTIONS),
+    ("Compaction", COMPACTION_PARAMETERS),
+    ("Clustering", CLUSTERING_PARAMETERS),
+    ("Cleaning", CLEAN_PARAMETERS),
+    ("Archiving", ARCHIVE_PARAMETERS),
+    ("Sinks", SINK_OPTIONS),
+    ("Reads through Spark", READ_OPTIONS),
+    ("Writes through Spark", OPERATION_OPTIONS),
+)
+"""By heading, in the order of the page."""
+
+_HEAD: Final = """# Options
+
+Printed by `manage.py options --markdown`; a test holds the two together. An unknown key is refused
+with the nearest one that is known, before anything happens. Every value is text. *Empty* means that
+nothing is said, and the meaning tells what follows then. Every key has been there since version 0.1
+where nothing else stands.
+"""
+
+
+def markdown() -> str:
+    """The page `docs/options.md`."""
+    sections = [_section(heading, options) for heading, options in CATALOGUE]
+    return "\n".join([_HEAD.rstrip(), *sections, ""])
+
+
+def lines(word: str = "") -> list[str]:
+    """For a terminal: the options whose key or meaning holds `word`, in any case of letters."""
+    wanted = word.lower()
+    return [
+        f"{key}={options[key].default}\n    {options[key].meaning}\n    "
+        f"{_plain(str(options[key].kind))}; set by {options.setter_of(key)}"
+        for _, options in CATALOGUE
+        for key in options
+        if wanted in key.lower() or wanted in options[key].meaning.lower()
+    ]
+
+
+def _section(heading: str, options: OptionSet) -> str:
+    rows = [
+        f"\n## {heading}\n",
+        f"Set by {options.setter}.\n",
+        "| key | type | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    for key in options:
+        option = options[key]
+        notes = "" if option.setter is None else f" Set by {option.setter}."
+        since = "" if option.since == "0.1" else f" Since {option.since}."
+        default = f"`{option.default}`" if option.default else "*empty*"
+        cells = (f"`{key}`", str(option.kind), default, option.meaning + notes + since)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
