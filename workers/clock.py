@@ -22,33 +22,45 @@ _DIGITS_MILLIS = 17
 
 
 class Clock(Protocol):
+    """Time as the engine asks for it: a wall clock that may jump, and one that never goes back."""
+
     def now_ms(self) -> int:
         """Milliseconds since 1970, UTC; may jump."""
 
     def monotonic_s(self) -> float:
         """Seconds on a clock that never goes back; for one's own deadlines."""
 
-    def sleep(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None:
+        """At least so long."""
 
     def wait(self, event: Event, seconds: float) -> None:
         """Until the event is set by another thread, at most so long."""
 
 
 class SystemClock:
+    """This machine's clocks."""
+
     def now_ms(self) -> int:
+        """Milliseconds since 1970, UTC; jumps when the machine's clock is set."""
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
+        """Seconds since some moment of this machine; compare only with others of this process."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
+        """At least so long, unless a signal's handler raises."""
         time.sleep(seconds)
 
     def wait(self, event: Event, seconds: float) -> None:
+        """Until the event is set, at most so long; whether it was set the event says."""
         event.wait(seconds)
 
 
 def format_instant(milliseconds: int) -> InstantTime:
+    """17 digits, UTC, of milliseconds since 1970 (format page 2.2); `parse_instant` is its
+    inverse.
+    """
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
     return moment.strftime("%Y%m%d%H%M%S") + f"{milliseconds % 1000:03d}"
 

@@ -20,12 +20,15 @@ _BETWEEN_ROOTS = re.compile(rf"{re.escape(os.pathsep)}(?!//)")
 
 @dataclass(frozen=True, slots=True)
 class BucketPlace:
+    """A prefix of a bucket, checked by `bucket_place`; it says nothing of whether either exists."""
+
     bucket: str
     prefix: str
     """Without a slash at either end; empty for the bucket itself, which holds no table."""
 
     @property
     def location(self) -> str:
+        """`s3://bucket/prefix`, without a slash at the end."""
         return f"{_SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     def contains(self, other: BucketPlace) -> bool:
@@ -37,6 +40,7 @@ class BucketPlace:
 
 
 def is_bucket_location(location: str) -> bool:
+    """Whether it begins with the scheme of buckets; the rest is not looked at."""
     return location.startswith(_SCHEME)
 
 

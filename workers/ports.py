@@ -17,21 +17,30 @@ from workers.repetitions import started
 
 
 class Ids(Protocol):
+    """Where fresh names come from, so that a simulator can draw them by a seed."""
+
     def token(self) -> str:
         """A fresh text without `_` that nobody else will ever use."""
 
 
 class RandomIds:
+    """Names by chance: 128 bits, 32 hexadecimal digits."""
+
     def token(self) -> str:
+        """A version 4 UUID without its hyphens."""
         return uuid.uuid4().hex
 
 
 class Repetition(Protocol):
+    """What `Scheduler.every` started. Only whoever started it stops it."""
+
     def stop(self) -> None:
         """No call starts after this returns."""
 
 
 class Scheduler(Protocol):
+    """Runs actions again and again beside the caller; heartbeats and renewals of leases use it."""
+
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
         """Call `action` about every `interval_s` seconds, first after one interval, until
         stopped.
@@ -44,11 +53,16 @@ class ThreadScheduler:
     """
 
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+        """Raises nothing when threads are short: it is tried again until there is one, or it is
+        stopped.
+        """
         return started(interval_s, action, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
+    """Everything of the world that an engine object needs; small enough to hand on everywhere."""
+
     clock: Clock
     ids: Ids
     scheduler: Scheduler
@@ -56,4 +70,5 @@ class Ports:
 
 
 def system_ports() -> Ports:
+    """Those of this machine and process."""
     return Ports(clock=SystemClock(), ids=RandomIds(), scheduler=ThreadScheduler())

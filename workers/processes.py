@@ -21,6 +21,8 @@ _ENDED: Final = ("Z", "X")
 
 @dataclass(frozen=True, slots=True)
 class ProcessName:
+    """A process, named so that no later process can be taken for it."""
+
     host: str
     boot: str
     """Of the host, with the namespace in which `pid` counts; empty where nobody tells."""
@@ -29,6 +31,7 @@ class ProcessName:
     """In ticks since the boot: another process of the same number began later."""
 
     def to_json(self) -> dict[str, Any]:
+        """What heartbeats and locks store; `from_json` reads it back."""
         return {"host": self.host, "boot": self.boot, "pid": self.pid, "started": self.started}
 
     @classmethod
@@ -42,6 +45,8 @@ class ProcessName:
 
 
 class Processes(Protocol):
+    """Who asks, and who has provably ended."""
+
     def here(self) -> ProcessName:
         """The process that asks."""
 
@@ -50,11 +55,15 @@ class Processes(Protocol):
 
 
 class SystemProcesses:
+    """As `/proc` tells; on a machine without it nothing is ever proved."""
+
     def here(self) -> ProcessName:
+        """The calling process, also after a fork."""
         pid = os.getpid()
         return ProcessName(socket.gethostname(), _boot(), pid, _started(pid) or "")
 
     def has_ended(self, process: ProcessName) -> bool:
+        """True only for a process of this very host, boot and namespace that runs no more."""
         here = self.here()
         is_here = (here.host, here.boot) == (process.host, process.boot)
         if not (is_here and process.boot and process.started):

@@ -40,6 +40,7 @@ class ThreadRepetition:
 
     @property
     def is_stopped(self) -> bool:
+        """Whether `stop` was called; a call of the action may still be under way."""
         return self._stopped.is_set()
 
     def begin(self) -> None:
@@ -59,6 +60,9 @@ class ThreadRepetition:
             self._stopped.wait(self._interval_s)
 
     def stop(self) -> None:
+        """Waits for a call that is under way, unless it is this call that stops. May be called
+        again.
+        """
         with self._changing:
             self._stopped.set()
             self._action = None  # It may wait in line for a while yet, and holds a lot.
@@ -126,6 +130,7 @@ os.register_at_fork(after_in_child=_LINE.forget)
 
 
 def started(interval_s: float, action: Callable[[], None], name: str) -> ThreadRepetition:
+    """Begins after one interval, in seconds, in a daemon thread that carries `name`."""
     repetition = ThreadRepetition(interval_s, action, name)
     _LINE.add(_CLOCK.monotonic_s() + interval_s, repetition)
     return repetition

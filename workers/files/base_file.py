@@ -34,24 +34,6 @@ _BATCH_BYTES = 32 << 20
 AVRO_SCHEMA_KEY = "parquet.avro.schema"
 
 
-def write_base_file(
-    storage: Storage,
-    path: str,
-    table: pa.Table,
-    *,
-    avro_schema: Mapping[str, Any],
-    codec: Codec = "zstd",
-    level: int | None = 1,
-) -> int:
-    """Write `table`, meta columns first, as a new file; the size in bytes.
-
-    Raises InvalidInput when the path exists.
-    """
-    return write_base_parts(
-        storage, path, [table], avro_schema=avro_schema, codec=codec, level=level
-    ).bytes
-
-
 @dataclass(frozen=True, slots=True)
 class BaseFileSize:
     rows: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from workers.config import Codec
 from workers.files.base_file import Codec as ParquetCodec
+from workers.options.write_keys import Codec
 
 _ZSTD_LEVEL = 1
 _PARQUET_CODECS: dict[Codec, ParquetCodec] = {

@@ -26,11 +26,11 @@ from workers.files.avro_container import parsed
 from workers.files.avro_encode import binary, content_of, encode_rows, joined, lengths_of
 from workers.files.avro_schema import arrow_fields, parse_record, record_of_json
 from workers.files.base_file import AVRO_SCHEMA_KEY, UNREADABLE, Codec, read_parquet, write_parquet
-from workers.files.delete_record import DELETE_LIST, DeleteRecord, encode_delete_list
+from workers.files.delete_record import DELETE_LIST, DeleteRecord
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
-_CONTENT_VERSION = 3
+CONTENT_VERSION = 3
 _KEPT_LOGICAL = "decimal"
 
 
@@ -163,43 +163,17 @@ def encode_avro_block(
     datums = encode_rows(table, avro_schema)
     lengths = lengths_of(datums).astype(">i4")
     heads = binary(np.full(len(lengths), lengths.itemsize), lengths.view(np.uint8))
-    content = struct.pack(">ii", _CONTENT_VERSION, table.num_rows)
+    content = struct.pack(">ii", CONTENT_VERSION, table.num_rows)
     content += content_of(joined(heads, datums))
     return encode_block(BlockType.AVRO_DATA, header, content)
-
-
-def encode_delete_columns(
-    keys: pa.Array[Any] | pa.ChunkedArray[Any],
-    *,
-    partition: str,
-    instant: InstantTime,
-    orderings: pa.Array[Any] | pa.ChunkedArray[Any] | None = None,
-) -> bytes:
-    """A delete block of `keys`. Without `orderings` they are deleted whatever stands there, else as
-    versions with these values.
-
-    Raises InvalidInput for an ordering value that is null, UnsupportedTable for its type.
-    """
-    datum = encode_delete_list(keys, partition, orderings)
-    content = struct.pack(">ii", _CONTENT_VERSION, len(datum)) + datum
-    return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
 
 
 def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime) -> bytes:
     rows = {"deleteRecordList": [record.to_avro() for record in records]}
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, parsed(DELETE_LIST), rows)
-    content = struct.pack(">ii", _CONTENT_VERSION, len(datum.getvalue())) + datum.getvalue()
+    content = struct.pack(">ii", CONTENT_VERSION, len(datum.getvalue())) + datum.getvalue()
     return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
-
-
-def encode_rollback_block(*, instant: InstantTime, target: InstantTime) -> bytes:
-    header: Header = {
-        HeaderKey.INSTANT_TIME: instant,
-        HeaderKey.TARGET_INSTANT_TIME: target,
-        HeaderKey.COMMAND_BLOCK_TYPE: "0",
-    }
-    return encode_block(BlockType.COMMAND, header, b"")
 
 
 def encode_block(kind: BlockType, header: Header, content: bytes) -> bytes:
@@ -321,7 +295,7 @@ def _decode_deletes(content: memoryview) -> tuple[DeleteRecord, ...]:
         version, length = struct.unpack_from(">ii", content)
     except struct.error as error:
         raise MalformedTable("delete block has no content") from error
-    if version != _CONTENT_VERSION:
+    if version != CONTENT_VERSION:
         raise UnsupportedTable("delete block is of an unread version", version=version)
     try:
         datum = io.BytesIO(content[8 : 8 + length])
@@ -339,7 +313,7 @@ def _field_names(avro_json: str) -> list[str]:
 
 def _avro_rows(content: bytes, schema: Any) -> Iterable[Any]:
     version, count = struct.unpack_from(">ii", content)
-    if not 1 <= version <= _CONTENT_VERSION:
+    if not 1 <= version <= CONTENT_VERSION:
         raise MalformedTable("avro block has an unknown version", version=version)
     at = 8
     for _ in range(count):

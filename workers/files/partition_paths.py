@@ -11,7 +11,7 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.names import partition_path
 from workers.files.time_texts import time_texts
-from workers.table_config import TableConfig
+from workers.options.table_options import TableConfig
 
 
 def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.zone_clocks import DAY_MS, EPOCH, Times, shown_by, times_of
-from workers.java_dates import Token
-from workers.time_partitions import TimeRule, Zone
+from workers.options.java_dates import Token
+from workers.options.time_partitions import TimeRule, Zone
 
 _NULL_VALUE: Final = 1
 _CUTS: Final = {"S": 1, "s": 1_000, "m": 60_000, "H": 3_600_000}

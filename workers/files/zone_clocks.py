@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from workers.time_partitions import Zone
+from workers.options.time_partitions import Zone
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 """Milliseconds since 1970."""

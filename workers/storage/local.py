@@ -27,6 +27,7 @@ from workers.errors import (
 from workers.storage import timeline_files
 from workers.storage.base import FileInfo, Tagged, checked_path, join
 from workers.storage.remembered import Remembered
+from workers.storage.settled_names import SettledNames, sync_directory
 from workers.storage.swap import LEGACY_PREFIX, PREFIX, Swap
 from workers.storage.timeline_files import TimelineFiles, entry_info
 
@@ -54,6 +55,7 @@ class LocalStorage:
         self._root = Path(root).absolute()
         self._remembered = Remembered.of(self._root)
         self._timeline = self._remembered.of_kind(TimelineFiles)
+        self._settled = self._remembered.of_kind(SettledNames)
 
     @property
     def location(self) -> str:
@@ -156,21 +158,26 @@ class LocalStorage:
             target = self._prepared(path)
             is_durable = not path.startswith((_HEARTBEATS, _WAITING))
             swap = Swap(target)
-            if swap.is_begun():
+            is_swapped = swap.is_begun()
+            if is_swapped:
                 swap.put(lambda proposal: _write_new(proposal, content, is_durable=is_durable))
             else:
                 os.replace(_write_temporary(target, content, is_durable=is_durable), target)
         with _reported(path, WriteOutcomeUnknown):
             _sync_parent(path, target)
+            if is_swapped:
+                _sync_swap(path, swap)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         with _reported(path):
             target = self._prepared(path)
             is_new = _created_empty(target) if not content else _linked(target, content)
             if not is_new:
+                with suppress(FileNotFoundError):  # It is gone again.
+                    self._settled.hold(target)  # Who did not make it goes by what stands there.
                 return False
         with _reported(path, WriteOutcomeUnknown):
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
         return True
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
@@ -186,13 +193,14 @@ class LocalStorage:
                 changed[target.parent] = path
         for directory, path in changed.items():
             with _reported(path, WriteOutcomeUnknown):
-                _sync_directory(directory)
+                sync_directory(directory)
         return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
         with _reported(path):
             target = self._prepared(path)
-            is_replaced = Swap(target).replace(
+            swap = Swap(target)
+            is_replaced = swap.replace(
                 lambda: target.exists() and _tag(_content(target)) == tag,
                 lambda proposal: _write_new(proposal, content),
             )
@@ -200,20 +208,19 @@ class LocalStorage:
                 return None
         with _reported(path, WriteOutcomeUnknown):
             _sync_parent(path, target)
+            _sync_swap(path, swap)
         return _tag(content)
 
     def append(self, path: str, content: bytes) -> None:
         with _reported(path):
             target = self._prepared(path)
-            is_new = not target.exists()
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
                 _write_all(descriptor, content)
                 os.fdatasync(descriptor)
             finally:
                 os.close(descriptor)
-            if is_new:
-                _sync_directory(target.parent)
+            self._settled.hold(target)
 
     @contextmanager
     def create_data(self, path: str) -> Iterator[IO[bytes]]:
@@ -230,7 +237,7 @@ class LocalStorage:
                 if not is_scratch:
                     os.fsync(stream.fileno())
             if not is_scratch:
-                _sync_directory(target.parent)
+                sync_directory(target.parent)
 
     def open_data(self, path: str) -> IO[bytes]:
         with _reported(path):
@@ -243,7 +250,7 @@ class LocalStorage:
             if path.startswith(_OWN):
                 Swap(target).discard()
             if not path.startswith(_SWEPT):
-                _sync_directory(target.parent)
+                sync_directory(target.parent)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -257,14 +264,7 @@ class LocalStorage:
 
     def _prepared(self, path: str) -> Path:
         target = self._path(path)
-        new = []
-        parent = target.parent
-        while not parent.is_dir():
-            new.append(parent)
-            parent = parent.parent
-        for directory in reversed(new):
-            directory.mkdir(exist_ok=True)
-            _sync_directory(directory.parent)
+        self._settled.make_directory(target.parent, self._root)
         return target
 
 
@@ -351,12 +351,9 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 def _sync_parent(path: str, target: Path) -> None:
     if not path.startswith(_LIVENESS):
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _sync_swap(path: str, swap: Swap) -> None:
+    if not path.startswith(_LIVENESS):
+        swap.sync()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from workers.errors import StorageFailed, WriteOutcomeUnknown
+from workers.storage.settled_names import sync_directory
 
 PREFIX: Final = ".sluice-swap-"
 LEGACY_PREFIX: Final = ".sluice-cas-"
@@ -90,6 +91,13 @@ class Swap:
                 (self._directory / name).unlink(missing_ok=True)
             with suppress(OSError):  # Somebody begins anew: it is not empty.
                 self._directory.rmdir()
+
+    def sync(self) -> None:
+        """Once the power went, no proposal that was published and overtaken may come back: with the
+        number of a newer one gone, whoever settles would take it for the newest and publish it.
+        """
+        with suppress(FileNotFoundError):  # The file was deleted since, and its versions with it.
+            sync_directory(self._directory)
 
     def _begin(self) -> None:
         if not self.is_begun():

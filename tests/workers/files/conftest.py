@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
+from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from workers.storage.local import LocalStorage
 
 OpenGolden = Callable[[str], LocalStorage]

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.base_files import write_base_file
 from tests.workers.files.conftest import OpenGolden
 from workers.errors import InvalidInput, MalformedTable, NotFound
-from workers.files.base_file import highest_in_base_file, read_base_file, write_base_file
+from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.meta_columns import (
     META_COLUMNS,
     RECORD_KEY,

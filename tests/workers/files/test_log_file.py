@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.log_blocks import encode_delete_columns, encode_rollback_block
 from tests.workers.files.conftest import OpenGolden
 from workers.errors import InvalidInput, LakehouseError, MalformedTable, UnsupportedTable
 from workers.files.avro_container import decode_record
@@ -29,9 +30,7 @@ from workers.files.log_block import (
     Rollback,
     encode_block,
     encode_delete_block,
-    encode_delete_columns,
     encode_parquet_block,
-    encode_rollback_block,
 )
 from workers.files.log_file import read_log_file, write_log_file
 from workers.files.meta_columns import META_COLUMNS, with_meta_columns

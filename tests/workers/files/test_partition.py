@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.counted_storage import CountedStorage
+from bench.support.counted_storage import CountedStorage
 from tests.workers.files.conftest import OpenGolden
 from workers.files.partition import (
     METADATA_NAME,

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.base_files import write_base_file
 from tests.support.memory_storage import MemoryStorage
 from workers.clock import SystemClock
 from workers.errors import InvalidInput
 from workers.files.avro_container import parsed
 from workers.files.avro_encode import encode_rows
-from workers.files.base_file import iterate_base_file, read_base_file, write_base_file
+from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.log_block import (
     AvroData,
     LogBlock,

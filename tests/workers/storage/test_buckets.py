@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.support.s3_server import shared_server
+from bench.support.s3_server import shared_server
 from tests.support.storages import bucket_storage
 from workers.errors import InvalidInput, NotFound, StorageFailed
 from workers.locations import bucket_place

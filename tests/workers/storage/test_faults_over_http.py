@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.s3_faults import AFTER, BEFORE
-from tests.support.s3_server import shared_server
+from bench.support.s3_faults import AFTER, BEFORE
+from bench.support.s3_server import shared_server
 from tests.support.storages import bucket_storage
 from workers.errors import LakehouseError, StorageFailed
 from workers.storage.object_store import ObjectStorage

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.s3_server import shared_server
+from bench.support.s3_server import shared_server
 from tests.support.storages import SHARED, STORAGES, bucket_storage
 from workers.storage.base import Storage
 
