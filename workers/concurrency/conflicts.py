@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from workers.clock import InstantTime
 from workers.files.names import bucket_of
-from workers.timeline.instant import Instant
+from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import CommitMetadata
 
 FileGroupKey = tuple[str, str]
@@ -232,18 +232,18 @@ def _conflict(
 
 def rivals(
     at_start: Iterable[Instant], at_validation: Iterable[Instant], ours: InstantTime
-) -> list[Instant]:
+) -> list[CompletedInstant]:
     """Writes that completed since we started, in the order in which they became visible."""
     known = {(one.requested_at, one.action) for one in at_start if one.is_completed}
     new = [
         one
         for one in at_validation
-        if one.is_completed
+        if isinstance(one, CompletedInstant)
         and one.action.writes_data
         and one.requested_at != ours
         and (one.requested_at, one.action) not in known
     ]
-    return sorted(new, key=lambda one: one.completed_at or "")
+    return sorted(new, key=lambda one: one.completed_at)
 
 
 def vanished(at_start: Iterable[Instant], at_validation: Iterable[Instant]) -> list[Instant]:

@@ -19,12 +19,12 @@ from workers.concurrency.inserted_keys import InsertedKeys
 from workers.concurrency.key_partitions import KeyPartitions
 from workers.concurrency.sought_keys import Sought, SoughtCheck
 from workers.errors import MalformedTable, StorageFailed
+from workers.options.writer_modes import ConcurrencyMode
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import WRITER_KEY, CommitMetadata
 from workers.timeline.timeline import Timeline
-from workers.writer_modes import ConcurrencyMode
 
 _log = logging.getLogger(__name__)
 

@@ -12,14 +12,18 @@ import logging
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions
 from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.options.write_options import WriteOptions
 from workers.ports import Ports, Repetition
 from workers.processes import ProcessName
 from workers.storage.base import FileInfo, Storage
 from workers.timeline import decisions
 
 DIRECTORY = ".hoodie/.heartbeat"
+GIVEN_UP = b'{"is_given_up": true}'
+"""Stands in place of the heartbeat of an attempt at a plan that ended without success. A file is
+replaced on a condition and cannot be deleted on one, and the successor's must stay.
+"""
 _INTERVAL_MS = 60_000
 _MISSES = 2
 _log = logging.getLogger(__name__)
@@ -43,13 +47,15 @@ class Heartbeat:
     sink: str | None = None
     """The sink of whose transaction this is, and the epoch of its coordinator."""
     sink_epoch: int | None = None
+    is_given_up: bool = False
+    """Nobody's: see `GIVEN_UP`."""
 
     @property
     def bound_ms(self) -> int:
         return self.interval_ms * self.tolerable_misses
 
     def is_expired(self, now_ms: int) -> bool:
-        return now_ms - self.beat_ms > self.bound_ms
+        return self.is_given_up or now_ms - self.beat_ms > self.bound_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +151,21 @@ def path_of(instant: InstantTime) -> str:
 
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:
+    """Without those that were given up, which are nobody's."""
+    return [one for one in read_every_heartbeat(storage) if not one.is_given_up]
+
+
+def read_every_heartbeat(storage: Storage) -> list[Heartbeat]:
+    """For those who sweep."""
     found = (_read(storage, file) for file in storage.list_files(DIRECTORY))
     return [heartbeat for heartbeat in found if heartbeat is not None]
 
 
 def read_heartbeat(storage: Storage, instant: InstantTime) -> Heartbeat | None:
+    """None of one that was given up."""
     file = storage.info(path_of(instant))
-    return _read(storage, file) if file else None
+    heartbeat = _read(storage, file) if file else None
+    return None if heartbeat is None or heartbeat.is_given_up else heartbeat
 
 
 def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
@@ -180,6 +194,7 @@ def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
         process=ProcessName.from_json(body),
         sink=body.get("sink"),
         sink_epoch=body.get("sink_epoch"),
+        is_given_up=body.get("is_given_up") is True,
     )
 
 

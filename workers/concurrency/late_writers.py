@@ -3,7 +3,7 @@
 A fence refuses whoever asks; a process that was stopped behind its last question asks no more, and
 the file that it is at comes when it wakes up. As long as the instant lies behind the active start,
 no reader counts that file. So archiving must not pass the instant before the process has ended, is
-proved to have, or was waited for long enough (`services/archive_policy.py`).
+proved to have, or was waited for long enough (`table_services/archive_policy.py`).
 
 `.hoodie/.sluice/writing/<instant>.<name>` names one such process each. One that writes files of a
 transaction that another process began (a task of Spark, a participant of a sink, an executor of a

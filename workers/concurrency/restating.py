@@ -22,8 +22,8 @@ from typing import Protocol
 
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
-from workers.config import WriteOptions
 from workers.errors import MalformedTable, StorageFailed
+from workers.options.write_options import WriteOptions
 from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import is_service_commit, read_instant
@@ -53,8 +53,8 @@ class RowsAgain(Protocol):
         """How many are written again."""
 
     @property
-    def by_group(self) -> Mapping[tuple[str, str], Set[str]]:
-        """They, by (partition, file id)."""
+    def by_group(self) -> Mapping[tuple[str, str], Mapping[str, Set[str]]]:
+        """They, by (partition, file id) and the log file that has their rows."""
 
     def write(self, instant: InstantTime, schema: TableSchema, /) -> list[WriteStat]:
         """Their log files, of rows that say null in columns which the write did not know. Raises

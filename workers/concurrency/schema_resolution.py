@@ -13,9 +13,9 @@ from typing import Any
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, SchemaDifference, SchemaTriple, rivals
 from workers.concurrency.ordered_deletes import first_of_another_type, widened_to
-from workers.config import WriteOptions
 from workers.errors import TableChanged
-from workers.group_types import check_ages_of
+from workers.options.group_types import check_ages_of
+from workers.options.write_options import WriteOptions
 from workers.schema.conflict import resolve
 from workers.schema.equality import canonical_text, equal
 from workers.schema.story import Party, advice, told

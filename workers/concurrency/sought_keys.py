@@ -27,6 +27,7 @@ from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import bucket_of
 from workers.index.bloom_filter import AskedKeys
 from workers.index.file_keys import read_file_keys
+from workers.merge.group_state import tells_deletes
 from workers.storage.base import Storage
 from workers.timeline.metadata import CommitMetadata, WriteStat
 
@@ -42,6 +43,8 @@ class SoughtKeys:
     """File groups in which they were found, and are deleted."""
     were_read: bool = False
     """Not to be deleted: their rows were read and are written back, so deletes are met as well."""
+    may_change: bool = False
+    """Of rows that were read: only deletes are met, of a row or of a column group in it."""
 
     def may_stand_in(self, stat: WriteStat) -> bool:
         """In what a rival brought to this file."""
@@ -112,13 +115,23 @@ def _log_keys(storage: Storage, path: str, one: SoughtKeys) -> Iterator[list[str
     for block in read_log_file(storage, path):
         stored: Any = None
         if isinstance(block, ParquetData | AvroData):
-            stored = block.table([RECORD_KEY]).column(RECORD_KEY)
+            stored = _deleted_in(block) if one.may_change else _keys_of(block.table([RECORD_KEY]))
         elif one.were_read and isinstance(block, Deletes):
             stored = pa.array([record.key for record in block.records], pa.string())
         if stored is not None:
             at = one.keys.positions_of(stored, one.keys.everything)
             met: Any = one.keys.array.take(pa.array(at))
             yield met.to_pylist()
+
+
+def _keys_of(rows: pa.Table) -> Any:
+    return rows.column(RECORD_KEY)
+
+
+def _deleted_in(block: ParquetData | AvroData) -> Any:
+    """Keys of states, in a table with column groups, that tell of a delete."""
+    states = block.table()  # Hidden columns are not in the schema that the block tells.
+    return _keys_of(states.filter(pa.array(tells_deletes(states))))
 
 
 def deleted_unseen(

@@ -29,7 +29,6 @@ from workers.concurrency.restating import begun, look_ahead, restatement
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.silence import BY, rolled_back_in_silence
 from workers.concurrency.taken_back import lost_base
-from workers.config import WriteOptions
 from workers.errors import (
     InstantRolledBack,
     LeaseLost,
@@ -38,6 +37,8 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import ConcurrencyMode
 from workers.table.overtaken import look_again
 from workers.table.schema_history import SchemaVersion, schema_at
 from workers.table.table import Table
@@ -52,7 +53,6 @@ from workers.timeline.metadata import (
 from workers.timeline.read_otherwise import encoded_counts
 from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
-from workers.writer_modes import ConcurrencyMode
 
 TAKEOVER = "takeover"
 _LEASE_LOST = "the table lock ran out before anything was decided"

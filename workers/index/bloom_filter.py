@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from workers.bloom_options import HEADER_BYTES, ROWS_HEADER_BYTES, BloomOptions, FilterType
 from workers.errors import MalformedTable
 from workers.files.footer_keys import FilterText
 from workers.files.key_bytes import text_chunks
 from workers.index.bloom_hash import key_blocks
+from workers.options.bloom_options import HEADER_BYTES, ROWS_HEADER_BYTES, BloomOptions, FilterType
 
 _VERSION: Final = -1
 _MURMUR: Final = 1

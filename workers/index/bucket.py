@@ -91,6 +91,27 @@ def bucket_of_composite_keys(
     return ((found & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
 
 
+def endless_keys(
+    keys: pa.Array[Any],
+    texts: Sequence[pa.Array[Any]],
+    *,
+    fields: Sequence[str],
+    index_fields: Sequence[str],
+) -> npt.NDArray[np.int64]:
+    """The positions of `field:value,...` keys on which Hudi's parser never returns, ascending.
+
+    What stands last in such a key is a ':' in a value of which Hudi thinks that it is not hashed:
+    the last field's, or what looks like a name within a value.
+    """
+    suspects = [_positions(one, ",", ":") for one in texts]
+    if fields[-1] not in index_fields:
+        suspects.append(_positions(texts[-1], ":"))
+    at = np.unique(np.concatenate(suspects))
+    hashed = frozenset(index_fields)
+    some: Any = keys.take(pa.array(at, pa.int64())).to_pylist()
+    return at[np.array([_is_endless(key, hashed) for key in some], np.bool_)]
+
+
 def shares_of_keys(keys: pa.Array[Any], shares: int) -> Buckets:
     """Numbers below `shares` for keys of any text, equal for equal keys."""
     if len(keys) == 0:
@@ -137,22 +158,22 @@ def _plain_values(key: str, field: str | None) -> list[str | None]:
     """What Hudi's parser makes of a plain key that looks like `name:value,...` to it: the values
     under the field's own name, or the whole key. Raises InvalidInput where it never returns.
     """
-    if field is None or _is_endless(key, field):
+    if field is None or _is_endless(key, frozenset((field,))):
         raise InvalidInput(
             "record key holds ',' and ':' so that Hudi never ends parsing it", key=key
         )
     return _key_values(key, frozenset((field,)))
 
 
-def _is_endless(key: str, field: str) -> bool:
-    """Behind a name that it does not know Hudi looks for a ',' between that name's ':' and a later
+def _is_endless(key: str, fields: frozenset[str]) -> bool:
+    """Behind a name that is not hashed Hudi looks for a ',' between that name's ':' and a later
     one. If there are later ones and none has a ',' before it, it begins again, for ever.
     """
     at = 0
     while (colon := key.find(":", at)) >= 0:
         end = _value_end(key, colon)
         if end == len(key):
-            return key[at:colon] != field and key.find(":", colon + 1) >= 0
+            return key[at:colon] not in fields and key.find(":", colon + 1) >= 0
         at = end + 1
     return False
 

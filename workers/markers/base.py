@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from workers.config import MarkerKind
-from workers.early_detection import EarlyDetection
 from workers.markers.marker import Marker
+from workers.options.early_detection import EarlyDetection
+from workers.options.write_keys import MarkerKind
 
 CreateResult = Literal["created", "exists"]
 

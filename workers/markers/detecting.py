@@ -13,14 +13,15 @@ from dataclasses import replace
 
 from workers.clock import InstantTime
 from workers.concurrency.transaction import table_lock
-from workers.config import MarkerKind, WriteOptions
-from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.base import CreateResult, MarkerSettings, MarkerWriter
 from workers.markers.doom import early_conflict, record_doom, refuse_doomed
 from workers.markers.marker import Marker
 from workers.markers.opening import open_markers
 from workers.markers.rivals import RivalSearch, claims_of
+from workers.options.early_detection import EarlyDetection, EarlyStrategy
+from workers.options.write_keys import MarkerKind
+from workers.options.write_options import WriteOptions
 from workers.table.table import Table
 
 _log = logging.getLogger(__name__)

@@ -16,13 +16,13 @@ from concurrent.futures import Executor
 from workers.clock import Clock, InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
-from workers.early_detection import EarlyDetection
 from workers.errors import LakehouseError
 from workers.markers.doom import early_conflict, read_doom, record_doom
 from workers.markers.early_request import EARLY_PARAMETER, early_from
 from workers.markers.fence import is_fenced
 from workers.markers.rivals import RivalSearch, claims_of
 from workers.markers.store import read_markers
+from workers.options.early_detection import EarlyDetection
 from workers.storage.base import Storage
 
 _DETECTORS_MAX = 1_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import InvalidInput
+from workers.options.early_detection import EarlyDetection, EarlyStrategy
 
 EARLY_PARAMETER = "earlyconflict"
 _TEXT = re.compile(r"([0-9]{1,7}),([0-9]{1,7}),(true|false)\Z")

@@ -6,10 +6,10 @@ import logging
 from functools import cache
 
 from workers.clock import InstantTime
-from workers.config import MarkerKind
 from workers.markers.base import MarkerSettings, MarkerWriter
 from workers.markers.client import RETRY_WINDOW_S, ServerMarkers
 from workers.markers.direct import DirectMarkers
+from workers.options.write_keys import MarkerKind
 from workers.ports import Ports
 from workers.storage.base import Storage
 

@@ -26,15 +26,15 @@ from workers.concurrency.conflicts import (
     write_set,
 )
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
-from workers.early_detection import EarlyDetection
 from workers.errors import NotFound
 from workers.files.names import parse_base_file, parse_log_file
 from workers.markers.marker import Marker, parse_marker
 from workers.markers.store import read_names
+from workers.options.early_detection import EarlyDetection
 from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
-from workers.timeline.instant import Instant
+from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import WRITER_KEY, read_commit_metadata
 from workers.timeline.timeline import Timeline
@@ -124,9 +124,9 @@ class RivalSearch:
                 return conflict
         return None
 
-    def _is_since_start(self, instant: Instant) -> bool:
+    def _is_since_start(self, instant: CompletedInstant) -> bool:
         # Both times come from one sequence, given out under the table lock.
-        return (instant.completed_at or "") > self._instant
+        return instant.completed_at > self._instant
 
     def _write_set(self, instant: Instant) -> WriteSet | None:
         """None when it has been archived or taken back since the timeline was listed."""

@@ -79,8 +79,17 @@ def has_markers_directory(storage: Storage, instant: InstantTime) -> bool:
     return markers_directory(instant) in storage.list_directories(TEMPORARY_DIRECTORY)
 
 
+def files_of_markers(storage: Storage, instant: InstantTime) -> list[str]:
+    """Paths of all that stands in the instant's marker directory, for whoever may take away only
+    what he has seen.
+    """
+    return [info.path for info in storage.list_tree(markers_directory(instant))]
+
+
 def delete_markers(storage: Storage, instant: InstantTime) -> None:
-    """Remove the instant's marker directory; absent is fine."""
+    """Remove the instant's marker directory; absent is fine. Only of an instant that is decided:
+    nobody else has markers there that count.
+    """
     for _ in range(_DELETE_ATTEMPTS - 1):
         try:
             return storage.delete_tree(markers_directory(instant))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.archive import archived_instants
-from workers.timeline.instant import Action, Instant
+from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.timeline import Timeline
 
 
-def finish_archiving(table: Table, timeline: Timeline) -> list[Instant]:
+def finish_archiving(table: Table, timeline: Timeline) -> list[CompletedInstant]:
     """Remove what is in the history and before its declared end; what was removed, ascending."""
     start = decisions.archived_before(table.storage)
     old = [

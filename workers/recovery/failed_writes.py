@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat as heartbeats
-from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.concurrency.heartbeat import Heartbeat, read_every_heartbeat, read_heartbeats
 from workers.concurrency.late_writers import note_beginner
 from workers.concurrency.transaction import settled_timeline, table_lock
-from workers.config import WriteOptions
 from workers.errors import LakehouseError, RollbackRefused
 from workers.markers.store import delete_markers, pending_marker_instants
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import FailedWritesPolicy
 from workers.recovery.archived import finish_archiving
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
@@ -32,7 +33,6 @@ from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
 from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
-from workers.writer_modes import FailedWritesPolicy
 
 BY = "failed-writes"
 _log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class _Found:
     def now(cls, table: Table) -> _Found:
         storage = table.storage
         return cls(
-            {beat.instant: beat for beat in read_heartbeats(storage)},
+            {beat.instant: beat for beat in read_every_heartbeat(storage)},
             list(pending_marker_instants(storage)),
             list(decisions.waiting_metadata(storage)),
             table.timeline(),
@@ -198,7 +198,8 @@ def _sweep(table: Table, found: _Found) -> None:
     finish_archiving(table, timeline)
     for instant, beat in beats.items():
         if instant not in pending and beat.is_expired(now_ms):
-            if timeline.find(instant) is None and not decisions.is_settled(storage, instant):
+            is_unknown = timeline.find(instant) is None
+            if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
                 note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
             storage.delete(heartbeats.path_of(instant))
     for instant in found.marked:

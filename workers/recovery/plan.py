@@ -27,7 +27,7 @@ from workers.table.schema_history import read_instant
 from workers.table.table import CREATION_OPERATION, Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
-from workers.timeline.instant import Action, Instant
+from workers.timeline.instant import Action, CompletedInstant, Instant
 from workers.timeline.metadata import WRITER_KEY
 from workers.timeline.pending_plans import pending_plan_files
 from workers.timeline.timeline import Timeline
@@ -144,7 +144,7 @@ def _blockers(
     is_pending_rewrite = target.action.is_rewrite and not target.is_completed
     if not (target.action.writes_data or is_pending_rewrite):
         found.append(f"only writes are rolled back, this is a {target.action}")
-    if not target.is_completed:
+    if not isinstance(target, CompletedInstant):
         if isinstance(decisions.read(table.storage, target.requested_at), CommitDecision):
             found.append("its commit is decided already; the next writer publishes it")
         return found
@@ -185,16 +185,16 @@ def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> li
     return found
 
 
-def _order_blockers(table: Table, timeline: Timeline, target: Instant) -> list[str]:
+def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     """What was built on it goes first, and what it superseded must still be there (bug B11)."""
     writes = timeline.completed_writes()
-    later = [one for one in writes if (one.completed_at or "") > (target.completed_at or "")]
+    later = [one for one in writes if one.completed_at > target.completed_at]
     if later:
         order = ", ".join(_described(table, one, target) for one in reversed(later))
         return [f"only the newest completed write is rolled back; first: {order}"]
     if _is_compaction(table, target):
         return ["a completed compaction changes no row; only a restore takes it back"]
-    before = [one.completed_at or "" for one in writes if one != target]
+    before = [one.completed_at for one in writes if one != target]
     if before and (lost := lost_files(table, timeline, before[-1])):
         return [f"files of the state before it were cleaned away: {_named(lost)}"]
     return []

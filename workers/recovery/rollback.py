@@ -18,9 +18,9 @@ from workers.clock import InstantTime, next_instant
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency import late_writers
 from workers.concurrency.transaction import settled_timeline, table_lock
-from workers.config import WriteOptions
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
+from workers.options.write_options import WriteOptions
 from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
 from workers.table.overtaken import look_again
 from workers.table.table import Table

@@ -24,7 +24,7 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import UNREADABLE, read_parquet
 from workers.storage.base import FileInfo, Storage
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, State
 from workers.timeline.layout import TimelineLayout
 
 DIRECTORY = ".hoodie/timeline/history"
@@ -42,8 +42,9 @@ _ACTIONS = {action.value: action for action in Action}
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    instant: Instant
-    """Completed."""
+    """An instant of the history, with as much content as was asked for."""
+
+    instant: CompletedInstant
     metadata: bytes | None = None
     """What its completed file held; None when only times were asked for."""
     plan: bytes | None = None
@@ -52,6 +53,10 @@ class ArchivedInstant:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HistoryFile:
+    """A Parquet file of the history (format page 2.4): between which request times its instants
+    lie.
+    """
+
     first: InstantTime
     last: InstantTime
     level: int
@@ -59,15 +64,19 @@ class HistoryFile:
 
     @property
     def name(self) -> str:
+        """Its name without the directory."""
         return f"{self.first}_{self.last}_{self.level}.parquet"
 
     @property
     def path(self) -> str:
+        """Relative to the table."""
         return f"{DIRECTORY}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """Which history files count: one version, whole."""
+
     number: int = 0
     """0 when nothing was archived yet."""
     files: tuple[HistoryFile, ...] = ()
@@ -78,6 +87,7 @@ class Manifest:
         return max((file.last for file in self.files), default=None)
 
     def encode(self) -> bytes:
+        """JSON, as Hudi's own reader of the history takes it."""
         files = [{"fileName": file.name, "fileLen": file.size} for file in self.files]
         return json.dumps({"files": files}, separators=(",", ":")).encode()
 
@@ -89,7 +99,7 @@ class ArchivedTimeline:
     storage: Storage
     layout: TimelineLayout = field(default_factory=TimelineLayout)
     _history: _History | None = None
-    _times: dict[str, tuple[Instant, ...]] = field(default_factory=dict)
+    _times: dict[str, tuple[CompletedInstant, ...]] = field(default_factory=dict)
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
         """When the archived write became visible; None when no such write is archived.
@@ -138,7 +148,7 @@ def archived_times(
     *,
     requested_from: InstantTime | None = None,
     completed_until: InstantTime | None = None,
-) -> tuple[Instant, ...]:
+) -> tuple[CompletedInstant, ...]:
     """Archived instants, ascending by requested time, each once; both bounds included.
 
     Files outside the bounds are not opened, and no file twice by one process. A write that was
@@ -155,7 +165,7 @@ def archived_times(
         if requested_from is not None:
             found = found[bisect_left(found, requested_from, key=_REQUESTED_AT) :]
         if completed_until is not None:
-            found = tuple(one for one in found if (one.completed_at or "") <= completed_until)
+            found = tuple(one for one in found if one.completed_at <= completed_until)
         return found
     raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
 
@@ -226,11 +236,13 @@ def read_numbered(storage: Storage, number: int) -> Manifest | None:
 
 
 def manifest_numbers(storage: Storage) -> list[int]:
+    """Of all manifests that stand, in no order; empty when nothing was archived yet."""
     names = [file.name for file in storage.list_files(DIRECTORY)]
     return [int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name))]
 
 
 def manifest_path(number: int) -> str:
+    """Relative to the table."""
     return f"{DIRECTORY}/manifest_{number}"
 
 
@@ -266,13 +278,13 @@ class _Seen:
     chance would have another time.
     """
 
-    times: dict[FileInfo, tuple[Instant, ...]] = field(default_factory=dict)
-    joined: tuple[list[FileInfo], tuple[Instant, ...]] | None = None
+    times: dict[FileInfo, tuple[CompletedInstant, ...]] = field(default_factory=dict)
+    joined: tuple[list[FileInfo], tuple[CompletedInstant, ...]] | None = None
 
 
 def _joined_times(
     storage: Storage, history: _History, wanted: list[HistoryFile]
-) -> tuple[Instant, ...]:
+) -> tuple[CompletedInstant, ...]:
     memory = storage.remembered.of_kind(_Seen)
     infos = [info for file in wanted if (info := history.listed.get(file.name))]
     is_listed = len(infos) == len(wanted)
@@ -286,7 +298,7 @@ def _joined_times(
     return found
 
 
-def _times(storage: Storage, file: HistoryFile, history: _History) -> tuple[Instant, ...]:
+def _times(storage: Storage, file: HistoryFile, history: _History) -> tuple[CompletedInstant, ...]:
     """Of one file, ascending by requested time. Raises NotFound, MalformedTable."""
     info = history.listed.get(file.name)
     memory = storage.remembered.of_kind(_Seen)
@@ -298,7 +310,7 @@ def _times(storage: Storage, file: HistoryFile, history: _History) -> tuple[Inst
     return known
 
 
-def _read_times(storage: Storage, file: HistoryFile) -> tuple[Instant, ...]:
+def _read_times(storage: Storage, file: HistoryFile) -> tuple[CompletedInstant, ...]:
     with storage.open_data(file.path) as stream:
         try:
             rows = read_parquet(stream, _TIMES)
@@ -306,14 +318,14 @@ def _read_times(storage: Storage, file: HistoryFile) -> tuple[Instant, ...]:
             raise MalformedTable("history file is not readable", path=file.path) from error
     columns = (rows.column(name).to_pylist() for name in _TIMES)
     found = [
-        Instant(str(requested_at), action, State.COMPLETED, str(completed_at or ""))
+        CompletedInstant(str(requested_at), action, State.COMPLETED, str(completed_at or ""))
         for requested_at, completed_at, text in zip(*columns, strict=True)
         if (action := _ACTIONS.get(text))  # One that we do not know says nothing to us.
     ]
     return tuple(sorted(found, key=_REQUESTED_AT))
 
 
-def _ascending(parts: Iterable[tuple[Instant, ...]]) -> tuple[Instant, ...]:
+def _ascending(parts: Iterable[tuple[CompletedInstant, ...]]) -> tuple[CompletedInstant, ...]:
     """Each once; parts that follow each other need no look at each instant."""
     found = sorted((one for part in parts for one in part), key=_REQUESTED_AT)
     times = [one.requested_at for one in found]
@@ -335,7 +347,9 @@ def _archived(row: dict[str, object]) -> ArchivedInstant | None:
         return None
     metadata, plan = row.get("metadata"), row.get("plan")
     return ArchivedInstant(
-        Instant(str(row["instantTime"]), action, State.COMPLETED, str(row["completionTime"] or "")),
+        CompletedInstant(
+            str(row["instantTime"]), action, State.COMPLETED, str(row["completionTime"] or "")
+        ),
         metadata if isinstance(metadata, bytes) else None,
         plan if isinstance(plan, bytes) else None,
     )
@@ -351,5 +365,5 @@ def _within(
         once[key]
         for key in sorted(once)
         if (requested_from is None or key[0] >= requested_from)
-        and (completed_until is None or (once[key].instant.completed_at or "") <= completed_until)
+        and (completed_until is None or once[key].instant.completed_at <= completed_until)
     ]

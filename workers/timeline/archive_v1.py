@@ -24,7 +24,7 @@ from workers.timeline.avro_schemas import (
     ROLLBACK_METADATA,
     SAVEPOINT_METADATA,
 )
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, State
 
 _FILE = re.compile(r"\.commits_\.archive\.([0-9]{1,9})_[0-9-]+")
 _AS_JSON: Final = {
@@ -94,7 +94,7 @@ def _archived(
     with_content: bool,
 ) -> ArchivedInstant:
     requested_at, action = key
-    instant = Instant(requested_at, action, State.COMPLETED, requested_at)
+    instant = CompletedInstant(requested_at, action, State.COMPLETED, requested_at)
     if not with_content:
         return ArchivedInstant(instant)
     plan = (requested or {}).get("hoodieCleanerPlan")

@@ -64,7 +64,7 @@ def append(
     manifest = _merge(storage, manifest, confirm)
     if manifest.number:
         _point_to(storage, manifest.number)
-        _tidy(storage, manifest)
+        _tidy(storage, manifest, confirm)
     return new
 
 
@@ -145,8 +145,12 @@ def _typed(rows: pa.Table) -> pa.Table:
     return rows.select(_SCHEMA.names).cast(_SCHEMA)
 
 
-def _tidy(storage: Storage, manifest: Manifest) -> None:
-    """Remove old snapshots, files that no kept one names, and what a crash left half made."""
+def _tidy(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) -> None:
+    """Remove old snapshots, files that no kept one names, and what a crash left half made.
+
+    Looked for first and confirmed then: to one who slept here what another archiver published
+    since looks like that. Raises LeaseLost.
+    """
     kept = {"_version_"}
     for number in sorted(manifest_numbers(storage), reverse=True)[:_SNAPSHOTS_KEPT]:
         if number <= manifest.number and (snapshot := read_numbered(storage, number)):
@@ -158,4 +162,5 @@ def _tidy(storage: Storage, manifest: Manifest) -> None:
             continue
         if file.name not in kept:
             doomed.append(file.path)
+    confirm()
     storage.delete_many(doomed)

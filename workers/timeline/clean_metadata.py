@@ -22,6 +22,10 @@ _VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class CleanPlanFile:
+    """The content of a clean's requested file (format page 3.6): what will be deleted, and why no
+    more.
+    """
+
     policy: str
     paths_by_partition: Mapping[str, tuple[str, ...]]
     """Relative to the table."""
@@ -32,9 +36,11 @@ class CleanPlanFile:
 
     @property
     def paths(self) -> list[str]:
+        """Of all partitions, sorted, relative to the table."""
         return sorted(path for paths in self.paths_by_partition.values() for path in paths)
 
     def encode(self, location: str) -> bytes:
+        """Avro; paths become absolute below `location`, as Hudi's cleaner expects them."""
         earliest = self.earliest_to_retain
         record = {
             "earliestInstantToRetain": earliest
@@ -70,6 +76,7 @@ class StoredCleanPlan:
 
     @property
     def paths(self) -> list[str]:
+        """Of all partitions, sorted, relative to the table."""
         return sorted(path for paths in self.paths_by_partition.values() for path in paths)
 
 
@@ -135,6 +142,8 @@ def encode_clean_metadata(
 
 @dataclass(frozen=True, slots=True)
 class CleanResult:
+    """What a completed clean says of itself."""
+
     earliest_to_retain: InstantTime
     deleted_by_partition: Mapping[str, tuple[str, ...]]
     """File names."""

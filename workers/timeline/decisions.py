@@ -32,6 +32,8 @@ _METADATA_DIRECTORY = ".hoodie/.sluice/metadata"
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
+    """The instant is committed; its completed file follows from this, whoever publishes it."""
+
     completed_at: InstantTime
     nonce: str
     action: str
@@ -43,6 +45,8 @@ class CommitDecision:
 
 @dataclass(frozen=True, slots=True)
 class RollbackDecision:
+    """The instant is never committed; its files go."""
+
     by: str
     """The rollback instant, or `takeover` when the next lock holder fenced a writer that let its
     lease run out.
@@ -140,6 +144,7 @@ def remove_archived(
 
 
 def path_of(instant: InstantTime) -> str:
+    """Relative to the table; created at most once in an instant's life."""
     return f"{DIRECTORY}/{instant}"
 
 
@@ -149,6 +154,7 @@ def metadata_path(instant: InstantTime, nonce: str) -> str:
 
 
 def is_undone(storage: Storage, instant: InstantTime) -> bool:
+    """Whether a rollback took a committed instant back. Raises MalformedTable."""
     return undone_by(storage, instant) is not None
 
 
@@ -197,10 +203,12 @@ def _undo_directory(instant: InstantTime) -> str:
 
 
 def decided_instants(storage: Storage) -> list[InstantTime]:
+    """With a decision of either kind that still stands, ascending."""
     return sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
 
 
 def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:
+    """Contents that wait beside decisions, and those that dead writers left."""
     return storage.list_files(_METADATA_DIRECTORY)
 
 

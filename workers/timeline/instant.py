@@ -9,6 +9,8 @@ from workers.clock import InstantTime
 
 
 class Action(StrEnum):
+    """What an instant does, under the names that Hudi gives its files (format page 2.1)."""
+
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
     REPLACECOMMIT = "replacecommit"
@@ -24,12 +26,8 @@ class Action(StrEnum):
 
     @property
     def writes_data(self) -> bool:
+        """Whether its completed file is commit metadata with write stats."""
         return self in _WRITING
-
-    @property
-    def is_rerun(self) -> bool:
-        """A pending one outlives its executor: the plan stays and is carried out again (bug B9)."""
-        return self in _RERUN
 
     @property
     def is_rewrite(self) -> bool:
@@ -43,16 +41,6 @@ class Action(StrEnum):
 
 
 _WRITING = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-_RERUN = frozenset(
-    {
-        Action.COMPACTION,
-        Action.LOGCOMPACTION,
-        Action.CLUSTERING,
-        Action.CLEAN,
-        Action.ROLLBACK,
-        Action.RESTORE,
-    }
-)
 _REWRITING = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _COMPLETES_AS = {
     Action.COMPACTION: Action.COMMIT,
@@ -62,13 +50,19 @@ _COMPLETES_AS = {
 
 
 class State(StrEnum):
+    """How far an instant is, in the words of its file names."""
+
     REQUESTED = "requested"
     INFLIGHT = "inflight"
     COMPLETED = "completed"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Instant:
+    """Pending, or a `CompletedInstant`. Instants sort by request time, action, state and completion
+    time; those of one request time are the pending plan and what came of it.
+    """
+
     requested_at: InstantTime
     action: Action
     state: State
@@ -76,19 +70,38 @@ class Instant:
     """None while pending."""
 
     def __post_init__(self) -> None:
-        assert (self.state is State.COMPLETED) == (self.completed_at is not None), self
+        is_completed = isinstance(self, CompletedInstant)
+        assert is_completed == (self.state is State.COMPLETED), self
+        assert is_completed == (self.completed_at is not None), self
+
+    def __lt__(self, other: Instant) -> bool:
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[InstantTime, Action, State, InstantTime]:
+        return (self.requested_at, self.action, self.state, self.completed_at or "")
 
     @property
     def is_completed(self) -> bool:
+        """The same as being a `CompletedInstant`, where types do not matter."""
         return self.state is State.COMPLETED
 
     def inflight(self) -> Instant:
+        """The next state of a requested instant."""
         assert self.state is State.REQUESTED, self
         return replace(self, state=State.INFLIGHT)
 
-    def completed(self, at: InstantTime) -> Instant:
+    def completed(self, at: InstantTime) -> CompletedInstant:
+        """With the completion time `at`, later than the request, and the action that its file is
+        named by.
+        """
         assert self.state is not State.COMPLETED, self
         assert at > self.requested_at, (at, self)
-        return replace(
-            self, action=self.action.completes_as, state=State.COMPLETED, completed_at=at
-        )
+        return CompletedInstant(self.requested_at, self.action.completes_as, State.COMPLETED, at)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedInstant(Instant):
+    """An instant whose completed file stands, with the time in that file's name."""
+
+    completed_at: InstantTime

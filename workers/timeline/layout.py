@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from workers.clock import InstantTime
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 
 _DIRECTORY_V2 = ".hoodie/timeline"
 _DIRECTORY_V1 = ".hoodie"
@@ -24,13 +24,19 @@ _ACTIONS = {action.value: action for action in Action}
 
 @dataclass(frozen=True, slots=True)
 class TimelineLayout:
+    """How instants are spelled as files (format page 2): version 2 since table version 8, 1
+    before.
+    """
+
     version: int = 2
 
     @property
     def directory(self) -> str:
+        """Of the active timeline, relative to the table."""
         return _DIRECTORY_V2 if self.version == 2 else _DIRECTORY_V1
 
     def path(self, instant: Instant) -> str:
+        """Of the instant's file, relative to the table; the inverse of `parse`."""
         return f"{self.directory}/{self._name(instant)}"
 
     def _name(self, instant: Instant) -> str:
@@ -69,7 +75,7 @@ def _parsed(version: int, name: str) -> Instant | None:
 def _completed(
     requested_at: InstantTime, action: Action | None, completed_at: InstantTime
 ) -> Instant | None:
-    return Instant(requested_at, action, State.COMPLETED, completed_at) if action else None
+    return CompletedInstant(requested_at, action, State.COMPLETED, completed_at) if action else None
 
 
 def pending_action(action: Action) -> tuple[Action, ...]:

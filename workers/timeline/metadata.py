@@ -16,7 +16,6 @@ from workers.clock import InstantTime, parse_instant
 from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
 from workers.files.names import instant_of, parse_log_file
-from workers.group_facts import Told, added, encoded
 from workers.storage.base import checked_path
 from workers.timeline.avro_schemas import (
     COMMIT_METADATA,
@@ -24,6 +23,7 @@ from workers.timeline.avro_schemas import (
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
 )
+from workers.timeline.group_facts import Told, added, encoded
 from workers.timeline.instant import Action
 
 _REMEMBERED_BYTES_MAX = 16 << 10
@@ -72,9 +72,11 @@ class WriteStat:
 
     @property
     def file_name(self) -> str:
+        """The path without its directories."""
         return self.path.rpartition("/")[2]
 
     def to_avro(self) -> dict[str, Any]:
+        """The fields of Hudi's `HoodieWriteStat` that readers use."""
         record: dict[str, Any] = {
             "fileId": self.file_id,
             "path": self.path,
@@ -101,6 +103,7 @@ class WriteStat:
 
     @classmethod
     def from_avro(cls, record: dict[str, Any]) -> WriteStat:
+        """Of a decoded stat, ours or a foreign writer's. Raises KeyError without a file id."""
         return cls(
             file_id=record["fileId"],
             path=record.get("path") or "",
@@ -118,6 +121,8 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
+    """What a write says of itself: the content of its completed file (format page 3.2)."""
+
     partition_to_write_stats: dict[str, list[WriteStat]] = field(default_factory=dict)
     extra_metadata: dict[str, str] = field(default_factory=dict)
     operation_type: str = "UPSERT"
@@ -126,6 +131,7 @@ class CommitMetadata:
 
     @property
     def stats(self) -> list[WriteStat]:
+        """Of all partitions, in the order in which they stand in the file."""
         return [stat for stats in self.partition_to_write_stats.values() for stat in stats]
 
     @property
@@ -150,9 +156,11 @@ class CommitMetadata:
 
     @property
     def schema_json(self) -> str | None:
+        """The table's Avro schema as this write left it; None where it does not say."""
         return self.extra_metadata.get(SCHEMA_KEY) or None
 
     def with_extra(self, **extra: str) -> CommitMetadata:
+        """A copy with these entries over its own extra metadata."""
         return replace(self, extra_metadata=self.extra_metadata | extra)
 
     def encode(self, action: Action) -> bytes:
@@ -238,6 +246,7 @@ class RollbackPlanFile:
     files_by_partition: dict[str, tuple[str, ...]]
 
     def encode(self, location: str) -> bytes:
+        """Avro; paths become absolute below `location`."""
         requests = [
             {
                 "partitionPath": partition,
@@ -295,6 +304,7 @@ def encode_rollback_metadata(
     took_ms: int,
     location: str,
 ) -> bytes:
+    """The content of a completed rollback's file: what was deleted, and how long it took in ms."""
     partitions = {
         partition: {
             "partitionPath": partition,

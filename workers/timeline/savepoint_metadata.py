@@ -19,6 +19,8 @@ _RESTORE_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class SavepointMetadata:
+    """Who saved a commit, when and why, and the files that it protects (format page 3.8)."""
+
     by: str
     at_ms: int
     comment: str
@@ -35,6 +37,7 @@ class SavepointMetadata:
         )
 
     def encode(self) -> bytes:
+        """The content of the savepoint's completed file."""
         partitions = {
             partition: {"partitionPath": partition, "savepointDataFile": list(names)}
             for partition, names in sorted(self.names_by_partition.items())
@@ -67,12 +70,15 @@ def read_savepoint_metadata(content: bytes) -> SavepointMetadata:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlanFile:
+    """The content of a restore's requested file: where it goes back to, and what it undoes."""
+
     target: InstantTime
     """Request time of the commit that is newest afterwards."""
     instants: tuple[tuple[InstantTime, str], ...]
     """(instant, action) to undo when the plan was made, newest first."""
 
     def encode(self) -> bytes:
+        """Avro, as `read_restore_plan` and Hudi read it."""
         record = {
             "instantsToRollback": [
                 {"commitTime": instant, "action": action} for instant, action in self.instants

@@ -42,19 +42,24 @@ class PlannedSlice:
 
     @property
     def key(self) -> FileGroupKey:
+        """(partition, file id)."""
         return self.partition, self.file_id
 
     @property
     def files(self) -> tuple[str, ...]:
+        """The base file first, then the logs in the order of merging; relative to the table."""
         return ((self.base_file,) if self.base_file else ()) + self.log_files
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlanFile:
+    """The content of a compaction's requested file (format page 3.5)."""
+
     slices: tuple[PlannedSlice, ...]
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
+        """Avro; a slice's files are named without their directory, as Hudi does."""
         operations = [
             {
                 "baseInstantTime": one.base_instant,
@@ -77,6 +82,8 @@ class CompactionPlanFile:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringPlanFile:
+    """The content of a clustering's requested file (format page 3.4)."""
+
     slices: tuple[PlannedSlice, ...]
     """Each becomes one new file group."""
     strategy: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +91,7 @@ class ClusteringPlanFile:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self, location: str) -> bytes:
+        """Avro; paths become absolute below `location`."""
         groups = [
             {"slices": [_slice_record(one, location)], "metrics": dict(one.metrics)}
             for one in self.slices

@@ -17,7 +17,7 @@ from operator import attrgetter
 
 from workers.clock import InstantTime
 from workers.storage.base import FileInfo, Storage
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 
 _SECOND = 14
@@ -31,11 +31,14 @@ _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
+    """The active timeline as one listing showed it; it never changes."""
+
     instants: tuple[Instant, ...]
     """Ascending by requested time."""
 
     @classmethod
     def load(cls, storage: Storage, layout: TimelineLayout | None = None) -> Timeline:
+        """One listing. A completed file of no bytes counts as absent. Raises StorageFailed."""
         layout = layout or TimelineLayout()
         files = storage.list_files(layout.directory)
         memory = storage.remembered.of_kind(_Seen)
@@ -43,10 +46,12 @@ class Timeline:
         memory.last = (layout.version, files, instants)
         return cls(instants)
 
-    def completed(self) -> Iterator[Instant]:
-        return (instant for instant in self.instants if instant.is_completed)
+    def completed(self) -> Iterator[CompletedInstant]:
+        """Ascending by request time, all actions."""
+        return (one for one in self.instants if isinstance(one, CompletedInstant))
 
     def pending(self) -> Iterator[Instant]:
+        """Requested or inflight, ascending by request time."""
         return (instant for instant in self.instants if not instant.is_completed)
 
     def find(self, requested_at: InstantTime) -> Instant | None:
@@ -54,12 +59,10 @@ class Timeline:
         found = (one for one in self.instants if one.requested_at == requested_at)
         return next((one for one in found if one.action is not Action.SAVEPOINT), None)
 
-    def completed_writes(self) -> list[Instant]:
+    def completed_writes(self) -> list[CompletedInstant]:
         """Completed instants that wrote data, in the order in which they became visible."""
         writes = [instant for instant in self.completed() if instant.action.writes_data]
-        return sorted(
-            writes, key=lambda instant: (instant.completed_at or "", instant.requested_at)
-        )
+        return sorted(writes, key=lambda instant: (instant.completed_at, instant.requested_at))
 
     @property
     def last_time(self) -> InstantTime | None:

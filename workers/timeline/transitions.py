@@ -19,7 +19,7 @@ from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.archive import archived_instants
 from workers.timeline.decisions import CommitDecision, RollbackDecision
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout, pending_action
 from workers.timeline.timeline import Timeline
 
@@ -39,6 +39,7 @@ def _time_taken(requested_at: InstantTime) -> LeaseLost:
 
 
 def start(storage: Storage, instant: Instant) -> Instant:
+    """Requested becomes inflight. May be called again; both files stay."""
     inflight = instant.inflight()
     storage.put_if_absent(_LAYOUT.path(inflight), b"")
     return inflight
@@ -56,7 +57,9 @@ def begin(storage: Storage, requested_at: InstantTime, action: Action) -> Instan
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    instant: Instant
+    """What is to be published of an instant, and under which nonce it waits beside the decision."""
+
+    instant: CompletedInstant
     content: bytes
     nonce: str
     writer: str | None = None
@@ -135,7 +138,7 @@ def finish(storage: Storage, requested_at: InstantTime, decision: CommitDecision
         content = storage.read(waiting)
     except NotFound:
         # It is removed only after publishing, so the other finisher was faster; the caller reloads.
-        done = Instant(
+        done = CompletedInstant(
             requested_at, Action(decision.action), State.COMPLETED, decision.completed_at
         )
         if storage.info(_LAYOUT.path(done)) is None:
@@ -151,7 +154,9 @@ def _publish(
 ) -> Instant:
     if hashlib.sha256(content).hexdigest() != decision.metadata_sha256:
         raise MalformedTable("a decided commit's content is damaged", instant=requested_at)
-    done = Instant(requested_at, Action(decision.action), State.COMPLETED, decision.completed_at)
+    done = CompletedInstant(
+        requested_at, Action(decision.action), State.COMPLETED, decision.completed_at
+    )
     if decisions.is_undone(storage, requested_at):  # Taken back while this writer was asleep.
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
     if _is_archived(storage, requested_at):
@@ -237,7 +242,7 @@ def put_savepoint(
 
     Raises LeaseLost when somebody else made the same one.
     """
-    done = Instant(commit, Action.SAVEPOINT, State.COMPLETED, completed_at)
+    done = CompletedInstant(commit, Action.SAVEPOINT, State.COMPLETED, completed_at)
     start(storage, Instant(commit, Action.SAVEPOINT, State.REQUESTED))
     if not storage.put_if_absent(_LAYOUT.path(done), content):
         raise LeaseLost("savepoint was made by another process", instant=commit)

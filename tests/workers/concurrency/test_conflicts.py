@@ -7,14 +7,16 @@ import itertools
 import pytest
 
 from workers.concurrency.conflicts import WriteSet, overlapping_file_groups, rivals, vanished
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 
 OURS = "20240101000000050"
 
 
 def instant(requested: int, action: Action, state: State) -> Instant:
-    completed_at = f"202401010000001{requested:02d}" if state is State.COMPLETED else None
-    return Instant(f"202401010000000{requested:02d}", action, state, completed_at)
+    requested_at = f"202401010000000{requested:02d}"
+    if state is State.COMPLETED:
+        return CompletedInstant(requested_at, action, state, f"202401010000001{requested:02d}")
+    return Instant(requested_at, action, state)
 
 
 def write_set(*groups: tuple[str, str], name: str = "20240101000000001") -> WriteSet:
@@ -41,14 +43,18 @@ def test_rivals_are_writes_that_completed_since_the_start(
 
 
 def test_rivals_come_in_the_order_in_which_they_became_visible() -> None:
-    early = Instant("20240101000000001", Action.COMMIT, State.COMPLETED, "20240101000000900")
-    late = Instant("20240101000000002", Action.COMMIT, State.COMPLETED, "20240101000000800")
+    early = CompletedInstant(
+        "20240101000000001", Action.COMMIT, State.COMPLETED, "20240101000000900"
+    )
+    late = CompletedInstant(
+        "20240101000000002", Action.COMMIT, State.COMPLETED, "20240101000000800"
+    )
 
     assert rivals([], [early, late], OURS) == [late, early]
 
 
 def test_nobody_is_his_own_rival() -> None:
-    mine = Instant(OURS, Action.COMMIT, State.COMPLETED, "20240101000000900")
+    mine = CompletedInstant(OURS, Action.COMMIT, State.COMPLETED, "20240101000000900")
 
     assert rivals([], [mine], OURS) == []
 

@@ -20,8 +20,8 @@ from workers.concurrency.heartbeat import (
     read_heartbeat,
     read_heartbeats,
 )
-from workers.config import write_options
 from workers.errors import StorageFailed, WriteOutcomeUnknown
+from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds
 from workers.storage.local import LocalStorage
 from workers.timeline import decisions

@@ -20,9 +20,9 @@ from workers.concurrency.locks.lease import LeaseLock
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.locks.record import DRIFT_MS, LockState
 from workers.concurrency.locks.storage_record import LOCK_PATH, StorageRecord
-from workers.config import write_options
 from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
 from workers.files.properties import load_properties, store_properties
+from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds
 from workers.storage.local import LocalStorage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from workers.bloom_options import BloomOptions, FilterType
+from workers.options.bloom_options import BloomOptions, FilterType
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.index.bloom_cases import CASES, Case, numbered
-from workers.bloom_options import BLOOM_OPTIONS, BloomOptions, FilterType, bloom_options
 from workers.errors import InvalidInput, MalformedTable
 from workers.index.bloom_filter import BloomFilter, BloomFilterBuilder
+from workers.options.bloom_options import BLOOM_OPTIONS, BloomOptions, FilterType, bloom_options
 
 
 def column(keys: Sequence[str | None]) -> pa.Array[Any]:

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from workers.bloom_options import BloomOptions, FilterType
 from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.files.base_file import read_base_file, write_base_parts
 from workers.files.key_range import KeyRange
 from workers.files.meta_columns import with_meta_columns
 from workers.index.bloom_filter import AskedKeys, BloomFilter, BloomFilterBuilder
 from workers.index.file_keys import read_file_keys
+from workers.options.bloom_options import BloomOptions, FilterType
 from workers.storage.local import LocalStorage
 
 PATH = "file.parquet"

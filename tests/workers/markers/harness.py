@@ -6,12 +6,12 @@ import http.client
 import json
 import os
 import signal
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+from bench.support.ports import free_port
 from workers.markers import MarkerSettings, mint_token
 from workers.markers.client import BASE_PATH, RESULT_HEADER
 from workers.markers.marker import markers_directory_path
@@ -145,10 +145,3 @@ def new_table(root: Path, name: str = "t") -> LocalStorage:
 def decide(storage: LocalStorage, outcome: str, instant: str = INSTANT) -> None:
     decision = json.dumps({"outcome": outcome}).encode()
     assert storage.put_if_absent(f".hoodie/.sluice/decision/{instant}", decision)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

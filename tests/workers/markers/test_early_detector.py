@@ -24,8 +24,6 @@ from workers.clock import InstantTime, SystemClock, format_instant
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.locks.record import decode_lock
 from workers.concurrency.locks.storage_record import LOCK_PATH
-from workers.config import write_options
-from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, LogFileName, bucket_file_id
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers
@@ -38,11 +36,13 @@ from workers.markers.doom import read_doom
 from workers.markers.early_request import EARLY_PARAMETER
 from workers.markers.marker import markers_directory
 from workers.markers.rivals import RivalSearch, claims_of
+from workers.options.early_detection import EarlyDetection, EarlyStrategy
+from workers.options.table_options import config_from_properties
+from workers.options.write_options import write_options
 from workers.ports import Ports
 from workers.storage.base import FileInfo
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
-from workers.table_config import config_from_properties
 from workers.timeline import transitions
 from workers.timeline.instant import Action
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from workers.config import WRITE_OPTIONS, write_options
-from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import InvalidInput
 from workers.markers.early_request import early_from, early_text
+from workers.options.early_detection import EarlyDetection, EarlyStrategy
+from workers.options.write_keys import WRITE_OPTIONS
+from workers.options.write_options import write_options
 
 EARLY = "hoodie.write.concurrency.early.conflict"
 ENABLE = f"{EARLY}.detection.enable"
@@ -20,7 +21,7 @@ ON = {MODE: "OPTIMISTIC_CONCURRENCY_CONTROL", ENABLE: "true"}
 
 def test_detection_is_off_unless_asked_for() -> None:
     assert write_options({}).early is None
-    assert WRITE_OPTIONS[f"{DETECTOR}.period_ms"] == "30000"
+    assert WRITE_OPTIONS.defaults[f"{DETECTOR}.period_ms"] == "30000"
 
 
 @pytest.mark.parametrize(

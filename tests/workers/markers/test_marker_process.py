@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.markers.harness import SECRET, ServerProcess, free_port
+from bench.support.ports import free_port
+from tests.workers.markers.harness import SECRET, ServerProcess
 from workers.clock import SystemClock
 from workers.markers.process import (
     await_health,

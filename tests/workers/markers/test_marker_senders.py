@@ -11,11 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from bench.support.ports import free_port
 from tests.workers.markers.harness import (
     INSTANT,
     ServerProcess,
     directory_of,
-    free_port,
     new_table,
 )
 from tests.workers.markers.test_marker_wire import create_request, said

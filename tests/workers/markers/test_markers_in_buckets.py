@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.s3_server import BUCKET, shared_server
-from tests.workers.markers.harness import INSTANT, SECRET, free_port
+from bench.support.ports import free_port
+from bench.support.s3_server import BUCKET, shared_server
+from tests.workers.markers.harness import INSTANT, SECRET
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.files.properties import PROPERTIES_PATH
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers, read_markers

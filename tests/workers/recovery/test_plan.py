@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable
-from workers.config import write_options
 from workers.files.names import BaseFileName, LogFileName
 from workers.files.partition import ensure_partition
 from workers.markers.marker import markers_directory
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import plan_rollback
 from workers.recovery.rollback import RollbackRequest, rollback

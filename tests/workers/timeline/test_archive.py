@@ -21,7 +21,7 @@ from workers.timeline.archive import (
     read_manifest,
 )
 from workers.timeline.archive_writer import append
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, State
 
 VERSION = ".hoodie/timeline/history/_version_"
 
@@ -32,7 +32,7 @@ def at(number: int) -> InstantTime:
 
 def done(number: int, action: Action = Action.COMMIT) -> ArchivedInstant:
     """Requested at `number`, completed five later, so that completions overlap."""
-    instant = Instant(at(number), action, State.COMPLETED, at(number + 5))
+    instant = CompletedInstant(at(number), action, State.COMPLETED, at(number + 5))
     return ArchivedInstant(instant, f"metadata {number}".encode(), b"a plan")
 
 

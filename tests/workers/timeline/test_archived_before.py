@@ -14,7 +14,7 @@ from workers.timeline import decisions, transitions
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
 from workers.timeline.decisions import CommitDecision, RollbackDecision
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, State
 from workers.timeline.timeline import Timeline
 from workers.timeline.transitions import Completion, complete
 
@@ -32,7 +32,7 @@ def storage() -> MemoryStorage:
 
 
 def completion(number: int) -> Completion:
-    instant = Instant(at(number), Action.COMMIT, State.COMPLETED, at(number + 1))
+    instant = CompletedInstant(at(number), Action.COMMIT, State.COMPLETED, at(number + 1))
     return Completion(instant, b"metadata", "nonce")
 
 

@@ -10,7 +10,7 @@ from tests.support.memory_storage import MemoryStorage
 from workers.clock import format_instant
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.timeline import Timeline
 from workers.timeline.transitions import Completion
 
@@ -45,7 +45,7 @@ def test_nothing_completes_at_or_before_its_request(
     storage: MemoryStorage, completion: int
 ) -> None:
     begun = transitions.start(storage, transitions.request(storage, at(1), Action.COMMIT, b""))
-    early = Instant(at(1), Action.COMMIT, State.COMPLETED, at(completion))
+    early = CompletedInstant(at(1), Action.COMMIT, State.COMPLETED, at(completion))
 
     with pytest.raises(AssertionError):
         begun.completed(at(completion))

@@ -193,6 +193,27 @@ def test_decided_commit_is_finished_by_anybody_once(tmp_path: Path) -> None:
     assert storage.read(f".hoodie/timeline/{R}_{C}.commit") == b"metadata"
 
 
+@pytest.mark.parametrize(
+    ("call", "part"), [("put_if_absent", ".sluice/decision/"), ("put_if_absent", f"_{C}.commit")]
+)
+def test_what_is_undone_while_its_publisher_sleeps_is_off_the_timeline_when_he_is_told(
+    tmp_path: Path, call: str, part: str
+) -> None:
+    """Asleep before he decides, or between looking whether it was undone and publishing it."""
+    admin = LocalStorage(tmp_path / "table")
+
+    def undo() -> None:
+        assert decisions.undo(admin, R, by="20240101000000003", reason="wrong data")
+
+    storage = WatchedStorage(tmp_path / "table", before=At(call, part, undo))
+
+    with pytest.raises(InstantRolledBack):
+        transitions.complete(storage, completion(storage))
+
+    assert [one.state for one in Timeline.load(admin).instants] == [State.INFLIGHT]
+    assert decisions.is_undone(admin, R)
+
+
 def test_content_that_is_not_what_was_decided_is_never_published(tmp_path: Path) -> None:
     dying = At("put_if_absent", f"_{C}.commit", fails(StorageFailed("503")))
     storage = WatchedStorage(tmp_path / "table", before=dying)

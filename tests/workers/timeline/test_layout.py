@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workers.storage.local import LocalStorage
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.timeline import Timeline
 
@@ -32,10 +32,11 @@ def timeline_of(storage: LocalStorage, *names: str, layout: TimelineLayout = V2)
 def test_a_name_says_its_instant_and_back(
     layout: TimelineLayout, action: Action, state: State
 ) -> None:
-    completed_at = None
-    if state is State.COMPLETED:
-        completed_at = C if layout.version == 2 else R
-    instant = Instant(R, action, state, completed_at)
+    instant = (
+        Instant(R, action, state)
+        if state is not State.COMPLETED
+        else CompletedInstant(R, action, state, C if layout.version == 2 else R)
+    )
 
     name = layout.path(instant).rpartition("/")[2]
 
@@ -84,7 +85,7 @@ def test_each_instant_stands_once_in_its_highest_state(storage: LocalStorage) ->
     )
 
     assert timeline.instants == (
-        Instant(R, Action.COMMIT, State.COMPLETED, C),
+        CompletedInstant(R, Action.COMMIT, State.COMPLETED, C),
         Instant(LATER, Action.COMMIT, State.INFLIGHT),
     )
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.counted_storage import CountedStorage
+from bench.support.counted_storage import CountedStorage
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
 from workers.storage.local import LocalStorage
 from workers.timeline import archive
 from workers.timeline.archive import ArchivedInstant, ArchivedTimeline, archived_times
 from workers.timeline.archive_writer import append
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.timeline import Timeline, with_archived
 
@@ -141,7 +141,7 @@ def test_history_and_timeline_are_joined_in_order(
     old: set[int], new: set[int], has_savepoint: bool
 ) -> None:
     before = tuple(archived(number).instant for number in sorted(old))
-    active = [archived(number).instant for number in sorted(new)]
+    active: list[Instant] = [archived(number).instant for number in sorted(new)]
     if has_savepoint and before:  # It stays while its commit is archived.
         first = before[0]
         active.append(Instant(first.requested_at, Action.SAVEPOINT, State.INFLIGHT))
@@ -151,7 +151,7 @@ def test_history_and_timeline_are_joined_in_order(
 
 def archived(number: int) -> ArchivedInstant:
     time = f"202601010000{number:02d}000"
-    instant = Instant(time, Action.COMMIT, State.COMPLETED, f"{time[:-3]}400")
+    instant = CompletedInstant(time, Action.COMMIT, State.COMPLETED, f"{time[:-3]}400")
     return ArchivedInstant(instant, b"metadata", None)
 
 

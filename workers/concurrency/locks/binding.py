@@ -19,7 +19,7 @@ import psutil
 
 from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.locations import is_bucket_location
-from workers.lock_config import (
+from workers.options.lock_options import (
     FILESYSTEM_PATH,
     PROVIDER,
     URL,

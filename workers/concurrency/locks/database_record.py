@@ -21,7 +21,7 @@ from workers.concurrency.locks.record import (
     decode_lock,
 )
 from workers.errors import StorageFailed, WriteOutcomeUnknown
-from workers.lock_config import LockUrl
+from workers.options.lock_options import LockUrl
 
 if TYPE_CHECKING:
     import psycopg

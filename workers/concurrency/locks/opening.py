@@ -25,11 +25,12 @@ from workers.concurrency.locks.redis_record import RedisRecord
 from workers.concurrency.locks.sightings import Sightings
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.concurrency.locks.waiters import StorageWaiting
-from workers.config import LEASE_KEY, WriteOptions
 from workers.errors import LeaseLost
 from workers.files.properties import load_properties
-from workers.lock_config import LockProvider, LockSettings
-from workers.option_values import integer
+from workers.options.lock_options import LockProvider, LockSettings
+from workers.options.option_values import integer
+from workers.options.write_keys import LEASE_KEY
+from workers.options.write_options import WriteOptions
 from workers.ports import Ports
 from workers.storage.base import Storage
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from workers.concurrency.locks.record import LockState, Standing, decode_lock
 from workers.errors import StorageFailed, WriteOutcomeUnknown
-from workers.lock_config import LockUrl
+from workers.options.lock_options import LockUrl
 
 if TYPE_CHECKING:
     import redis

@@ -16,7 +16,7 @@ from workers.concurrency.locks.opening import record_store
 from workers.concurrency.locks.record import Standing
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import InvalidInput, LakehouseError
-from workers.lock_config import LockProvider, LockSettings
+from workers.options.lock_options import LockProvider, LockSettings
 from workers.storage.base import Storage
 
 

@@ -18,8 +18,8 @@ from tests.support.lock_providers import PROVIDERS, Servers, options_for, server
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.transaction import fence_sleeper
-from workers.config import write_options
 from workers.lakehouse import create_table
+from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds
 from workers.storage.base import Storage
 from workers.table.table import Table

@@ -16,7 +16,7 @@ from tests.workers.concurrency.locks.conftest import Client
 from workers.concurrency.locks.binding import BINDING_PATH, Binding, read_binding, this_process
 from workers.concurrency.locks.showing import read_lock
 from workers.errors import InvalidInput, LockTimeout, MalformedTable, StorageFailed
-from workers.lock_config import URL_VARIABLE
+from workers.options.lock_options import URL_VARIABLE
 from workers.table.table import Table
 
 INSTANT = "20240101000000000"
@@ -142,7 +142,7 @@ def test_in_process_lock_of_a_process_that_is_gone_binds_nobody(table: Table) ->
     script = (
         "import sys\n"
         "from workers.concurrency.transaction import table_lock\n"
-        "from workers.config import write_options\n"
+        "from workers.options.write_options import write_options\n"
         "from workers.lakehouse import open_table\n"
         "options = write_options({'hoodie.write.lock.provider': 'in_process'})\n"
         "with table_lock(open_table(sys.argv[1]).table, options).held(): pass\n"

@@ -23,6 +23,8 @@ from workers.timeline.decisions import CommitDecision, RollbackDecision
 INSTANT = "20240101000000000"
 LATER_MS = 3_600_000
 
+waits_for_seconds = pytest.mark.sampled(every=3)
+"""The seed draws two of the six providers for tests that wait for a lease to run out."""
 shared_ones = pytest.mark.parametrize("provider", SHARED, indirect=True)
 
 
@@ -70,6 +72,7 @@ def test_of_many_threads_one_holds_it_at_a_time(
     assert number.read_text() == "16"
 
 
+@waits_for_seconds
 def test_lease_is_renewed_for_as_long_as_it_is_held(table: Table, options: dict[str, str]) -> None:
     with Client(table, options, lease_s=2).held() as lease:
         time.sleep(3)
@@ -121,6 +124,7 @@ def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(
     assert taken[0] > first.epoch
 
 
+@waits_for_seconds
 def test_dead_holder_whose_clock_was_hours_ahead_is_waited_for_no_longer_than_his_lease(
     table: Table, options: dict[str, str]
 ) -> None:
@@ -138,6 +142,7 @@ def test_dead_holder_whose_clock_was_hours_ahead_is_waited_for_no_longer_than_hi
             first.confirm()
 
 
+@waits_for_seconds
 def test_living_holder_whose_clock_is_hours_ahead_keeps_his_lock(
     table: Table, options: dict[str, str]
 ) -> None:

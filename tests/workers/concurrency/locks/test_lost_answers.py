@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import redis
 
+from bench.support.redis_server import RedisServer, redis_server
 from tests.support.lock_providers import Servers, options_for
-from tests.support.redis_server import RedisServer, redis_server
 from tests.support.watched_storage import At, WatchedStorage, fails
 from tests.workers.concurrency.locks.conftest import Client
 from workers.concurrency.locks.storage_record import LOCK_PATH

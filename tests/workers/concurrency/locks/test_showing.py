@@ -13,7 +13,7 @@ from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.showing import read_lock
 from workers.concurrency.locks.waiters import DIRECTORY, read_waiters
 from workers.errors import InvalidInput
-from workers.lock_config import URL_VARIABLE
+from workers.options.lock_options import URL_VARIABLE
 from workers.table.table import Table
 
 INSTANT = "20240101000000000"

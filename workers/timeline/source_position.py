@@ -1,0 +1,29 @@
+"""How far a commit took the source that it was written from, as its metadata says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+POSITION_KEY: Final = "sluice.source.position"
+"""Commit metadata, so that a restart goes on behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    run: int
+    round: int
+    """From 0."""
+
+    def encode(self) -> str:
+        return json.dumps({"run": self.run, "round": self.round})
+
+    @classmethod
+    def decode(cls, text: str) -> Position | None:
+        """None for what we did not write."""
+        try:
+            body = json.loads(text)
+            return cls(int(body["run"]), int(body["round"]))
+        except (ValueError, TypeError, KeyError):
+            return None
