@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup
 from workers.merge.group_state import column_version, group_delete, has_column_ages
 from workers.merge.versions import Mask, Positions, single
+from workers.options.column_groups import ColumnGroup
 
 Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 

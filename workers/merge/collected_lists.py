@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.aggregates import ColumnAggregate
-from workers.column_groups import ColumnGroup
 from workers.merge.versions import Mask, Positions, single, taken
+from workers.options.aggregates import ColumnAggregate
+from workers.options.column_groups import ColumnGroup
 
 IS_CUT: Final = "is_cut"
 ELEMENT: Final = "element"

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup
+from workers.merge.collected_lists import list_memory
 from workers.merge.group_state import (
     ERASED,
     GONE,
@@ -25,8 +25,8 @@ from workers.merge.group_state import (
     has_bit,
     has_column_ages,
 )
-from workers.merge.top_n import list_memory
 from workers.merge.versions import Mask
+from workers.options.column_groups import ColumnGroup
 
 
 def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_merge import Decided, GroupMerge, is_deciding, merged_states
 from workers.merge.merge_facts import MergeFacts
@@ -30,6 +29,7 @@ from workers.merge.versions import (
     single,
     taken,
 )
+from workers.options.column_groups import ColumnGroup, GroupRule
 
 _NOWHERE = -1
 

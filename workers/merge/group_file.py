@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime, format_instant, parse_instant
-from workers.column_groups import ColumnGroup, GroupRule
 from workers.errors import MalformedTable
 from workers.files.arrow_streams import arrow_stream
 from workers.files.meta_columns import COMMIT_TIME
-from workers.group_facts import Told, only_told
-from workers.group_types import default_scalar
+from workers.merge.collected_lists import without_retractions
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, without_state
-from workers.merge.top_n import without_retractions
 from workers.merge.versions import Mask
+from workers.options.column_groups import ColumnGroup, GroupRule
+from workers.options.group_types import default_scalar
+from workers.timeline.group_facts import Told, only_told
 
 TOMBSTONES_KEY = "sluice.tombstones"
 _MINUTE_MS = 60_000

@@ -17,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.aggregates import Aggregate
-from workers.column_groups import ColumnGroup, GroupRule
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.ages import (
     Ages,
@@ -29,6 +27,7 @@ from workers.merge.ages import (
     lowest,
     on_one_scale,
 )
+from workers.merge.collected_lists import Lists, merged_lists
 from workers.merge.erasing import tombstones
 from workers.merge.group_state import (
     ERASED,
@@ -46,7 +45,6 @@ from workers.merge.group_state import (
 )
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.sums import checked_sums, summed
-from workers.merge.top_n import Lists, merged_lists
 from workers.merge.versions import (
     ABSENT,
     DELETE_NOW,
@@ -60,6 +58,8 @@ from workers.merge.versions import (
     single,
     taken,
 )
+from workers.options.aggregates import Aggregate
+from workers.options.column_groups import ColumnGroup, GroupRule
 
 _NOBODY = -1
 

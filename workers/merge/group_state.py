@@ -11,7 +11,7 @@ A *state* is a row with these hidden columns, in a batch, a log block or a base 
 - `_ms_erased`: one bit per group whose columns have no ages and are said one by one; whether a
   delete stands below what the state says, so that what older states say of the group is gone.
 - `_ms_list_<column>`: what a list of the n greatest remembers beyond what it shows, where the table
-  has slack (`workers.merge.top_n`).
+  has slack (`workers.merge.collected_lists`).
 
 They are columns of the files, not of the table's schema: other readers pass over them. A column
 without ages that a version does not say is told by a boolean column `ABSENT` + its name, beside a
@@ -27,14 +27,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup, DeleteScope, Granularity
-from workers.merge.top_n import list_memory, memory_type, own_lists
+from workers.merge.collected_lists import list_memory, memory_type, own_lists
 from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single
+from workers.options.column_groups import ColumnGroup, DeleteScope, Granularity
 
 SET = "_ms_set"
 GONE = "_ms_deleted"
 ROW_GONE = "_ms_row_deleted"
 ERASED = "_ms_erased"
+_GROUP_DELETE = "_ms_d"
 BIT_FIELDS = (pa.field(SET, pa.int64()), pa.field(GONE, pa.int64()))
 
 
@@ -43,7 +44,7 @@ def column_version(column: str, part: int) -> str:
 
 
 def group_delete(group: str, part: int) -> str:
-    return f"_ms_d{part}_{group}"
+    return f"{_GROUP_DELETE}{part}_{group}"
 
 
 def hidden_fields(
@@ -104,6 +105,17 @@ def bits(rows: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]
 def is_alive(states: pa.Table) -> Mask:
     """Which keys have a group that is set and not deleted."""
     return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
+
+
+def tells_deletes(states: pa.Table) -> Mask:
+    """Which states delete a group, or the row, up to some age at least."""
+    found: Mask = np.zeros(states.num_rows, dtype=np.bool_)
+    for name in states.column_names:
+        if name in (GONE, ERASED):
+            found |= bits(states, name) != 0
+        elif name == ROW_GONE or name.startswith(_GROUP_DELETE):
+            found |= np.asarray(states.column(name).is_valid().to_numpy(), np.bool_)
+    return found
 
 
 def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Mask:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workers.group_facts import Told, only_told
+from workers.timeline.group_facts import Told, only_told
 
 
 @dataclass(slots=True)

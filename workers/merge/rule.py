@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workers.column_groups import GroupRule
 from workers.merge.mergers import Merger, merger_named
-from workers.table_config import TableConfig
+from workers.options.column_groups import GroupRule
+from workers.options.table_options import TableConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.aggregates import Aggregate
-from workers.column_groups import ColumnGroup
 from workers.errors import SumOverflow
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.versions import Mask, Positions, single, taken
+from workers.options.aggregates import Aggregate
+from workers.options.column_groups import ColumnGroup
 
 _HALF_BITS = 32
 _LOW_HALF = (1 << _HALF_BITS) - 1

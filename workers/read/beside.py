@@ -25,12 +25,12 @@ from workers.files.meta_columns import RECORD_KEY
 from workers.merge.merge import chosen, greatest, merge, standing_rows
 from workers.merge.rule import MergeRule
 from workers.merge.versions import without_deletes
+from workers.options.table_options import TableConfig
 from workers.read.conformed import with_meta
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
 
 _WORD_BYTES = 8
 _HALF_WORD = 32

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from workers.merge.rule import MergeRule
+from workers.options.table_options import TableConfig
 from workers.read.comparison import is_new_or_different
 from workers.read.conformed import with_meta
 from workers.read.file_slice import read_slice, slice_schema
@@ -37,7 +38,6 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import schema_at
 from workers.table.table import Table
 from workers.table.view import GroupKey
-from workers.table_config import TableConfig
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata
 from workers.timeline.timeline import Timeline

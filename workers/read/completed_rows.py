@@ -22,8 +22,8 @@ from workers.files.meta_columns import (
     without_meta_columns,
 )
 from workers.files.record_key import composite_keys, key_value_texts
+from workers.options.table_options import TableConfig
 from workers.schema.table_schema import TableSchema
-from workers.table_config import TableConfig
 
 _SPELLED = ("", "SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
 """Key generators whose record keys the key's columns tell."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.merge.versions import single
-from workers.time_units import TimeUnit
+from workers.options.time_units import TimeUnit
 
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 Times = np.ndarray[tuple[int], np.dtype[np.int64]]

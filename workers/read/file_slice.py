@@ -16,6 +16,7 @@ from workers.merge.group_file import finished
 from workers.merge.merge import merge_into, merge_into_parts
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
+from workers.options.table_options import TableConfig
 from workers.read.completed_rows import completed, needed_columns
 from workers.read.conformed import with_meta
 from workers.read.log_versions import IS_DELETED, LogReader
@@ -23,7 +24,6 @@ from workers.read.states import base_states, deciding_columns, empty_states
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
 
 
 def read_slice(

@@ -22,7 +22,7 @@ from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles, latest_slice
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 from workers.timeline.timeline import Timeline
 
@@ -59,7 +59,7 @@ class History:
             replaced = _replaced_before(table) | replaced
         return cls(table, timeline, visible, groups, frozenset(gone), replaced)
 
-    def writes(self, since: InstantTime, until: InstantTime | None) -> list[Instant]:
+    def writes(self, since: InstantTime, until: InstantTime | None) -> list[CompletedInstant]:
         """Completed writes of the window, archived ones too, in the order they became visible."""
         known = {
             one.requested_at: one
@@ -69,14 +69,13 @@ class History:
         found = [
             one
             for one in known.values()
-            if since < (one.completed_at or "")
-            and (until is None or (one.completed_at or "") <= until)
+            if since < one.completed_at and (until is None or one.completed_at <= until)
         ]
-        return sorted(found, key=lambda one: (one.completed_at or "", one.requested_at))
+        return sorted(found, key=lambda one: (one.completed_at, one.requested_at))
 
     def written(
         self, since: InstantTime, until: InstantTime | None
-    ) -> list[tuple[Instant, CommitMetadata]]:
+    ) -> list[tuple[CompletedInstant, CommitMetadata]]:
         """As `writes`, with what each says of itself. Raises MalformedTable."""
         writes = self.writes(since, until)
         archived = [one for one in writes if self.timeline.find(one.requested_at) is None]
@@ -141,13 +140,13 @@ class History:
 
 
 def _archived_metadata(
-    table: Table, instants: Collection[Instant]
-) -> dict[Instant, CommitMetadata]:
+    table: Table, instants: Collection[CompletedInstant]
+) -> dict[CompletedInstant, CommitMetadata]:
     if not instants:
         return {}
     found = table.archived_instants(
         requested_from=min(one.requested_at for one in instants),
-        completed_until=max(one.completed_at or "" for one in instants),
+        completed_until=max(one.completed_at for one in instants),
         with_content=True,
     )
     return {
@@ -200,5 +199,5 @@ def _replaced_before(table: Table) -> dict[GroupKey, InstantTime]:
     for archived in table.archived_instants(with_content=True):
         if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
             replaced = read_commit_metadata(archived.metadata).replaced_groups
-            found |= dict.fromkeys(replaced, archived.instant.completed_at or "")
+            found |= dict.fromkeys(replaced, archived.instant.completed_at)
     return found

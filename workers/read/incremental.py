@@ -19,6 +19,7 @@ from workers.clock import InstantTime
 from workers.files.meta_columns import COMMIT_TIME
 from workers.files.names import instant_of
 from workers.merge.rule import MergeRule
+from workers.options.table_options import TableConfig
 from workers.read.comparison import is_new_or_different
 from workers.read.conformed import with_meta
 from workers.read.file_slice import read_slice, slice_schema
@@ -36,7 +37,6 @@ from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import schema_at
 from workers.table.table import Table
-from workers.table_config import TableConfig
 from workers.timeline.timeline import Timeline
 
 

@@ -1,7 +1,8 @@
 """Which lists of the n greatest may miss elements: `table.inexact_lists()`.
 
 A list with slack forgets what is beyond it. Once so many of its elements were retracted that one of
-those could be among the n greatest, the list is not exact; `workers.merge.top_n` remembers this.
+those could be among the n greatest, the list is not exact; `workers.merge.collected_lists`
+remembers this.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import pyarrow as pa
 
 from workers.errors import NotFound
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.merge.collected_lists import is_inexact, own_memories
 from workers.merge.group_state import is_alive
-from workers.merge.top_n import is_inexact, own_memories
 from workers.read.file_slice import merged_state_parts
 from workers.read.snapshot import plan_snapshot
 from workers.read.undisturbed import expired

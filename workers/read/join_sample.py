@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from workers.clock import parse_instant
-from workers.column_groups import ColumnGroup, GroupRule
 from workers.errors import InvalidInput, NotFound
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
 from workers.merge.group_file import wanted_bits
 from workers.merge.group_state import GONE, SET, bits, has_bit
 from workers.merge.versions import Mask
+from workers.options.column_groups import ColumnGroup, GroupRule
+from workers.options.time_units import AHEAD_MAX_MS, TimeUnits, time_units
 from workers.read.event_time import NO_TIME, Times, event_times
 from workers.read.file_slice import merged_state_parts
 from workers.read.slice_sample import SampleBounds, sampled
@@ -30,7 +31,6 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.time_units import AHEAD_MAX_MS, TimeUnits, time_units
 
 Bits: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 OLDEST_KEPT = 20

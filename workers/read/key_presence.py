@@ -20,12 +20,12 @@ from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_file import TOMBSTONES_KEY, remembered
 from workers.merge.group_state import GONE, ROW_GONE, SET, bits, is_alive
 from workers.merge.versions import ROW, Mask, kinds
+from workers.options.table_options import TableConfig
 from workers.read.file_slice import merged_state_parts
 from workers.read.log_versions import LogReader
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
 
 _NOBODY: Positions = np.empty(0, np.int64)
 

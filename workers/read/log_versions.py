@@ -19,13 +19,14 @@ from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Ro
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD, MOVED_AWAY
+from workers.options.table_keys import MergeMode
+from workers.options.table_options import TableConfig
 from workers.read.completed_rows import completed, needed_columns
 from workers.read.conformed import with_meta
 from workers.read.states import block_states, deciding_columns, empty_states, physical_columns
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table_config import MergeMode, TableConfig
 
 IS_DELETED = "_hoodie_is_deleted"
 """A row whose boolean column of this name is true deletes its key (format page 5.5)."""

@@ -7,8 +7,8 @@ those rows.
 
 from __future__ import annotations
 
+from workers.options.table_options import TableConfig
 from workers.schema.table_schema import TableSchema
-from workers.table_config import TableConfig
 
 
 def gains_defaults(config: TableConfig, before: TableSchema | None, after: TableSchema) -> bool:

@@ -21,8 +21,8 @@ from workers.errors import InvalidInput
 from workers.files.names import DEFAULT_PARTITION, bucket_of, partition_texts
 from workers.files.record_key import composite_keys, key_value_texts
 from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
+from workers.options.table_options import TableConfig
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
 
 _KEYS_MAX = 1_000
 _KEY_VALUES = (str, bool, int, dt.date, Decimal)

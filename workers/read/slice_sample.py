@@ -38,7 +38,7 @@ def sampled(
 
 
 def _mixed(view: FileSystemView) -> list[FileSlice]:
-    newest = max((one.completed_at or "" for one in view.timeline.instants), default="")
+    newest = max((one.completed_at for one in view.timeline.completed()), default="")
 
     def place(slice_: FileSlice) -> bytes:
         text = f"{newest} {slice_.partition} {slice_.file_id}"

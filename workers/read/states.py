@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from workers.column_groups import GroupRule
 from workers.files.base_file import iterate_base_file, read_footer
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.merge.group_file import TOMBSTONES_KEY, remembered
 from workers.merge.group_state import SET, as_states, hidden_fields, is_hidden, with_absent
+from workers.options.column_groups import GroupRule
 from workers.read.conformed import with_meta
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from workers.errors import NotFound
 from workers.files.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from workers.options.top_n_request import TopN
 from workers.read.completions import COMPLETED_AT, Completions
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.rows import check_columns
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
 from workers.read.undisturbed import expired
 from workers.table.table import Table
-from workers.top_n import TopN
 
 TIES: Final = (COMPLETED_AT, RECORD_KEY, PARTITION_PATH)
 _PARTS_MAX = 64

@@ -17,7 +17,7 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.avro_schema import Field, Place
 from workers.files.names import check_column_name
-from workers.schema.from_arrow import avro_field
+from workers.schema.from_arrow import DECIMAL_DIGITS_MAX, avro_field
 from workers.schema.reconcile import check_case, check_still_ordered, spelled
 from workers.schema.table_schema import DROPPED_KEY, TableSchema
 from workers.schema.widening import holds
@@ -114,10 +114,21 @@ def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
     """With columns of `ordering` as wide as any writer may make them: what others wrote meanwhile
     is read under it.
     """
-    wider: dict[Any, pa.DataType] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
-    fields = (one for one in schema.arrow if one.name in ordering and one.type in wider)
-    changes = [WidenColumn(one.name, wider[one.type]) for one in fields]
+    fields = [one for one in schema.arrow if one.name in ordering]
+    changes = [
+        WidenColumn(one.name, widest)
+        for one in fields
+        if (widest := _widest(one.type)) is not None and widest != one.type
+    ]
     return altered(schema, changes, pinned=()) if changes else schema
+
+
+def _widest(found: Any) -> pa.DataType | None:
+    """None for a type of which there is no wider one that `orders_alike`."""
+    if pa.types.is_decimal(found):
+        return pa.decimal128(DECIMAL_DIGITS_MAX, found.scale)
+    wider: dict[Any, pa.DataType] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
+    return wider.get(found)
 
 
 def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:

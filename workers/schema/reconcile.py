@@ -97,8 +97,9 @@ def check_still_ordered(table: Field, wider: Field, ordering: Collection[str]) -
     """Raises InvalidInput for an ordering column of another type that readers compare otherwise."""
     if table.name in ordering and not orders_alike(table.place, wider.place):
         raise InvalidInput(
-            "an ordering column is widened from int to long and from float to double only: not "
-            "every reader compares older values of other types alike",
+            "an ordering column is widened from int to long and from float to double, and decimals "
+            "by whole digits, only: hudi-rs compares values of other types in older files as they "
+            "stand there, and takes the older row",
             column=table.name,
             table=table.place.type,
             wanted=wider.place.type,

@@ -98,13 +98,22 @@ def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
 
 def orders_alike(one: Place | None, other: Place | None) -> bool:
     """Whether rows whose ordering values have these types compare alike in every reader: those of
-    one type, int with long, and float with double. hudi-rs compares an int with a double as it
-    stands in the file, and takes the older row.
+    one type, int with long, float with double, and decimals of one scale. hudi-rs compares an int
+    with a double as it stands in the file, and takes the older row.
     """
     if one is None or other is None or one == other:
         return one == other
     kinds = {one.type, other.type}
-    return one.is_nullable == other.is_nullable and kinds in _ALIKE
+    is_alike = kinds in _ALIKE or _are_decimals_of_one_scale(one.type, other.type)
+    return one.is_nullable == other.is_nullable and is_alike
+
+
+def _are_decimals_of_one_scale(one: AvroType, other: AvroType) -> bool:
+    match one, other:
+        case Scalar(logical="decimal"), Scalar(logical="decimal"):
+            return one.scale == other.scale
+        case _:
+            return False
 
 
 def may_be_added(field: Field) -> bool:

@@ -12,23 +12,19 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from workers.column_groups import (
-    GROUPS_KEY,
-    ColumnGroup,
-    check_groups,
-    groups_json,
-)
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.transaction import table_lock
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties, store_properties
-from workers.group_types import check_group_columns
+from workers.options.column_groups import ColumnGroup, check_groups, groups_json
+from workers.options.group_keys import GROUPS_KEY
+from workers.options.group_types import check_group_columns
+from workers.options.table_options import config_from_properties
+from workers.options.write_options import WriteOptions
 from workers.schema.alter import AddColumn
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.table import open_ as open_table
-from workers.table_config import config_from_properties
 from workers.write.alter import alter_schema
 
 

@@ -18,13 +18,13 @@ from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.proposal import Proposal
 from workers.concurrency.transaction import Started
-from workers.config import WriteOptions
 from workers.errors import EarlyConflict, InvalidInput
 from workers.files.arrow_streams import parquet_schema
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import META_COLUMNS
-from workers.group_types import check_ages_of
+from workers.options.group_types import check_ages_of
+from workers.options.write_options import WriteOptions
 from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import clean_before_write
 from workers.schema.alter import (

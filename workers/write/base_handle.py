@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import SortMode
 from workers.files.base_file import BaseFileSize, read_base_file, write_base_parts
 from workers.files.meta_columns import RECORD_KEY, with_file_name
-from workers.group_facts import Told, added
 from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.marker import IOType, Marker
 from workers.merge.erasing import tombstones
@@ -20,8 +18,10 @@ from workers.merge.group_state import is_alive
 from workers.merge.merge import merge, merge_into
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.versions import without_deletes
+from workers.options.write_keys import SortMode
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
+from workers.timeline.group_facts import Told, added
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup

@@ -24,7 +24,6 @@ from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Ro
 from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.sought_keys import Sought
 from workers.concurrency.transaction import Started
-from workers.config import WriteOptions
 from workers.errors import (
     LakehouseError,
     LockTimeout,
@@ -34,6 +33,7 @@ from workers.errors import (
 from workers.files.names import parse_base_file, parse_log_file
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
+from workers.options.write_options import WriteOptions
 from workers.processes import this_process
 from workers.recovery.failed_writes import (
     clean_after_write,
@@ -139,7 +139,7 @@ class Transaction:
     def built_on(self) -> InstantTime:
         """Completion time of the newest commit that this builds on; empty when there is none."""
         return max(
-            (one.completed_at or "" for one in self._started.timeline.completed_writes()),
+            (one.completed_at for one in self._started.timeline.completed_writes()),
             default="",
         )
 

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from workers.aggregates import Aggregate
-from workers.column_groups import Granularity, GroupRule
 from workers.concurrency.ordered_deletes import check_deletes_compare
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
-from workers.group_types import check_ages_of
+from workers.options.aggregates import Aggregate
+from workers.options.column_groups import Granularity, GroupRule
+from workers.options.group_types import check_ages_of
+from workers.options.table_options import TableConfig
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import ConcurrencyMode
 from workers.read.log_versions import IS_DELETED
 from workers.schema.from_arrow import optional
 from workers.schema.portable import check_portable
@@ -20,10 +22,8 @@ from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
 from workers.schema.widening import may_be_added
 from workers.table.table import Table
-from workers.table_config import TableConfig
 from workers.write.deletes import ordering_wrapper
 from workers.write.request import WriteRequest
-from workers.writer_modes import ConcurrencyMode
 
 
 def writer_schema(
@@ -63,7 +63,8 @@ def writer_schema(
         ordering=config.ordering_columns,
     )
     is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
-    if not (request.only_updates and is_blocking):  # Who never loses may meet a row that is gone.
+    # Who never loses may meet a row that is gone.
+    if not (request.only_updates and (is_blocking or request.needs_rows)):
         _refuse_lacking(schema, batch)
     check_deletes_compare(table, known, schema)
     for field in config.record_key:
@@ -159,8 +160,11 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
         if is_deleting and not all(
             one.kind is Aggregate.LAST_NON_NULL for one in group.aggregates.values()
         ):
+            of_lists = "elements with a null score take items out of its lists, and "
+            has_lists = any(one.is_retractable for one in group.lists.values())
             raise InvalidInput(
-                "versions of a group with aggregates cannot be taken back alone; delete by key",
+                "versions of a group with aggregates cannot be taken back alone: "
+                f"{of_lists if has_lists else ''}table.delete(keys) erases its row",
                 group=group.name,
             )
 

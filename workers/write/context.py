@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions
 from workers.files.compression import Compression, compression_of
 from workers.files.names import FileId, bucket_file_id, new_file_id
-from workers.insert_sizing import DEFAULT_SIZING, InsertSizing
 from workers.markers.base import MarkerSettings
 from workers.merge.rule import MergeRule
+from workers.options.insert_sizing import InsertSizing
+from workers.options.table_options import TableConfig
+from workers.options.write_options import DEFAULT_SIZING, WriteOptions
 from workers.processes import ProcessName
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
 
 Operation = Literal[
     "upsert",
@@ -75,6 +75,8 @@ class WriteContext:
     """Partitions that the write replaces besides those that its rows name."""
     keeps_read_rows: bool = False
     """Of a non-blocking write: see `WriteRequest.takes_along`."""
+    needs_rows: bool = False
+    """Of a non-blocking write: see `WriteRequest.needs_rows`."""
     begun_in: ProcessName | None = None
     """Whose heartbeat names it. Others who write are noted while they do (`late_writers`)."""
 

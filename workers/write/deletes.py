@@ -12,8 +12,8 @@ from workers.files.delete_record import DELETE_NOW as DELETES_NOW
 from workers.files.delete_record import MOVED, DeleteRecord
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.versions import DELETE_NOW, DELETED
+from workers.options.table_options import TableConfig
 from workers.schema.bad_rows import refuse_rows
-from workers.table_config import TableConfig
 
 
 def ordering_wrapper(found: pa.DataType) -> str:

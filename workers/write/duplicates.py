@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import DuplicatePolicy
 from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
+from workers.options.write_keys import DuplicatePolicy
 from workers.read.file_slice import read_slice
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import DuplicatePolicy
 from workers.errors import InvalidInput
 from workers.files.base_keys import SortedKeys
 from workers.files.meta_columns import RECORD_KEY
-from workers.partition_update import PARTITION_UPDATE_KEY, PartitionUpdate
+from workers.options.partition_update import PARTITION_UPDATE_KEY, PartitionUpdate
+from workers.options.write_keys import DuplicatePolicy
 from workers.read.key_presence import Presence, SliceKeys
 from workers.storage.base import Storage
 from workers.write.context import REPLACING, WriteContext

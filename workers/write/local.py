@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict
+from workers.options.write_options import WriteOptions, write_options
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext

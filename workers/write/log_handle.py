@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import LogBlockFormat
 from workers.files.delete_record import DeleteRecord
 from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
@@ -16,6 +15,7 @@ from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_state import is_hidden
 from workers.merge.versions import DELETE, DELETED, DELETED_FIELD, ROW
+from workers.options.write_keys import LogBlockFormat
 from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InvalidInput
+from workers.options.write_options import WriteOptions, write_options
+from workers.options.writer_modes import ConcurrencyMode
 from workers.read.file_slice import read_slice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
@@ -29,7 +30,6 @@ from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.status import TaskIds, WriteStatus
-from workers.writer_modes import ConcurrencyMode
 
 
 def delete_matching(table: Table, predicate: object, options: Mapping[str, str]) -> CommitOutcome:

@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.config import DuplicatePolicy
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.merge.merge import greatest, merge
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED, DELETED_FIELD, ROW, Keys, kinds
+from workers.options.write_keys import DuplicatePolicy
 from workers.read.file_slice import read_slice
 from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage

@@ -12,7 +12,9 @@ time and of deletes by key the later one counts.
 
 A whole row also says null in the columns that it does not know, because others added them since its
 write began. hudi-rs keeps the value that the row before has there, so such rows are written again
-with these columns, whoever was requested first.
+with these columns, whoever was requested first. Where the one that brings such a column was
+requested first, completes last and loses, the row that stands is the other's: that one is written
+again.
 """
 
 from __future__ import annotations
@@ -25,24 +27,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
+from workers.files.base_file import read_base_file
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.files.names import bucket_of
-from workers.merge.versions import DELETE_NOW, DELETED, ROW, single, without_deletes
+from workers.merge.merge import greatest
+from workers.merge.versions import (
+    DELETE_NOW,
+    DELETED_FIELD,
+    ROW,
+    kinds,
+    single,
+    taken,
+    without_deletes,
+)
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.schema.alter import with_widest
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.table.schema_history import is_service_commit
 from workers.timeline.metadata import CommitMetadata, WriteStat
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.handles import write_row_groups
 from workers.write.status import TaskIds
 
+_SOURCE = "_sluice_source"
 GroupKey = tuple[str, str]
 _Ages = dict[str, set[tuple[bool, Any]]]
 """Of each key, whether its versions erase all before them, and their ordering values."""
+_KeysByLog = Mapping[str, Set[str]]
+"""Keys by the log file that has their rows."""
+_Rivals = Sequence[tuple[InstantTime, CommitMetadata]]
+"""In the order in which they completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +68,30 @@ class _Written:
     """What one commit wrote into one file group."""
 
     versions: pa.Table
-    columns: frozenset[str]
+    columns: Set[str]
     """That its rows bring values for, besides those that locate and order them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """One commit beside ours, in one file group."""
+
+    again: set[str]
+    """Keys whose row of ours other engines would miss."""
+    lacking: set[str]
+    """Keys whose row there lacks a column that ours has, and is seen behind ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsAgain:
     """Found before the lock as far as it goes, and written under it."""
 
-    by_group: Mapping[GroupKey, Set[str]]
+    by_group: Mapping[GroupKey, _KeysByLog]
     write: Callable[[InstantTime, TableSchema], list[WriteStat]]
 
     @property
     def keys(self) -> int:
-        return sum(map(len, self.by_group.values()))
+        return sum(len(keys) for logs in self.by_group.values() for keys in logs.values())
 
 
 class OvertakenRows:
@@ -74,7 +102,7 @@ class OvertakenRows:
         self._storage = storage
         self._ours = {(one.partition_path, one.file_id): one for one in stats if one.is_log}
         self._own: dict[GroupKey, _Written | None] = {}
-        self._met: dict[InstantTime, dict[GroupKey, set[str]]] = {}
+        self._met: dict[InstantTime, dict[GroupKey, _Met]] = {}
 
     @property
     def is_compared(self) -> bool:
@@ -82,36 +110,95 @@ class OvertakenRows:
         config = self._context.config
         return bool(self._ours) and config.groups is None and config.merger is None
 
-    def among(self, rivals: Sequence[tuple[InstantTime, CommitMetadata]]) -> RowsAgain | None:
+    def among(self, rivals: _Rivals) -> RowsAgain | None:
         """What is to be written again behind these commits. Raises MalformedTable, NotFound."""
         if not self.is_compared:
             return None
-        keys: dict[GroupKey, set[str]] = {}
+        again: dict[GroupKey, set[str]] = {}
+        lacking: dict[GroupKey, set[str]] = {}
         for instant, metadata in rivals:
             if instant not in self._met:
                 self._met[instant] = self._meets(instant, metadata)
             for group, met in self._met[instant].items():
-                keys.setdefault(group, set()).update(met)
-        if not keys:
+                again.setdefault(group, set()).update(met.again)
+                lacking.setdefault(group, set()).update(met.lacking)
+        by_group: dict[GroupKey, _KeysByLog] = {}
+        for group, keys in again.items():
+            theirs = self._standing_there(group, lacking[group], rivals)
+            mine = {self._ours[group].path: keys.difference(*theirs.values())}
+            if logs := {path: found for path, found in {**theirs, **mine}.items() if found}:
+                by_group[group] = logs
+        if not by_group:
             return None
-        return RowsAgain(keys, lambda instant, schema: self._write(instant, schema, keys))
+        return RowsAgain(by_group, lambda instant, schema: self._write(instant, schema, by_group))
 
-    def _meets(self, instant: InstantTime, metadata: CommitMetadata) -> dict[GroupKey, set[str]]:
-        found: dict[GroupKey, set[str]] = {}
+    def _meets(self, instant: InstantTime, metadata: CommitMetadata) -> dict[GroupKey, _Met]:
+        found: dict[GroupKey, _Met] = {}
         has_passed, columns = instant > self._context.instant, self._unknown(metadata)
         if not has_passed and not columns:
             return {}
         for stat in metadata.stats:
             group = (stat.partition_path, stat.file_id)
-            if not stat.is_log or group not in self._ours:
+            if group not in self._ours or not (stat.is_log or columns):
                 continue
-            theirs, ours = self._read(stat), self._mine(group)
-            if theirs is not None and ours is not None:
-                keys = self._differing(ours, theirs) if has_passed else set()
-                if columns & theirs.columns:
-                    keys |= _rows_of_both(ours, theirs)
-                found.setdefault(group, set()).update(keys)
-        return {group: keys for group, keys in found.items() if keys}
+            theirs = self._read(stat) if stat.is_log else self._base(stat, metadata, columns)
+            ours = self._mine(group)
+            if theirs is None or ours is None:
+                continue
+            again = self._differing(ours, theirs) if has_passed and stat.is_log else set()
+            if columns & theirs.columns:
+                again |= _rows_of_both(ours, theirs)
+            is_seen_behind = has_passed and self._lacks(theirs, ours)
+            found[group] = _Met(again, _rows_of_both(theirs, ours) if is_seen_behind else set())
+        return found
+
+    def _base(
+        self, stat: WriteStat, metadata: CommitMetadata, columns: Set[str]
+    ) -> _Written | None:
+        """None for what a service rewrote: others wrote that, who are met themselves."""
+        if is_service_commit(metadata):
+            return None
+        rows = read_base_file(self._storage, stat.path, [RECORD_KEY, *sorted(columns)])
+        return _Written(rows, columns & {*rows.column_names})
+
+    def _lacks(self, theirs: _Written, ours: _Written) -> bool:
+        """Whether a row of theirs that is greater is seen with values of ours."""
+        is_ordered = self._context.config.ordering_field is not None
+        return is_ordered and self._is_whole and bool(ours.columns - theirs.columns)
+
+    def _standing_there(
+        self, group: GroupKey, keys: Set[str], rivals: _Rivals
+    ) -> dict[str, set[str]]:
+        """Of `keys` those whose row stands in the log of one of them, which lacks a column that
+        ours has. What completed before we began may be greater still; then this changes nothing.
+        """
+        if not keys:
+            return {}
+        sources = [
+            (stat, self._met[instant])
+            for instant, metadata in rivals
+            for stat in metadata.stats
+            if stat.is_log and (stat.partition_path, stat.file_id) == group
+        ]
+        written = [self._read(stat) for stat, _ in sources] + [self._mine(group)]
+        wanted = pa.array(sorted(keys), pa.string())
+        tables = []
+        for number, one in enumerate(written):
+            if one is not None:
+                rows = one.versions.filter(pc.is_in(one.versions.column(RECORD_KEY), wanted))
+                tables.append(rows.append_column(_SOURCE, pa.repeat(number, rows.num_rows)))
+        versions = pa.concat_tables(tables, promote_options="default")
+        winners = taken(greatest(versions, self._context.config.ordering_field))
+        standing = without_deletes(versions.take(winners))
+        found: dict[str, set[str]] = {}
+        found_keys: list[Any] = standing.column(RECORD_KEY).to_pylist()
+        numbers: list[Any] = standing.column(_SOURCE).to_pylist()
+        for key, number in zip(found_keys, numbers, strict=True):
+            if number < len(sources):
+                stat, met = sources[number]
+                if key in met[group].lacking:
+                    found.setdefault(stat.path, set()).add(key)
+        return found
 
     @property
     def _is_whole(self) -> bool:
@@ -134,7 +221,8 @@ class OvertakenRows:
 
     def _read(self, stat: WriteStat) -> _Written | None:
         """Its keys and ages; of its columns only which there are, whatever their types."""
-        slice_, reader = self._opened(self._context, stat, keys_only=True)
+        group = (stat.partition_path, stat.file_id)
+        slice_, reader = self._opened(self._context, group, stat.path, keys_only=True)
         blocks = reader.blocks(slice_)
         versions = reader.versions_of(blocks, slice_)
         if versions is None:
@@ -146,9 +234,9 @@ class OvertakenRows:
         return _Written(versions, frozenset(names - shared))
 
     def _opened(
-        self, context: WriteContext, stat: WriteStat, *, keys_only: bool = False
+        self, context: WriteContext, group: GroupKey, path: str, *, keys_only: bool = False
     ) -> tuple[FileSlice, LogReader]:
-        slice_ = FileSlice(stat.partition_path, stat.file_id, None, None, (stat.path,))
+        slice_ = FileSlice(*group, None, None, (path,))
         if not keys_only:
             return slice_, LogReader(self._storage, context.config, context.schema)
         deciding = {context.config.ordering_field, IS_DELETED} & {*context.schema.field_names}
@@ -185,41 +273,47 @@ class OvertakenRows:
         field = self._context.config.ordering_field
         keys: list[Any] = versions.column(RECORD_KEY).to_pylist()
         orders = versions.column(field).to_pylist() if field else [None] * len(keys)
-        kinds: list[Any] = [ROW] * len(keys)
-        if DELETED in versions.column_names:
-            kinds = versions.column(DELETED).to_pylist()
+        marks: list[int] = kinds(versions).tolist()
         found: _Ages = {}
-        for key, kind, order in zip(keys, kinds, orders, strict=True):
-            found.setdefault(key, set()).add(
-                ((kind or ROW) != ROW, None if kind == DELETE_NOW else order)
-            )
+        for key, kind, order in zip(keys, marks, orders, strict=True):
+            found.setdefault(key, set()).add((kind != ROW, None if kind == DELETE_NOW else order))
         return found
 
     def _write(
-        self, instant: InstantTime, schema: TableSchema, keys: dict[GroupKey, set[str]]
+        self, instant: InstantTime, schema: TableSchema, by_group: Mapping[GroupKey, _KeysByLog]
     ) -> list[WriteStat]:
         context = replace(self._context, instant=instant)
         if self._is_whole:
             context = replace(context, schema=schema, columns=tuple(schema.field_names))
-        groups = [self._again(context, group, keys[group]) for group in sorted(keys)]
+        groups = [self._again(context, group, by_group[group]) for group in sorted(by_group)]
         return [one.stat for one in write_row_groups(context, groups, TaskIds(), self._storage)]
 
-    def _again(self, context: WriteContext, group: GroupKey, keys: set[str]) -> RowGroup:
+    def _again(self, context: WriteContext, group: GroupKey, keys: _KeysByLog) -> RowGroup:
         slot = bucket_of(group[1])
         assert slot is not None, group
-        slice_, reader = self._opened(context, self._ours[group])
+        rows = [self._rows_of(context, group, path, keys[path]) for path in sorted(keys)]
+        return RowGroup(group[0], slot, pa.concat_tables(rows), first_row=0)
+
+    def _rows_of(
+        self, context: WriteContext, group: GroupKey, path: str, keys: Set[str]
+    ) -> pa.Table:
+        """Of the rows of others no deletes: the row stands that came after them."""
+        slice_, reader = self._opened(context, group, path)
         versions = reader.versions(slice_)
-        assert versions is not None, group
+        assert versions is not None, path
         wanted = pa.array(sorted(keys), pa.string())
         rows = versions.filter(pc.is_in(versions.column(RECORD_KEY), value_set=wanted))
+        if path != self._ours[group].path:
+            rows = without_deletes(rows)
         names = [RECORD_KEY]
         if context.operation != "delete":
             names = [*context.columns, RECORD_KEY]
         elif context.config.ordering_field in context.columns:
             names = [RECORD_KEY, str(context.config.ordering_field)]
-        if context.marks_deletes and DELETED in rows.column_names:
-            names.append(DELETED)
-        return RowGroup(group[0], slot, rows.select(names), first_row=0)
+        if not context.marks_deletes:
+            return rows.select(names)
+        marks = pa.array(kinds(rows), pa.int8())
+        return rows.select(names).append_column(DELETED_FIELD, marks)
 
 
 def _rows_of_both(ours: _Written, theirs: _Written) -> set[str]:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workers.config import SortMode
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.insert_sizing import InsertShare, SmallFile, dealt_out
+from workers.options.insert_sizing import InsertShare, SmallFile, dealt_out
+from workers.options.write_keys import SortMode
 from workers.storage.base import Storage, size_of
 from workers.write.context import REPLACING, WriteContext
 from workers.write.groups import RowGroup, row_groups

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workers.concurrency.conflicts import WriteSet
-from workers.config import DuplicatePolicy
+from workers.options.write_keys import DuplicatePolicy
 from workers.write.context import WriteContext
 
 

@@ -8,25 +8,31 @@ columns named.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import GroupRule
 from workers.errors import BadRows, InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.partition_paths import row_partition_paths
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
 from workers.files.time_texts import Unformatted
-from workers.index.bucket import Buckets, bucket_of_composite_keys, bucket_of_keys, shares_of_keys
+from workers.index.bucket import (
+    Buckets,
+    bucket_of_composite_keys,
+    bucket_of_keys,
+    endless_keys,
+    shares_of_keys,
+)
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW
+from workers.options.column_groups import GroupRule
+from workers.options.table_options import TableConfig
 from workers.read.log_versions import IS_DELETED
-from workers.schema.bad_rows import name_keys, refuse_rows
+from workers.schema.bad_rows import bad_rows, name_keys, refuse_rows
 from workers.schema.reconcile import conform
 from workers.schema.table_schema import TableSchema
-from workers.table_config import TableConfig
 from workers.write.context import WriteContext
 
 SLOT = "_sluice_slot"
@@ -134,10 +140,26 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     keys = composite_keys(fields, texts)
     if context.looks_up:
         return keys, shares_of_keys(keys, SHARES)
+    if context.operation != "delete":  # Rows of before this was looked at can be taken away.
+        _refuse_endless(config, keys, texts)
     found = bucket_of_composite_keys(
         keys, texts, buckets=config.buckets, fields=fields, index_fields=config.index_fields
     )
     return keys, found
+
+
+def _refuse_endless(config: TableConfig, keys: pa.Array[Any], texts: Sequence[Any]) -> None:
+    """A key that Hudi's parser hangs on stops every writer and reader that looks for it there."""
+    endless = endless_keys(keys, texts, fields=config.record_key, index_fields=config.index_fields)
+    if len(endless):
+        raise bad_rows(
+            endless.tolist(),
+            "record key holds ':' so that Hudi never ends parsing it, as some of its fields are "
+            "hashed, or values hold ',' too",
+            ", ".join(config.record_key),
+            hashed=", ".join(config.index_fields),
+            first_key=keys[int(endless[0])].as_py(),
+        )
 
 
 def _check_ordering(context: WriteContext, rows: pa.Table) -> None:

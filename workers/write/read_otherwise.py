@@ -30,7 +30,7 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.table.unordered import has_unordered, note_unordered
-from workers.timeline.instant import Instant
+from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import WriteStat
 from workers.timeline.read_otherwise import GroupKey, KeyCounts, told_counts
 from workers.timeline.timeline import Timeline
@@ -150,13 +150,13 @@ class KeysReadOtherwise:
         read = self._table.storage.at_once(self._read_commit, missing)
         self._commits.update(zip(missing, read, strict=True))
 
-    def _later(self, timeline: Timeline) -> list[Instant]:
+    def _later(self, timeline: Timeline) -> list[CompletedInstant]:
         known = {one.requested_at for one in self._at_start.completed()}
         return [one for one in timeline.completed_writes() if one.requested_at not in known]
 
     def _since(self, timeline: Timeline) -> list[_Commit]:
         """In the order in which they completed."""
-        later = sorted(self._later(timeline), key=lambda one: one.completed_at or "")
+        later = sorted(self._later(timeline), key=lambda one: one.completed_at)
         read = [self._commits[one] for one in later]
         return [one for one in read if one is not None]
 
@@ -168,13 +168,13 @@ class KeysReadOtherwise:
     def _log_files(self, group: GroupKey) -> tuple[str, ...]:
         return self._slices[group].log_files if group in self._slices else ()
 
-    def _instant_of(self, path: str) -> Instant | None:
+    def _instant_of(self, path: str) -> CompletedInstant | None:
         name = parse_log_file(path.rpartition("/")[2])
         assert name is not None, path
         found = self._at_start.find(name.instant)
-        return found if found is not None and found.is_completed else None
+        return found if isinstance(found, CompletedInstant) else None
 
-    def _read_commit(self, instant: Instant) -> _Commit | None:
+    def _read_commit(self, instant: CompletedInstant) -> _Commit | None:
         """None for one that was archived meanwhile."""
         try:
             metadata = read_instant(self._table, instant)
@@ -184,7 +184,7 @@ class KeysReadOtherwise:
         stats: dict[GroupKey, list[WriteStat]] = {}
         for stat in metadata.stats:
             stats.setdefault((stat.partition_path, stat.file_id), []).append(stat)
-        completed_at = instant.completed_at or ""
+        completed_at = instant.completed_at
         told = told_counts(metadata.extra_metadata)
         return _Commit(instant.requested_at, completed_at, stats, told)
 
@@ -209,9 +209,9 @@ class KeysReadOtherwise:
         requested: _ByKey = {}
         for log in sorted(found.logs, key=lambda log: log.requested_at):
             _add(requested, self._versions(group, log.path))
-        for key in again.by_group.get(group, ()) if again else ():
-            for one in self._ours[group]:
-                _add(requested, {key: self._versions(group, one.stat.path).get(key, [])})
+        for path, restated in again.by_group.get(group, {}).items() if again else ():
+            versions = self._versions(group, path)
+            _add(requested, {key: versions.get(key, []) for key in restated})
         bases = self._base_versions(found.base, keys)
         return sum(
             is_read_otherwise(
@@ -240,7 +240,7 @@ class KeysReadOtherwise:
     def _log(self, path: str) -> _Log:
         name, instant = parse_log_file(path.rpartition("/")[2]), self._instant_of(path)
         assert name is not None, path
-        completed_at = (instant.completed_at or "") if instant else name.instant
+        completed_at = instant.completed_at if instant else name.instant
         return _Log(path, name.instant, completed_at)
 
     def _candidates(self, found: _Group, completed: _ByKey) -> frozenset[str]:

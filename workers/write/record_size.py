@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from workers.bloom_options import BloomOptions
-from workers.insert_sizing import COMMITS_READ_MAX, InsertSizing, told_record_bytes
+from workers.options.bloom_options import BloomOptions
+from workers.options.insert_sizing import COMMITS_READ_MAX, InsertSizing, told_record_bytes
 from workers.table.schema_history import read_instant
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Action

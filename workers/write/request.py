@@ -8,17 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from workers.config import LogBlockFormat, WriteOptions
 from workers.errors import InvalidInput
 from workers.files.names import check_partition_path, partition_path
 from workers.files.partition import is_partition
 from workers.files.time_texts import time_texts
+from workers.options.table_options import TableConfig
+from workers.options.write_keys import LogBlockFormat
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import APPENDING, ConcurrencyMode
 from workers.table.table import Table
-from workers.table_config import TableConfig
 from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.context import OPERATIONS, REPLACING, Operation
 from workers.write.dead_letters import check_dead_letter_path
-from workers.writer_modes import APPENDING, ConcurrencyMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class WriteRequest:
     else never loses, loses to whoever changed or deleted one of these rows meanwhile.
     """
 
+    needs_rows: bool = False
+    """A row that is gone must not come back with these columns alone, so a non-blocking writer
+    loses to whoever deleted something of one of these rows since it read them.
+    """
+
     bounds_bad_rows: bool = True
     """A batch with too many is refused; a stream has no batch that could be bad as a whole."""
 
@@ -68,10 +74,6 @@ class WriteRequest:
     @property
     def replaces(self) -> bool:
         return self.operation in REPLACING
-
-    @property
-    def takes_rows(self) -> bool:
-        return self.operation != "delete_partition"
 
 
 def partition_paths(table: Table, given: Iterable[str | Mapping[str, Any]]) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.markers.fence import is_fenced
+from workers.options.write_options import WriteOptions
 from workers.ports import Ports
 from workers.table.table import Table
 

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
-from workers.group_facts import Told, only_told
 from workers.merge.as_others import takes_null_for_zero
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, is_hidden, with_absent
 from workers.merge.merge import settled
 from workers.merge.versions import DELETED, DELETED_FIELD, Mask, single
+from workers.options.column_groups import ColumnGroup
 from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
+from workers.timeline.group_facts import Told, only_told
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.status import OrderingText, TaskIds

@@ -14,13 +14,15 @@ from typing import TypedDict
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.config import MarkerKind, WriteOptions
 from workers.errors import InvalidInput
 from workers.files.names import bucket_of
-from workers.insert_sizing import InsertSizing
 from workers.markers.base import MarkerSettings
 from workers.markers.tokens import mint_token
 from workers.merge.rule import MergeRule
+from workers.options.insert_sizing import InsertSizing
+from workers.options.write_keys import MarkerKind
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import ConcurrencyMode
 from workers.processes import ProcessName
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
@@ -31,7 +33,6 @@ from workers.write.columns import marks_deletes, written_columns
 from workers.write.context import WriteContext
 from workers.write.record_size import record_bytes
 from workers.write.request import WriteRequest
-from workers.writer_modes import ConcurrencyMode
 
 
 def snapshot_context(
@@ -65,6 +66,7 @@ def snapshot_context(
         marks_deletes=marks_deletes(request, batch_schema),
         emptied=request.partitions,
         keeps_read_rows=appends_only and request.takes_along,
+        needs_rows=appends_only and request.needs_rows,
         begun_in=begun_in,
         **_of_lookup(view, options, request),
     )

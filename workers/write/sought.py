@@ -38,14 +38,14 @@ def sought_by(
 
 def _is_sifting(context: WriteContext) -> bool:
     """Whether keys to delete that are not found are passed over. A bucket takes marked rows."""
-    if context.keeps_read_rows:
+    if _has_read(context):
         return True
     return context.operation == "delete" or (context.marks_deletes and context.looks_up)
 
 
 def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[SoughtKeys]:
-    if context.keeps_read_rows:
-        yield from _of_read(row_groups(prepared))
+    if _has_read(context):
+        yield from _of_read(context, row_groups(prepared))
         return
     if DELETED in prepared.column_names:
         prepared = prepared.filter(pa.array(kinds(prepared) != ROW))
@@ -69,16 +69,21 @@ def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[S
             yield SoughtKeys(None if is_anywhere else group.partition, group.slot, keys)
 
 
-def _of_read(groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
+def _has_read(context: WriteContext) -> bool:
+    return context.keeps_read_rows or context.needs_rows
+
+
+def _of_read(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
+    may_change = not context.keeps_read_rows
     for group in groups:
         keys = SortedKeys.of(group.rows.column(RECORD_KEY))
-        yield SoughtKeys(group.partition, group.slot, keys, were_read=True)
+        yield SoughtKeys(group.partition, group.slot, keys, were_read=True, may_change=may_change)
 
 
 def _of_file(context: WriteContext, file: StagedFile, storage: Storage) -> Iterable[SoughtKeys]:
     groups = by_file_group([file])
-    if context.keeps_read_rows:
-        yield from _of_read(read_staged(groups, storage, [RECORD_KEY]))
+    if _has_read(context):
+        yield from _of_read(context, read_staged(groups, storage, [RECORD_KEY]))
         return
     if not context.looks_up:
         yield from _of_buckets(context, read_staged(groups, storage, [RECORD_KEY]))

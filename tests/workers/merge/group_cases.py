@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.group_oracle import DELETE, DELETE_NOW, DELETED, Group, Version
-from workers.column_groups import ColumnGroup, GroupRule, parse_groups
 from workers.files.meta_columns import RECORD_KEY
+from workers.options.column_groups import ColumnGroup, GroupRule, parse_groups
 
 ITEMS = pa.list_(pa.struct([pa.field("score", pa.int64()), pa.field("item", pa.string())]))
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.aggregates import Aggregate, ColumnAggregate
-from workers.merge.top_n import Lists, merged_lists, own_lists
+from workers.merge.collected_lists import Lists, merged_lists, own_lists
+from workers.options.aggregates import Aggregate, ColumnAggregate
 
 ITEMS = pa.list_(pa.struct([pa.field("score", pa.float64()), pa.field("item", pa.string())]))
 Item = tuple[float | None, str | None]

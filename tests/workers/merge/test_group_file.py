@@ -12,7 +12,6 @@ from tests.workers.merge.group_cases import GroupTable, group
 from tests.workers.merge.group_oracle import DELETE, DELETED, Version
 from tests.workers.merge.test_group_merge import batch, fold, written
 from workers.clock import format_instant
-from workers.column_groups import GroupRule
 from workers.errors import MalformedTable
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
 from workers.merge.group_file import (
@@ -24,6 +23,7 @@ from workers.merge.group_file import (
     with_defaults,
 )
 from workers.merge.group_state import is_hidden
+from workers.options.column_groups import GroupRule
 
 DAY_MS = 24 * 3600 * 1000
 NOW_MS = 1_800_000_000_000

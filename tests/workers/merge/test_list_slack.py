@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.workers.merge.test_top_n import ITEMS, Item, arrow, plain, top
-from workers.aggregates import ColumnAggregate
-from workers.column_groups import ColumnGroup
-from workers.merge.top_n import (
+from tests.workers.merge.test_collected_lists import ITEMS, Item, arrow, plain, top
+from workers.merge.collected_lists import (
     Lists,
     is_inexact,
     list_memory,
@@ -22,6 +20,8 @@ from workers.merge.top_n import (
     own_lists,
     without_retractions,
 )
+from workers.options.aggregates import ColumnAggregate
+from workers.options.column_groups import ColumnGroup
 
 SEED = int(os.environ["SLUICE_TEST_SEED"])
 COHORTS, KEYS, COMMITS = 8, 60, 6

@@ -10,22 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.base_files import write_base_file
+from tests.support.log_blocks import encode_delete_columns
 from tests.support.memory_storage import MemoryStorage
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, Version, merged_rows
 from workers.clock import SystemClock
-from workers.files.base_file import write_base_file
-from workers.files.log_block import (
-    encode_avro_block,
-    encode_delete_columns,
-    encode_parquet_block,
-)
+from workers.files.log_block import encode_avro_block, encode_parquet_block
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import with_meta_columns
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED, ROW
+from workers.options.table_keys import MergeMode, TableType
+from workers.options.table_options import TableConfig
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table_config import MergeMode, TableConfig, TableType
 
 COLUMNS = schema_of(id=pa.string(), ts=pa.int64(), a=pa.int32(), b=pa.string())
 SCHEMA = TableSchema.from_arrow(COLUMNS, table_name="t")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables, schema_of
-from tests.support.services import run
+from tests.support.table_services import run
 from tests.support.watched_storage import WatchedStorage
 from tests.workers.read.diary import Diary, changes, read
 from workers.concurrency.outcome import Committed

@@ -9,9 +9,9 @@ import pytest
 
 from workers.errors import UnsupportedTable
 from workers.files.meta_columns import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+from workers.options.table_options import TableConfig, config_from_properties
 from workers.read.completed_rows import completed, needed_columns
 from workers.schema.table_schema import TableSchema
-from workers.table_config import TableConfig, config_from_properties
 
 INSTANT = "20240101000000000"
 _TYPES: dict[str, pa.DataType] = {

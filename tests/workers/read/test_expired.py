@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import WatchedStorage
-from workers.config import write_options
 from workers.errors import SnapshotExpired
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.read.request import EARLIEST
-from workers.services import registry
-from workers.services.service import ServiceRequest
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 
 KEEP_ONE = {
     "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",

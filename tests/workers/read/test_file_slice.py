@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.base_files import write_base_file
+from tests.support.log_blocks import encode_delete_columns, encode_rollback_block
 from tests.support.memory_storage import MemoryStorage
 from tests.support.scenario_table import schema_of
 from tests.workers.read.layouts import (
@@ -29,22 +31,17 @@ from tests.workers.read.layouts import (
 )
 from workers.clock import SystemClock
 from workers.errors import MalformedTable, UnsupportedTable
-from workers.files.base_file import write_base_file, write_base_parts
+from workers.files.base_file import write_base_parts
 from workers.files.delete_record import DeleteRecord
-from workers.files.log_block import (
-    encode_avro_block,
-    encode_delete_block,
-    encode_delete_columns,
-    encode_parquet_block,
-    encode_rollback_block,
-)
+from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
 from workers.files.meta_columns import META_COLUMNS, with_meta_columns
 from workers.merge.mergers import register_merger
+from workers.options.table_keys import MergeMode
+from workers.options.table_options import TableConfig
 from workers.read.file_slice import merge_slice_batches, read_slice
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table_config import MergeMode, TableConfig
 
 
 @configs

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
-from tests.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
+from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from tests.support.referee import assert_referee_agrees, referee_table
 from workers.errors import UnsupportedTable
 from workers.lakehouse import LakehouseTable, open_table
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, State
 
 pytestmark = pytest.mark.skipif(not ARCHIVES, reason=MISSING)
 READ_OPTIMIZED = {"hoodie.read.use.read_optimized.mode": "true"}
@@ -62,7 +62,7 @@ def counted(rows: pa.Table) -> Counter[str]:
     return Counter(repr(list(row.values())) for row in rows.to_pylist())
 
 
-def writes(table: LakehouseTable) -> list[Instant]:
+def writes(table: LakehouseTable) -> list[CompletedInstant]:
     return table.table.timeline().completed_writes()
 
 

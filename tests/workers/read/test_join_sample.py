@@ -13,10 +13,10 @@ import pytest
 from tests.support.clocks import ManualClock
 from tests.support.joined import commit, make
 from workers.errors import InvalidInput
+from workers.options.time_units import AHEAD_MAX_MS, TimeUnit, time_units
 from workers.read.event_time import NO_TIME, event_times
 from workers.read.join_sample import sample_join
 from workers.read.slice_sample import SampleBounds
-from workers.time_units import AHEAD_MAX_MS, TimeUnit, time_units
 
 DAY_MS = 24 * 3600 * 1000
 NOON_MS = 1_777_636_800_000

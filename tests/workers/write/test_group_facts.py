@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.joined import make, told, write
-from workers.group_facts import added
+from workers.timeline.group_facts import added
 
 
 def test_a_write_tells_what_it_brings_to_each_group(tmp_path: Path) -> None:

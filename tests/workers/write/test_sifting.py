@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.scenario_table import ScenarioTable, schema_of
 from workers.concurrency.outcome import CommitOutcome, Committed
-from workers.config import write_options
 from workers.errors import BadRows, InstantRolledBack, InvalidInput, MalformedTable
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline.metadata import DEAD_LETTER_ROWS_KEY
 from workers.write.client import Transaction

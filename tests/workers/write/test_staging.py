@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from workers.config import write_options
 from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.markers.marker import TEMPORARY_DIRECTORY
+from workers.options.write_options import write_options
 from workers.write.client import Transaction, WriteClient
 from workers.write.groups import row_groups
 from workers.write.handles import write_row_groups

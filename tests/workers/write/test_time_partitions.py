@@ -15,9 +15,9 @@ from workers.errors import BadRows, InvalidInput, UnsupportedTable
 from workers.files.properties import load_properties, store_properties
 from workers.files.time_texts import time_texts
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.options.time_partitions import time_rule
 from workers.read.pruning import SlicePruner, among
 from workers.storage.local import LocalStorage
-from workers.time_partitions import time_rule
 
 PREFIX = "hoodie.keygen.timebased."
 DIRECT = {"hoodie.write.markers.type": "direct"}
