@@ -13,10 +13,9 @@ from typing import Final
 
 from workers.clock import format_instant
 from workers.concurrency.transaction import settled_timeline, table_lock
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
-from workers.index_kind import (
+from workers.options.index_kind import (
     INDEX_KEY,
     INDEX_OPTIONS,
     IndexKind,
@@ -24,27 +23,29 @@ from workers.index_kind import (
     index_options,
     moves_rows,
 )
-from workers.option_values import integer, listed
-from workers.readability import ADOPTED_KEY, HISTORY_KEY
-from workers.services.placement import (
+from workers.options.option_values import integer, listed
+from workers.options.readability import ADOPTED_KEY, HISTORY_KEY
+from workers.options.table_keys import BUCKETS_KEY, HASH_FIELD_KEY
+from workers.options.table_options import config_from_properties
+from workers.options.time_partitions import TIME_KEYS, time_rule
+from workers.options.write_options import WriteOptions
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table.writability import TIME_ZONE_KEY, lasting_refusal
+from workers.table_services.placement import (
     NotPlaced,
     Placement,
     observed_placement,
     observed_spelling,
 )
-from workers.services.service import (
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.table.schema_history import current_schema
-from workers.table.table import Table
-from workers.table.view import FileSystemView
-from workers.table.writability import TIME_ZONE_KEY, lasting_refusal
-from workers.table_config import BUCKETS_KEY, HASH_FIELD_KEY, config_from_properties
-from workers.time_partitions import TIME_KEYS, time_rule
 from workers.timeline.timeline import Timeline
 
 _BUCKETS_MAX: Final = 100_000

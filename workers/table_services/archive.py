@@ -15,25 +15,30 @@ from workers.clock import InstantTime
 from workers.concurrency import late_writers
 from workers.concurrency.locks.lease import Lease
 from workers.concurrency.transaction import settled_timeline, table_lock
-from workers.config import WriteOptions
 from workers.errors import NotFound
+from workers.options.write_options import WriteOptions
 from workers.recovery.archived import finish_archiving
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services.archive_policy import ArchiveSettings, Start, active_start, archive_settings
-from workers.services.service import (
+from workers.storage.base import FileInfo
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table_services.archive_policy import (
+    ArchiveSettings,
+    Start,
+    active_start,
+    archive_settings,
+)
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import FileInfo
-from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.timeline import decisions, lost_writes
 from workers.timeline.archive import ArchivedInstant, read_manifest
 from workers.timeline.archive_writer import append
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import pending_action
 from workers.timeline.timeline import Timeline
 
@@ -75,7 +80,7 @@ class Archive:
 @dataclass(frozen=True, slots=True)
 class _Proposal:
     start: Start
-    instants: tuple[Instant, ...]
+    instants: tuple[CompletedInstant, ...]
     """To archive, ascending."""
     strays: tuple[FileInfo, ...]
     """Files of failed writes that would begin to count when the start moves."""
@@ -105,7 +110,11 @@ def _carry_out(
     for file in proposal.strays:
         lease.confirm()
         storage.delete(file.path)
-    archived = [_content(table, instant) for instant in proposal.instants]
+    try:
+        archived = [_content(table, instant) for instant in proposal.instants]
+    except NotFound:
+        lease.confirm()  # Else another archiver took them from the active timeline.
+        raise
     append(storage, archived, lease.confirm)
     lease.confirm()
     decisions.raise_archived_before(storage, proposal.start.at)
@@ -118,7 +127,7 @@ def _carry_out(
         on_progress(len(proposal.instants), len(proposal.instants))
 
 
-def _content(table: Table, instant: Instant) -> ArchivedInstant:
+def _content(table: Table, instant: CompletedInstant) -> ArchivedInstant:
     metadata = table.storage.read(table.layout.path(instant))
     return ArchivedInstant(instant, metadata, _plan(table, instant))
 

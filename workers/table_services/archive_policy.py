@@ -13,34 +13,25 @@ from workers.concurrency.late_writers import LateWriter, late_writers
 from workers.errors import InvalidInput, NotFound
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
-from workers.option_values import boolean, integer
+from workers.options.service_keys import (
+    ARCHIVE_MAX_KEY,
+    ARCHIVE_MIN_KEY,
+    ARCHIVE_PARAMETERS,
+    BEYOND_SAVEPOINT_KEY,
+    LATE_WRITER_HOURS,
+    LATE_WRITER_KEY,
+    READER_RETENTION_KEY,
+    UNCOMPACTED_LOGS_KEY,
+)
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline import decisions
 from workers.timeline.clean_metadata import read_clean_metadata
-from workers.timeline.instant import Action, Instant
+from workers.timeline.instant import Action, CompletedInstant, Instant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
 
-MIN_KEY = "hoodie.keep.min.commits"
-MAX_KEY = "hoodie.keep.max.commits"
-BEYOND_KEY = "hoodie.archive.beyond.savepoint"
-RETENTION_KEY = "sluice.reader.retention.minutes"
-LOGS_KEY = "sluice.archive.uncompacted.logs"
-WAIT_KEY = "sluice.archive.late.writer.hours"
-LATE_WRITER_HOURS = 7 * 24
-DEFAULTS = {
-    MIN_KEY: "20",
-    MAX_KEY: "30",
-    BEYOND_KEY: "false",
-    RETENTION_KEY: "0",
-    # hudi-rs 0.5.0 does not see the rows of a log whose commit is archived.
-    LOGS_KEY: "false",
-    # How long a rolled-back writer is waited for that nobody has proved to have ended.
-    WAIT_KEY: str(LATE_WRITER_HOURS),
-}
-_COMMITS_MAX = 1_000_000
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 
@@ -57,22 +48,20 @@ class ArchiveSettings:
 
 def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
     """Raises InvalidInput naming the first parameter that is wrong."""
-    for key in parameters:
-        if key not in DEFAULTS:
-            raise InvalidInput("unknown parameter", key=key, known=sorted(DEFAULTS))
-    values = {**DEFAULTS, **parameters}
+    keys = ARCHIVE_PARAMETERS
+    values = keys.filled(parameters)
     settings = ArchiveSettings(
-        min_commits=integer(values, MIN_KEY, least=1, most=_COMMITS_MAX),
-        max_commits=integer(values, MAX_KEY, least=1, most=_COMMITS_MAX),
-        goes_beyond_savepoints=boolean(values, BEYOND_KEY),
-        retention_minutes=integer(values, RETENTION_KEY, least=0, most=10_000_000),
-        takes_uncompacted_logs=boolean(values, LOGS_KEY),
-        late_writer_hours=integer(values, WAIT_KEY, least=0, most=1_000_000),
+        min_commits=keys.integer(values, ARCHIVE_MIN_KEY),
+        max_commits=keys.integer(values, ARCHIVE_MAX_KEY),
+        goes_beyond_savepoints=keys.boolean(values, BEYOND_SAVEPOINT_KEY),
+        retention_minutes=keys.integer(values, READER_RETENTION_KEY),
+        takes_uncompacted_logs=keys.boolean(values, UNCOMPACTED_LOGS_KEY),
+        late_writer_hours=keys.integer(values, LATE_WRITER_KEY),
     )
     if settings.max_commits < settings.min_commits:
         raise InvalidInput(
             "more commits would be kept at least than at most",
-            **{MIN_KEY: settings.min_commits, MAX_KEY: settings.max_commits},
+            **{ARCHIVE_MIN_KEY: settings.min_commits, ARCHIVE_MAX_KEY: settings.max_commits},
         )
     return settings
 
@@ -100,12 +89,12 @@ def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) ->
 
 
 def _limits(
-    table: Table, timeline: Timeline, commits: list[Instant], settings: ArchiveSettings
+    table: Table, timeline: Timeline, commits: list[CompletedInstant], settings: ArchiveSettings
 ) -> Iterator[tuple[InstantTime, str]]:
     """(the latest start that is allowed, why)."""
     newest = [one for one in commits if one.action is table.data_action]
     if newest:  # The table's schema is the newest commit's, whenever that was requested.
-        yield max(newest, key=lambda one: one.completed_at or "").requested_at, "the newest commit"
+        yield max(newest, key=lambda one: one.completed_at).requested_at, "the newest commit"
     if limit := _pending_limit(timeline, commits):
         yield limit, "a pending instant"
     if held := late_writer_hold(table, timeline, wait_ms=settings.late_writer_hours * _HOUR_MS):
@@ -126,7 +115,7 @@ def _limits(
         yield limit, "a log that is not compacted"
 
 
-def _pending_limit(timeline: Timeline, commits: list[Instant]) -> InstantTime | None:
+def _pending_limit(timeline: Timeline, commits: list[CompletedInstant]) -> InstantTime | None:
     """A completed write stays before the oldest pending instant, or its files would be older than
     every commit, which counts as committed; and so does all that completed beside it, which its
     validation looks for.
@@ -135,7 +124,7 @@ def _pending_limit(timeline: Timeline, commits: list[Instant]) -> InstantTime | 
     if oldest is None:
         return None
     before = [one.requested_at for one in commits if one.requested_at < oldest]
-    beside = [one.requested_at for one in commits if (one.completed_at or "") > oldest]
+    beside = [one.requested_at for one in commits if one.completed_at > oldest]
     return min([oldest, *before[-1:], *beside])
 
 
@@ -169,11 +158,11 @@ def _is_unpublished(standing: Instant, writer: LateWriter) -> bool:
     return standing.is_completed and writer.is_beginner
 
 
-def _oldest_since(commits: list[Instant], since: InstantTime) -> InstantTime:
+def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> InstantTime:
     """Nothing that a snapshot or a checkpoint from `since` on goes by is archived."""
-    young = [one.requested_at for one in commits if (one.completed_at or "") > since]
-    before = [one for one in commits if (one.completed_at or "") <= since]
-    shown = max(before, key=lambda one: one.completed_at or "", default=None)
+    young = [one.requested_at for one in commits if one.completed_at > since]
+    before = [one for one in commits if one.completed_at <= since]
+    shown = max(before, key=lambda one: one.completed_at, default=None)
     return min([*young, *([shown.requested_at] if shown else [])])
 
 
@@ -200,7 +189,7 @@ def _log_limit(table: Table, timeline: Timeline) -> InstantTime | None:
     return min(logs, default=None)
 
 
-def _replaced_limit(table: Table, commits: list[Instant]) -> InstantTime | None:
+def _replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTime | None:
     """Without the replacecommit the files that it replaced would be rows again (bug G3)."""
     replacing = [one for one in commits if one.action is Action.REPLACECOMMIT]
     if not replacing:

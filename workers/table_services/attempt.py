@@ -1,8 +1,9 @@
 """The heartbeat of one attempt to carry a plan out.
 
 A pending plan outlives its executors, so its instant's heartbeat says more than that somebody
-lives: it names the attempt. Taking a plan over replaces the file under the table lock; an attempt
-that slept finds a stranger's name there, beats no more and publishes nothing.
+lives: it names the attempt. Taking a plan over replaces the file, if it is still the one that was
+judged; an attempt that slept finds a stranger's name there, beats no more and publishes nothing.
+Nobody replaces or removes a heartbeat that he has not looked at.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import logging
 import zlib
 
 from workers.clock import InstantTime
-from workers.concurrency.heartbeat import HeartbeatContent, path_of
-from workers.config import WriteOptions
-from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.concurrency.heartbeat import GIVEN_UP, HeartbeatContent, path_of
+from workers.errors import NotFound, ServiceBusy, StorageFailed, WriteOutcomeUnknown
 from workers.files.names import WriteToken, write_token
+from workers.options.write_options import WriteOptions
 from workers.ports import Ports, Repetition
-from workers.storage.base import Storage
+from workers.storage.base import Storage, Tagged
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +48,20 @@ class AttemptHeartbeat:
         self._was_silent = False
         self._repetition: Repetition | None = None
 
-    def start(self) -> None:
-        """Under the table lock: from here on every former attempt is out."""
-        self._storage.put(path_of(self._instant), self._content)
+    def start(self, former: Tagged | None) -> None:
+        """From here on every former attempt is out. `former` is the heartbeat that was found too
+        old, or given up; None where there was none.
+
+        Under the table lock, but whoever sleeps loses that one: raises ServiceBusy when another
+        heartbeat stands there by now.
+        """
+        path = path_of(self._instant)
+        if former is None:
+            is_ours = self._storage.put_if_absent(path, self._content)
+        else:
+            is_ours = self._storage.replace_if_match(path, self._content, former.tag) is not None
+        if not is_ours:
+            raise ServiceBusy("another process took the plan up first", instant=self._instant)
         self._last_beat_s = self._ports.clock.monotonic_s()
         self._repetition = self._ports.scheduler.every(
             self._interval_s, self._beat, name="sluice-heartbeat"
@@ -83,9 +95,17 @@ class AttemptHeartbeat:
         """Stop, and let the next attempt begin without waiting for this heart to grow cold."""
         self.stop()
         is_fresh = self._ports.clock.monotonic_s() - self._last_beat_s < self._bound_s
-        # Once it has expired somebody may be taking over this very moment: his beat stays.
-        if is_fresh and stands(self._storage, self._instant, self.attempt):
-            self._storage.delete(path_of(self._instant))
+        # Once it has expired somebody may be taking over this very moment, from what stands there.
+        standing = standing_heartbeat(self._storage, self._instant) if is_fresh else None
+        if standing is not None and standing.content == self._content:
+            self._storage.replace_if_match(path_of(self._instant), GIVEN_UP, standing.tag)
+
+
+def standing_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
+    try:
+        return storage.read_tagged(path_of(instant))
+    except NotFound:
+        return None
 
 
 def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:

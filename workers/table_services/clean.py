@@ -13,11 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions
 from workers.errors import InstantRolledBack, ServiceBusy
+from workers.options.service_keys import INSTANT
+from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services.clean_policy import (
-    INSTANT_KEY,
+from workers.storage.base import FileInfo
+from workers.table.savepoints import savepointed_files
+from workers.table.table import Table
+from workers.table_services.clean_policy import (
     CleanSettings,
     Retained,
     Unneeded,
@@ -25,17 +28,14 @@ from workers.services.clean_policy import (
     retained,
     unneeded_files,
 )
-from workers.services.execution import claimed, schedule, taken_up
-from workers.services.service import (
+from workers.table_services.execution import claimed, schedule, taken_up
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import FileInfo
-from workers.table.savepoints import savepointed_files
-from workers.table.table import Table
 from workers.timeline.clean_metadata import CleanPlanFile, encode_clean_metadata, read_clean_plan
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import OPERATION_KEY
@@ -72,7 +72,7 @@ class Clean:
         finished = finish_pending_cleans(table, options, on_progress)
         if finished and request.expected_plan_hash is not None:
             return finished[-1]  # The plan that was confirmed was that of the pending clean.
-        if request.parameters.get(INSTANT_KEY):
+        if request.parameters.get(INSTANT):
             return finished[-1] if finished else ServiceOutcome(self.name, None, "nothing pending")
         roll_back_dead_writers(table, options)
 

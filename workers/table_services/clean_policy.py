@@ -10,49 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from workers.clock import InstantTime, format_instant
-from workers.errors import InvalidInput
 from workers.files.partition import files_by_partition
-from workers.option_values import integer
+from workers.options.service_keys import (
+    CLEAN_COMMITS_KEY,
+    CLEAN_HOURS_KEY,
+    CLEAN_PARAMETERS,
+    CLEAN_POLICY_KEY,
+    CLEAN_VERSIONS_KEY,
+    READER_RETENTION_KEY,
+    CleanPolicy,
+)
 from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
 from workers.timeline import decisions
 from workers.timeline.archive import archived_instants
-from workers.timeline.instant import Instant
+from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
 
-RETENTION_KEY = "sluice.reader.retention.minutes"
-INSTANT_KEY = "instant"
-POLICY_KEY = "hoodie.clean.policy"
-COMMITS_KEY = "hoodie.clean.commits.retained"
-HOURS_KEY = "hoodie.clean.hours.retained"
-VERSIONS_KEY = "hoodie.clean.fileversions.retained"
-DEFAULTS = {
-    POLICY_KEY: "KEEP_LATEST_COMMITS",
-    COMMITS_KEY: "10",
-    HOURS_KEY: "24",
-    VERSIONS_KEY: "3",
-    # Snapshots of this age stay readable whatever the policy says; 0 declares nothing.
-    RETENTION_KEY: "0",
-    INSTANT_KEY: "",  # Finish this pending clean and plan none.
-}
 _FORMER_PREFIX = "hoodie.cleaner."
 _MINUTE_MS = 60_000
 
 
-class Policy(StrEnum):
-    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
-    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
-    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
-
-
 @dataclass(frozen=True, slots=True)
 class CleanSettings:
-    policy: Policy
+    policy: CleanPolicy
     commits: int
     hours: int
     versions: int
@@ -61,23 +46,14 @@ class CleanSettings:
 
 def clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
     """Raises InvalidInput naming the first parameter that is wrong."""
-    given = {_current(key): value for key, value in parameters.items()}
-    for key in given:
-        if key not in DEFAULTS:
-            raise InvalidInput("unknown parameter", key=key, known=sorted(DEFAULTS))
-    values = {**DEFAULTS, **given}
-    try:
-        policy = Policy(values[POLICY_KEY].upper())
-    except ValueError as error:
-        raise InvalidInput(
-            "unknown cleaning policy", given=values[POLICY_KEY], known=[one.value for one in Policy]
-        ) from error
+    keys = CLEAN_PARAMETERS
+    values = keys.filled({_current(key): value for key, value in parameters.items()})
     return CleanSettings(
-        policy=policy,
-        commits=integer(values, COMMITS_KEY, least=1, most=1_000_000),
-        hours=integer(values, HOURS_KEY, least=0, most=100_000),
-        versions=integer(values, VERSIONS_KEY, least=1, most=1_000_000),
-        retention_minutes=integer(values, RETENTION_KEY, least=0, most=10_000_000),
+        policy=keys.choice(values, CLEAN_POLICY_KEY, CleanPolicy),
+        commits=keys.integer(values, CLEAN_COMMITS_KEY),
+        hours=keys.integer(values, CLEAN_HOURS_KEY),
+        versions=keys.integer(values, CLEAN_VERSIONS_KEY),
+        retention_minutes=keys.integer(values, READER_RETENTION_KEY),
     )
 
 
@@ -109,35 +85,37 @@ def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retai
     if settings.retention_minutes:
         bounds.append(format_instant(now_ms - settings.retention_minutes * _MINUTE_MS))
     since = min(bounds)
-    if settings.policy is Policy.KEEP_LATEST_FILE_VERSIONS:
+    if settings.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         return Retained(since, None)
     return Retained(since, _oldest_readable(commits, since))
 
 
-def _completed_writes(table: Table, timeline: Timeline, settings: CleanSettings) -> list[Instant]:
+def _completed_writes(
+    table: Table, timeline: Timeline, settings: CleanSettings
+) -> list[CompletedInstant]:
     """By completion; those of the history too, where the active timeline has too few to count.
 
     Otherwise nothing were cleaned ever again where archiving keeps fewer than cleaning (bug G5).
     """
     active = timeline.completed_writes()
-    if settings.policy is not Policy.KEEP_LATEST_COMMITS or len(active) > settings.commits:
+    if settings.policy is not CleanPolicy.KEEP_LATEST_COMMITS or len(active) > settings.commits:
         return active
     known = {one.instant.requested_at: one.instant for one in archived_instants(table.storage)}
     known |= {one.requested_at: one for one in active}
     writes = [one for one in known.values() if one.action.writes_data]
-    return sorted(writes, key=lambda one: (one.completed_at or "", one.requested_at))
+    return sorted(writes, key=lambda one: (one.completed_at, one.requested_at))
 
 
 def _policy_bound(
-    commits: list[Instant], settings: CleanSettings, now_ms: int
+    commits: list[CompletedInstant], settings: CleanSettings, now_ms: int
 ) -> InstantTime | None:
     match settings.policy:
-        case Policy.KEEP_LATEST_COMMITS:
+        case CleanPolicy.KEEP_LATEST_COMMITS:
             is_enough = len(commits) > settings.commits
             return commits[-settings.commits].completed_at if is_enough else None
-        case Policy.KEEP_LATEST_BY_HOURS:
+        case CleanPolicy.KEEP_LATEST_BY_HOURS:
             return format_instant(now_ms - settings.hours * 60 * _MINUTE_MS)
-        case Policy.KEEP_LATEST_FILE_VERSIONS:
+        case CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
             return format_instant(now_ms)
 
 
@@ -150,9 +128,9 @@ def _pending_bounds(timeline: Timeline) -> list[InstantTime]:
     ]
 
 
-def _oldest_readable(commits: list[Instant], since: InstantTime) -> Instant | None:
+def _oldest_readable(commits: list[CompletedInstant], since: InstantTime) -> Instant | None:
     """The commit that the snapshot at `since` shows last: the earliest to retain."""
-    before = [one for one in commits if (one.completed_at or "") <= since]
+    before = [one for one in commits if one.completed_at <= since]
     return before[-1] if before else None
 
 
@@ -217,7 +195,7 @@ def _first_needed(
     if not then:
         return None
     needed = max(then)
-    if settings.policy is Policy.KEEP_LATEST_FILE_VERSIONS:
+    if settings.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         newest = sorted(group.bases)[-settings.versions :]
         needed = min(needed, newest[0])
     return needed

@@ -28,7 +28,6 @@ from workers.concurrency.transaction import (
     settled_timeline,
     table_lock,
 )
-from workers.config import WriteOptions
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,
@@ -39,14 +38,15 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.markers.store import delete_markers, read_markers
+from workers.markers.store import delete_markers, files_of_markers, read_markers
+from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import finish_decided
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services.attempt import AttemptHeartbeat, stands
 from workers.storage.base import Storage
 from workers.table.overtaken import look_again
 from workers.table.table import Table
+from workers.table_services.attempt import AttemptHeartbeat, standing_heartbeat, stands
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant, State
@@ -196,6 +196,14 @@ class Claim:
             stop_points.reach("after_publish", writer=writer)
             return published
 
+    def drop_former(self) -> None:
+        """Files and markers of former attempts. Looked for first and confirmed then, as strays are:
+        the markers of a successor have names of his own. Raises ServiceBusy, InstantRolledBack.
+        """
+        markers = files_of_markers(self.table.storage, self.instant.requested_at)
+        self._drop_strays(kept=())  # Data before the markers that name it (bug B3).
+        self.table.storage.delete_many(markers)
+
     def _drop_strays(self, kept: Collection[str]) -> None:
         """What former attempts left, and we ourselves. Looked for first and confirmed then: one who
         slept in between finds no file of his successor on his list. Raises ServiceBusy,
@@ -286,19 +294,18 @@ def _claim(
                 raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
             if decisions.read(table.storage, requested_at) is not None:
                 raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
+            former = standing_heartbeat(table.storage, requested_at)
             _refuse_busy(table, requested_at, options)
             heartbeat = AttemptHeartbeat(
                 table.storage, table.ports, requested_at, service=service, options=options
             )
             undo.callback(heartbeat.give_up)
-            heartbeat.start()
+            heartbeat.start(former)
             if standing.state is State.REQUESTED:
                 standing = transitions.start(table.storage, standing)
             lease.confirm()
         claim = Claim(table, options, standing, timeline, heartbeat)
-        # What a dead attempt left, data before the markers that name it (bug B3).
-        claim._drop_strays(kept=())
-        delete_markers(table.storage, requested_at)
+        claim.drop_former()
         undo.pop_all()
     stop_points.reach("after_start", writer=options.writer or None)
     return claim

@@ -12,16 +12,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers.concurrency.outcome import CommitOutcome, Committed
-from workers.config import WriteOptions, write_options
 from workers.errors import LakehouseError
-from workers.option_values import boolean
-from workers.services import archive_policy, clean_policy
-from workers.services.clustering import settings as clustering
-from workers.services.compaction import settings as compaction
-from workers.services.parameters import INSTANT, SCHEDULE_ONLY
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.option import OptionSet
+from workers.options.option_values import boolean
+from workers.options.service_keys import (
+    ARCHIVE_KEY,
+    ARCHIVE_PARAMETERS,
+    CLEAN_KEY,
+    CLEAN_PARAMETERS,
+    CLUSTER_KEY,
+    CLUSTER_PLAN_KEY,
+    CLUSTERING_COMMITS_KEY,
+    CLUSTERING_PARAMETERS,
+    COMPACT_KEY,
+    COMPACT_PLAN_KEY,
+    COMPACTION_PARAMETERS,
+    INSTANT,
+    MAX_DELTA_COMMITS_KEY,
+    SCHEDULE_ONLY,
+)
+from workers.options.write_options import WriteOptions, write_options
 from workers.table.table import Table
+from workers.table_services import archive_policy, clean_policy
+from workers.table_services.clustering import settings as clustering
+from workers.table_services.compaction import settings as compaction
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +50,7 @@ class _Inline:
     run_key: str
     schedule_key: str | None
     """Only make the plan; somebody else carries it out. None where a plan is not left to others."""
-    parameters: Mapping[str, str]
+    parameters: OptionSet
     due: Mapping[str, str]
     """Defaults that differ from those of a person who asks."""
     check: Callable[[Mapping[str, str]], object]
@@ -50,34 +66,34 @@ class _Inline:
 _INLINE = (
     _Inline(
         "compaction",
-        "hoodie.compact.inline",
-        "hoodie.compact.schedule.inline",
-        compaction.PARAMETERS,
-        {compaction.MAX_DELTA_COMMITS: "5"},
+        COMPACT_KEY,
+        COMPACT_PLAN_KEY,
+        COMPACTION_PARAMETERS,
+        {MAX_DELTA_COMMITS_KEY: "5"},
         compaction.compaction_settings,
         only_merge_on_read=True,
     ),
     _Inline(
         "clustering",
-        "hoodie.clustering.inline",
-        "hoodie.clustering.schedule.inline",
-        clustering.PARAMETERS,
-        {clustering.MAX_COMMITS: "4"},
+        CLUSTER_KEY,
+        CLUSTER_PLAN_KEY,
+        CLUSTERING_PARAMETERS,
+        {CLUSTERING_COMMITS_KEY: "4"},
         clustering.clustering_settings,
     ),
     _Inline(
         "clean",
-        "hoodie.clean.automatic",
+        CLEAN_KEY,
         None,
-        clean_policy.DEFAULTS,
+        CLEAN_PARAMETERS,
         {},
         clean_policy.clean_settings,
     ),
     _Inline(
         "archive",
-        "hoodie.archive.automatic",
+        ARCHIVE_KEY,
         None,
-        archive_policy.DEFAULTS,
+        ARCHIVE_PARAMETERS,
         {},
         archive_policy.archive_settings,
     ),

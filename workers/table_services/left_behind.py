@@ -15,7 +15,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.locks.binding import Binding, read_binding
 from workers.concurrency.locks.hudi_file import FILE_NAME, file_holder
-from workers.lock_config import LockProvider
+from workers.options.lock_options import LockProvider
 from workers.storage.lock_file import FoundFile
 from workers.table.table import Table
 from workers.table.view import FileSystemView
@@ -26,6 +26,7 @@ from workers.timeline.settled import SETTLED_BY, settled_decision
 LOCK_KEPT_MS = 3_600_000
 """A commit takes seconds; Hudi does not make its file young while it holds the lock."""
 WARNINGS_MAX = 20
+_TWIN = "was committed with another file in its place"
 _MINUTE_MS = 60_000
 _MINUTES_TOLD = 120
 _HOURS_TOLD = 48
@@ -52,7 +53,9 @@ def strangers(table: Table) -> Strangers:
     for instant, path in view.uncommitted:
         if instant not in known:
             paths[instant].append(path)
-    evidence: dict[str, str] = {}
+    evidence = {
+        path: f"{at} was committed with another file in its place" for at, path in view.twins
+    }
     undecided, warnings = set(), []
     living = living_instants(table)
     for instant in sorted(paths):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
-from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
 from workers.storage.base import Storage
+from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext, rewrite_group
 from workers.timeline.metadata import WriteStat
 
 _THREADS_MAX = 8

@@ -11,23 +11,23 @@ from typing import Literal
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InvalidInput
+from workers.options.write_options import WriteOptions, write_options
 from workers.schema.table_schema import TableSchema
-from workers.services.deletes.ending import committed
-from workers.services.given_rows import FILE_KEYS, PATH_KEY, digest_of_file, rows_of_file
-from workers.services.service import (
+from workers.storage.base import size_of
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table_services.deletes.ending import committed
+from workers.table_services.given_rows import FILE_KEYS, PATH_KEY, digest_of_file, rows_of_file
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import size_of
-from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
-from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.columns import writer_schema
 from workers.write.handles import write_file_groups

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from workers.errors import InvalidInput
-from workers.services.adopt import Adopt
-from workers.services.archive import Archive
-from workers.services.clean import Clean
-from workers.services.clustering.service import ClusteringService
-from workers.services.compaction.service import CompactionService
-from workers.services.deletes.partitions import DeletePartition
-from workers.services.deletes.rows import Delete
-from workers.services.overwrites import Overwrite
-from workers.services.repair import Repair
-from workers.services.restore import Restore
-from workers.services.savepoint import DeleteSavepoint, Savepoint
-from workers.services.service import Service
-from workers.services.upgrade.service import Upgrade
+from workers.table_services.adopt import Adopt
+from workers.table_services.archive import Archive
+from workers.table_services.clean import Clean
+from workers.table_services.clustering.service import ClusteringService
+from workers.table_services.compaction.service import CompactionService
+from workers.table_services.deletes.partitions import DeletePartition
+from workers.table_services.deletes.rows import Delete
+from workers.table_services.overwrites import Overwrite
+from workers.table_services.repair import Repair
+from workers.table_services.restore import Restore
+from workers.table_services.savepoint import DeleteSavepoint, Savepoint
+from workers.table_services.service import Service
+from workers.table_services.upgrade.service import Upgrade
 
 _ALL: tuple[Service, ...] = (
     # One line each.

@@ -12,26 +12,26 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workers.config import WriteOptions
 from workers.errors import InvalidInput, MalformedTable, NotFound, PlanChanged
-from workers.services.left_behind import (
+from workers.options.write_options import WriteOptions
+from workers.storage.base import Storage, size_of
+from workers.storage.leftovers import leftovers
+from workers.storage.lock_file import LockFile
+from workers.table.table import Table
+from workers.table_services.left_behind import (
     Strangers,
     age,
     left_lock,
     lock_path,
     strangers,
 )
-from workers.services.service import (
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import Storage, size_of
-from workers.storage.leftovers import leftovers
-from workers.storage.lock_file import LockFile
-from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
@@ -141,8 +141,12 @@ def _unlock(table: Table) -> None:
 
 
 def _keep(storage: Storage, plan_hash: str, plan: ServicePlan) -> None:
+    path = f"{DIRECTORY}/{plan_hash}.json"
     content = json.dumps([item.what for item in plan.items]).encode()
-    storage.put_if_absent(f"{DIRECTORY}/{plan_hash}.json", content)
+    try:
+        storage.put_if_absent(path, content)
+    except NotFound:  # Another repair came to its end this moment, and took the directory away.
+        storage.put_if_absent(path, content)
 
 
 def _kept(storage: Storage, plan_hash: str) -> frozenset[str]:

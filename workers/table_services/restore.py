@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.restating import restates
-from workers.config import WriteOptions
 from workers.errors import InvalidInput, LakehouseError, ServiceBusy, ServiceRefused
+from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import files_of, old_log_blocker
 from workers.recovery.rollback import RollbackRequest, resume, rollback
-from workers.services.clean import finish_pending_cleans
-from workers.services.execution import Claim, claimed, schedule, taken_up
-from workers.services.service import (
+from workers.storage.base import FileInfo
+from workers.table.cleaned import lost_files
+from workers.table.savepoints import read_savepoints
+from workers.table.table import Table
+from workers.table_services.clean import finish_pending_cleans
+from workers.table_services.execution import Claim, claimed, schedule, taken_up
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import FileInfo
-from workers.table.cleaned import lost_files
-from workers.table.savepoints import read_savepoints
-from workers.table.table import Table
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import read_rolled_back
 from workers.timeline.pending_plans import plan_content
@@ -121,9 +121,7 @@ def _undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Insta
     if goal is None or goal.completed_at is None:
         return []
     pending = [one for one in timeline.pending() if one.action.writes_data or one.action.is_rewrite]
-    later = [
-        one for one in timeline.completed_writes() if (one.completed_at or "") > goal.completed_at
-    ]
+    later = [one for one in timeline.completed_writes() if one.completed_at > goal.completed_at]
     if later and restates(table, later[0], target):
         later = later[1:]
     return [*reversed(pending), *reversed(later)]

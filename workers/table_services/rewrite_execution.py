@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.config import WriteOptions
 from workers.errors import InvalidInput, MalformedTable, NotFound, PlanEmpty, PlanOvertaken
 from workers.files.compression import compression_of
+from workers.options.write_options import WriteOptions
 from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
-from workers.services.execution import Claim, claimed, take_back
-from workers.services.local_runner import LocalRunner, Runner
-from workers.services.rewrite import GroupRewrite, RewriteContext
-from workers.services.row_order import RowOrder
-from workers.services.service import Progress
-from workers.services.slices import bytes_of, standing
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import VisibleFiles
+from workers.table_services.execution import Claim, claimed, take_back
+from workers.table_services.local_runner import LocalRunner, Runner
+from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext
+from workers.table_services.row_order import RowOrder
+from workers.table_services.service import Progress
+from workers.table_services.slices import bytes_of, standing
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, PlanEmpty
-from workers.services.service import ServiceOutcome
-from workers.services.showing import nothing_to_do
+from workers.table_services.service import ServiceOutcome
+from workers.table_services.showing import nothing_to_do
 from workers.timeline.instant import Instant
 
 

@@ -22,13 +22,13 @@ from workers.files.compression import Compression
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
-from workers.group_facts import added
 from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
 from workers.merge.group_file import StatesOfFile
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
+from workers.options.table_options import TableConfig
 from workers.processes import ProcessName, SystemProcesses
 from workers.read.file_slice import (
     merge_slice_batches,
@@ -37,14 +37,14 @@ from workers.read.file_slice import (
     slice_schema,
 )
 from workers.schema.table_schema import TableSchema
-from workers.services.attempt import attempt_token
-from workers.services.execution import confirm_attempt
-from workers.services.external_sort import in_places
-from workers.services.row_order import RowOrder, in_order, sorted_positions
-from workers.services.slices import bytes_of
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
+from workers.table_services.attempt import attempt_token
+from workers.table_services.execution import confirm_attempt
+from workers.table_services.external_sort import in_places
+from workers.table_services.row_order import RowOrder, in_order, sorted_positions
+from workers.table_services.slices import bytes_of
+from workers.timeline.group_facts import added
 from workers.timeline.metadata import WriteStat
 from workers.timeline.service_plans import PlannedSlice
 

@@ -16,19 +16,19 @@ from workers.concurrency.transaction import (
     settled_timeline,
     table_lock,
 )
-from workers.config import WriteOptions
 from workers.errors import InvalidInput, LeaseLost
-from workers.services.service import (
+from workers.options.write_options import WriteOptions
+from workers.table.cleaned import lost_files
+from workers.table.savepoints import read_savepoints
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.table.cleaned import lost_files
-from workers.table.savepoints import read_savepoints
-from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.timeline import decisions, transitions
 from workers.timeline.instant import Action, Instant
 from workers.timeline.savepoint_metadata import SavepointMetadata

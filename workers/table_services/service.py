@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions
 from workers.errors import PlanChanged, ServiceRefused
+from workers.options.write_options import WriteOptions
 from workers.table.table import Table
 
 Progress = Callable[[int, int], None]
@@ -103,7 +103,7 @@ class ServiceOutcome:
 
 
 class Service(Protocol):
-    """One service; `workers.services.registry` knows them all by name."""
+    """One service; `workers.table_services.registry` knows them all by name."""
 
     @property
     def name(self) -> str: ...

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions
 from workers.errors import NotFound, ServiceRefused
-from workers.services.service import PlanItem, ServiceOutcome, ServicePlan, ServiceRequest
-from workers.services.slices import bytes_of
+from workers.options.write_options import WriteOptions
 from workers.table.table import Table
+from workers.table_services.service import PlanItem, ServiceOutcome, ServicePlan, ServiceRequest
+from workers.table_services.slices import bytes_of
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import OPERATION_KEY
 from workers.timeline.pending_plans import plan_content, planned_slices

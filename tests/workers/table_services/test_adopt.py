@@ -12,9 +12,9 @@ from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput, ServiceRefused, UnsupportedTable
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.services.adopt import Adopt
-from workers.services.service import ServicePlan
 from workers.storage.local import LocalStorage
+from workers.table_services.adopt import Adopt
+from workers.table_services.service import ServicePlan
 
 _TYPES: dict[str, pa.DataType] = {
     "id": pa.string(),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.clocks import ManualClock
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import plan, run
+from tests.support.table_services import plan, run
 from tests.support.watched_storage import WatchedStorage
 from workers.errors import InvalidInput
 from workers.lakehouse import open_table

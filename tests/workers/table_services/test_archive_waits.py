@@ -8,14 +8,15 @@ import pytest
 
 from tests.support.clocks import ManualClock, MortalProcess
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, ScenarioWriter
-from tests.support.services import plan, run
+from tests.support.table_services import plan, run
 from workers.clock import InstantTime
 from workers.concurrency import late_writers
 from workers.concurrency.heartbeat import path_of
-from workers.config import write_options
+from workers.options.service_keys import LATE_WRITER_KEY
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services.archive_policy import WAIT_KEY, late_writer_hold
+from workers.table_services.archive_policy import late_writer_hold
 
 HOUR_MS = 3_600_000
 OPTIONS = write_options({})
@@ -90,7 +91,7 @@ def test_writer_that_rolls_itself_back_is_never_waited_for(table: ScenarioTable)
 def test_person_may_decide_that_the_writer_is_dead(table: ScenarioTable) -> None:
     sleeper = aborted_and_passed(table)
 
-    run(table.table, "archive", **LIMITS, **{WAIT_KEY: "0"})
+    run(table.table, "archive", **LIMITS, **{LATE_WRITER_KEY: "0"})
 
     assert archived_past(table, sleeper.last_instant)
 
@@ -151,4 +152,4 @@ def test_wrong_wait_is_refused(table: ScenarioTable, given: str) -> None:
     from workers.errors import InvalidInput
 
     with pytest.raises(InvalidInput):
-        plan(table.table, "archive", **{WAIT_KEY: given})
+        plan(table.table, "archive", **{LATE_WRITER_KEY: given})

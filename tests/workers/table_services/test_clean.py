@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.clocks import ManualClock
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
-from tests.support.services import plan, run
-from workers.config import write_options
+from tests.support.table_services import plan, run
 from workers.errors import InvalidInput, PlanChanged, ServiceRefused
-from workers.services.execution import schedule
+from workers.options.write_options import write_options
+from workers.table_services.execution import schedule
 from workers.timeline import transitions
 from workers.timeline.clean_metadata import CleanPlanFile, read_clean_metadata
 from workers.timeline.instant import Action, Instant, State

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workers.errors import InvalidInput
-from workers.services.compaction.choice import Candidate, chosen
-from workers.services.compaction.settings import Strategy, compaction_settings
+from workers.table_services.compaction.choice import Candidate, chosen
+from workers.table_services.compaction.settings import Strategy, compaction_settings
 from workers.timeline.service_plans import PlannedSlice
 
 _MEGABYTE = 1024 * 1024

@@ -12,15 +12,15 @@ import pytest
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import plan, run
+from tests.support.table_services import plan, run
 from workers.clock import InstantTime
-from workers.config import write_options
 from workers.errors import InstantRolledBack
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import open_table
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
-from workers.readability import ADOPTED_KEY, HISTORY_KEY, OWN_KEY
+from workers.options.readability import ADOPTED_KEY, HISTORY_KEY, OWN_KEY
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.view import FileSystemView
 from workers.timeline import decisions

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from workers import create_table
-from workers.config import write_options
 from workers.errors import InvalidInput, PlanChanged
 from workers.lakehouse import LakehouseTable
-from workers.services import registry
-from workers.services.service import ServicePlan, ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services import registry
+from workers.table_services.service import ServicePlan, ServiceRequest
 
 _COLUMNS: list[pa.Field[Any]] = [
     pa.field("id", pa.string()),

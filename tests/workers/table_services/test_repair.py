@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import plan, run
 from tests.support.stopped_calls import StoppedProcess
+from tests.support.table_services import plan, run
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
-from workers.config import write_options
 from workers.errors import InvalidInput, PlanChanged
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import open_table
-from workers.readability import ADOPTED_KEY, HISTORY_KEY, OWN_KEY
+from workers.options.readability import ADOPTED_KEY, HISTORY_KEY, OWN_KEY
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 
 DAYS_S = 2 * 86_400
@@ -148,6 +149,28 @@ def test_file_of_an_instant_that_nobody_knows_goes_above_the_border(
     assert path not in lake.data_files()
     assert lake.rows() == [{"id": 1, "city": "Oslo"}]
     assert plan(lake.table, "repair").is_empty
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "torn"])
+def test_file_beside_the_one_that_its_instant_committed_does_not_count_and_goes(
+    lake: ScenarioTable, is_whole: bool
+) -> None:
+    """As an attempt leaves it that woke up behind its successor's commit, and was killed."""
+    [path] = lake.data_files()
+    committed = lake.location / path
+    twin = committed.with_name(re.sub("_[0-9]+-[0-9]+-[0-9]+_", "_9-9-9_", committed.name))
+    content = committed.read_bytes()
+    twin.write_bytes(content if is_whole else content[:100])
+
+    rows = lake.rows()
+    shown = plan(lake.table, "repair")
+    run(lake.table, "repair", expected_plan_hash=shown.plan_hash)
+
+    assert rows == [{"id": 1, "city": "Oslo"}]
+    assert [Path(item.what).name for item in shown.items] == [twin.name]
+    assert "was committed with another file in its place" in shown.items[0].detail
+    assert committed.exists()
+    assert not twin.exists()
 
 
 def test_who_sleeps_at_an_instant_that_repair_removed_commits_nothing(

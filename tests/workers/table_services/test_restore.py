@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import plan, run
+from tests.support.table_services import plan, run
 from workers.errors import InvalidInput, PlanChanged, RollbackRefused, ServiceBusy, ServiceRefused
 from workers.lakehouse import LakehouseTable
 from workers.schema.alter import AddColumn

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
-from workers.services.external_sort import in_places
-from workers.services.row_order import (
+from workers.table_services.external_sort import in_places
+from workers.table_services.row_order import (
     RowOrder,
     check_order,
     in_order,

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pytest
 from hudi import HudiReadOptions
 
-from tests.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
+from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from tests.support.old_tables import files_of, with_oldest_archived
 from tests.support.referee import assert_referee_agrees, referee_table
-from workers.config import write_options
 from workers.errors import InvalidInput, PlanChanged, ServiceRefused, TableChanged
 from workers.files.avro_container import decode_record
 from workers.files.log_block import BlockType, HeaderKey, encode_block
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import LakehouseTable, open_table
+from workers.options.write_options import write_options
 from workers.recovery.plan import plan_rollback
-from workers.services.registry import service
-from workers.services.service import ServicePlan, ServiceRequest
-from workers.services.upgrade.service import Upgrade
 from workers.storage.local import LocalStorage
+from workers.table_services.registry import service
+from workers.table_services.service import ServicePlan, ServiceRequest
+from workers.table_services.upgrade.service import Upgrade
 from workers.timeline.instant import Action
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.savepoint_metadata import SavepointMetadata

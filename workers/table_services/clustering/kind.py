@@ -13,11 +13,11 @@ from workers.concurrency.conflicts import WriteSet, overlapping_file_groups, wri
 from workers.errors import MalformedTable, PlanOvertaken
 from workers.files.names import bucket_file_id, bucket_of, new_file_id
 from workers.schema.table_schema import TableSchema
-from workers.services.clustering.planning import CLUSTER_OPERATION
-from workers.services.clustering.settings import order_of, strategy_of
-from workers.services.row_order import RowOrder, check_order
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
+from workers.table_services.clustering.planning import CLUSTER_OPERATION
+from workers.table_services.clustering.settings import order_of, strategy_of
+from workers.table_services.row_order import RowOrder, check_order
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     WRITER_KEY,
@@ -64,7 +64,7 @@ class ClusteringKind:
         groups = frozenset(one.key for one in slices)
         ours = WriteSet(plan.requested_at, groups, SERVICE, replaced=groups)
         for rival in timeline.completed_writes():
-            if (rival.completed_at or "") <= plan.requested_at:
+            if rival.completed_at <= plan.requested_at:
                 continue
             metadata = read_instant(table, rival)
             writer = metadata.extra_metadata.get(WRITER_KEY)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.services.clustering.settings import ClusteringSettings, strategy_of
-from workers.services.slices import bytes_of, planned
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.table_services.clustering.settings import ClusteringSettings, strategy_of
+from workers.table_services.slices import bytes_of, planned
 from workers.timeline.instant import Action
 from workers.timeline.metadata import CommitMetadata
 from workers.timeline.pending_plans import pending_file_groups
@@ -80,7 +80,7 @@ def _is_so_ordered(metadata: CommitMetadata, settings: ClusteringSettings) -> bo
 
 def _commits_since(timeline: Timeline, since: InstantTime | None) -> int:
     return sum(
-        since is None or (one.completed_at or "") > since
+        since is None or one.completed_at > since
         for one in timeline.completed_writes()
         if one.requested_at != since
     )

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
+from workers.options.service_keys import SORT_COLUMNS_KEY
+from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services import execution
-from workers.services.clustering.kind import SERVICE, ClusteringKind
-from workers.services.clustering.planning import Proposal, propose
-from workers.services.clustering.settings import (
-    SORT_COLUMNS,
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table_services import execution
+from workers.table_services.clustering.kind import SERVICE, ClusteringKind
+from workers.table_services.clustering.planning import Proposal, propose
+from workers.table_services.clustering.settings import (
     ClusteringSettings,
     clustering_settings,
 )
-from workers.services.rewrite_run import run_rewrite
-from workers.services.rewriting import RunnerMaker, carry_out, local_runner
-from workers.services.row_order import check_order
-from workers.services.service import (
+from workers.table_services.rewrite_execution import RunnerMaker, carry_out, local_runner
+from workers.table_services.rewrite_service import run_rewrite
+from workers.table_services.row_order import check_order
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.services.showing import operation_extra, pending_plan, shown_pending
-from workers.table.schema_history import current_schema
-from workers.table.table import Table
+from workers.table_services.showing import operation_extra, pending_plan, shown_pending
 from workers.timeline.instant import Action, Instant
 from workers.timeline.pending_plans import plan_content
 from workers.timeline.timeline import Timeline
@@ -149,7 +149,7 @@ def _shown(
 def _blockers(table: Table, timeline: Timeline, settings: ClusteringSettings) -> list[str]:
     found = [] if table.write_refusal is None else [table.write_refusal]
     if not settings.order.columns:
-        return [*found, f"name the columns to sort by: {SORT_COLUMNS}"]
+        return [*found, f"name the columns to sort by: {SORT_COLUMNS_KEY}"]
     schema = current_schema(table, timeline)
     try:
         if schema is not None:

@@ -7,33 +7,18 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
-from workers.option_values import boolean, integer
-from workers.services.parameters import (
-    INSTANT,
+from workers.options.service_keys import (
+    CLUSTERING_COMMITS_KEY,
+    CLUSTERING_PARAMETERS,
+    CLUSTERING_THREADS_KEY,
+    GROUPS_MAX_KEY,
+    LAYOUT_KEY,
+    PARTITIONS_KEY,
     SCHEDULE_ONLY,
-    instant_or_none,
-    listed,
-    with_defaults,
+    SORT_COLUMNS_KEY,
 )
-from workers.services.row_order import LAYOUTS, Layout, RowOrder
-
-SORT_COLUMNS = "hoodie.clustering.plan.strategy.sort.columns"
-LAYOUT = "hoodie.layout.optimize.strategy"
-MAX_COMMITS = "hoodie.clustering.inline.max.commits"
-_PARTITIONS = "hoodie.clustering.plan.strategy.partition.selected"
-_GROUPS_MAX = "hoodie.clustering.plan.strategy.max.num.groups"
-THREADS = "sluice.clustering.threads"
-
-PARAMETERS: dict[str, str] = {
-    SORT_COLUMNS: "",
-    LAYOUT: "linear",
-    _PARTITIONS: "",  # All of them.
-    _GROUPS_MAX: "0",  # All of them.
-    MAX_COMMITS: "0",  # A person who asks for it gets it; inline waits for four.
-    THREADS: "0",
-    SCHEDULE_ONLY: "false",
-    INSTANT: "",
-}
+from workers.table_services.parameters import instant_or_none, listed
+from workers.table_services.row_order import LAYOUTS, Layout, RowOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +36,31 @@ class ClusteringSettings:
 
 def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
     """Raises InvalidInput naming the key."""
-    values = with_defaults(given, PARAMETERS, service="clustering")
+    keys = CLUSTERING_PARAMETERS
+    values = keys.filled(given)
     return ClusteringSettings(
         order=order_of(values),
-        partitions=listed(values[_PARTITIONS]),
-        groups_max=integer(values, _GROUPS_MAX, least=0, most=1_000_000) or None,
-        commits_least=integer(values, MAX_COMMITS, least=0, most=1_000_000),
-        threads=integer(values, THREADS, least=0, most=64) or None,
-        is_schedule_only=boolean(values, SCHEDULE_ONLY),
+        partitions=listed(values[PARTITIONS_KEY]),
+        groups_max=keys.integer(values, GROUPS_MAX_KEY) or None,
+        commits_least=keys.integer(values, CLUSTERING_COMMITS_KEY),
+        threads=keys.integer(values, CLUSTERING_THREADS_KEY) or None,
+        is_schedule_only=keys.boolean(values, SCHEDULE_ONLY),
         instant=instant_or_none(values),
     )
 
 
 def order_of(values: Mapping[str, str]) -> RowOrder:
     """From a service's parameters or from a plan's strategy. Raises InvalidInput."""
-    return RowOrder(listed(values.get(SORT_COLUMNS, "")), _layout(values.get(LAYOUT, "")))
+    return RowOrder(listed(values.get(SORT_COLUMNS_KEY, "")), _layout(values.get(LAYOUT_KEY, "")))
 
 
 def strategy_of(order: RowOrder) -> dict[str, str]:
     """What a plan and its commit keep of the order."""
-    return {SORT_COLUMNS: ",".join(order.columns), LAYOUT: order.layout}
+    return {SORT_COLUMNS_KEY: ",".join(order.columns), LAYOUT_KEY: order.layout}
 
 
 def _layout(text: str) -> Layout:
     for one in LAYOUTS:
         if one == (text or "linear").lower():
             return one
-    raise InvalidInput("unknown layout", key=LAYOUT, value=text, known=LAYOUTS)
+    raise InvalidInput("unknown layout", key=LAYOUT_KEY, value=text, known=LAYOUTS)

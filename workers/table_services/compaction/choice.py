@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workers.services.compaction.settings import CompactionSettings, Strategy
+from workers.table_services.compaction.settings import CompactionSettings, Strategy
 from workers.timeline.service_plans import PlannedSlice
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workers.schema.table_schema import TableSchema
-from workers.services.row_order import RowOrder
 from workers.table.table import Table
+from workers.table_services.row_order import RowOrder
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import CommitMetadata, WriteStat, commit_metadata
 from workers.timeline.service_plans import PlannedSlice

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.services.compaction.choice import Candidate, chosen
-from workers.services.compaction.settings import CompactionSettings
-from workers.services.slices import bytes_of, planned
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import CREATION_OPERATION, Table
 from workers.table.view import FileSystemView
+from workers.table_services.compaction.choice import Candidate, chosen
+from workers.table_services.compaction.settings import CompactionSettings
+from workers.table_services.slices import bytes_of, planned
 from workers.timeline.instant import Action
 from workers.timeline.pending_plans import pending_file_groups
 from workers.timeline.service_plans import CompactionPlanFile
@@ -92,7 +92,7 @@ def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
     since = _last_compaction(table, timeline)
     return sum(
         one.action is Action.DELTACOMMIT
-        and (since is None or (one.completed_at or "") > since)
+        and (since is None or one.completed_at > since)
         and not _is_creation(table, timeline, one.requested_at)
         for one in timeline.completed()
     )

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workers.config import WriteOptions
+from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services import execution
-from workers.services.compaction.choice import Candidate
-from workers.services.compaction.kind import SERVICE, CompactionKind
-from workers.services.compaction.planning import Backlog, Proposal, propose
-from workers.services.compaction.settings import CompactionSettings, compaction_settings
-from workers.services.rewrite_run import run_rewrite
-from workers.services.rewriting import RunnerMaker, carry_out, local_runner
-from workers.services.service import (
+from workers.table.table import Table
+from workers.table_services import execution
+from workers.table_services.compaction.choice import Candidate
+from workers.table_services.compaction.kind import SERVICE, CompactionKind
+from workers.table_services.compaction.planning import Backlog, Proposal, propose
+from workers.table_services.compaction.settings import CompactionSettings, compaction_settings
+from workers.table_services.rewrite_execution import RunnerMaker, carry_out, local_runner
+from workers.table_services.rewrite_service import run_rewrite
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.services.showing import operation_extra, pending_plan, shown_pending
-from workers.table.table import Table
+from workers.table_services.showing import operation_extra, pending_plan, shown_pending
 from workers.timeline.instant import Action, Instant
 from workers.timeline.timeline import Timeline
 

@@ -8,27 +8,19 @@ from enum import StrEnum
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
-from workers.option_values import boolean, integer
-from workers.services.parameters import INSTANT, SCHEDULE_ONLY, instant_or_none, with_defaults
+from workers.options.service_keys import (
+    COMPACTION_PARAMETERS,
+    COMPACTION_STRATEGY_KEY,
+    COMPACTION_THREADS_KEY,
+    LOG_BYTES_KEY,
+    LOG_FILES_KEY,
+    MAX_DELTA_COMMITS_KEY,
+    SCHEDULE_ONLY,
+    TARGET_IO_KEY,
+)
+from workers.table_services.parameters import instant_or_none
 
-MAX_DELTA_COMMITS = "hoodie.compact.inline.max.delta.commits"
-_STRATEGY = "hoodie.compaction.strategy"
-_TARGET_IO = "hoodie.compaction.target.io"
-_SIZE_THRESHOLD = "hoodie.compaction.logfile.size.threshold"
-_NUM_THRESHOLD = "hoodie.compaction.logfile.num.threshold"
-THREADS = "sluice.compaction.threads"
 _MEGABYTE = 1024 * 1024
-
-PARAMETERS: dict[str, str] = {
-    _STRATEGY: "LogFileSizeBasedCompactionStrategy",
-    _TARGET_IO: "512000",  # Megabytes read and written by one plan.
-    _SIZE_THRESHOLD: "0",
-    _NUM_THRESHOLD: "0",
-    MAX_DELTA_COMMITS: "0",  # A person who asks for it gets it; inline waits for five.
-    THREADS: "0",  # As many as there are cores, and as memory allows.
-    SCHEDULE_ONLY: "false",
-    INSTANT: "",
-}
 
 
 class Strategy(StrEnum):
@@ -55,16 +47,16 @@ class CompactionSettings:
 
 def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
     """Raises InvalidInput naming the key."""
-    values = with_defaults(given, PARAMETERS, service="compaction")
-    most = 2**40
+    keys = COMPACTION_PARAMETERS
+    values = keys.filled(given)
     return CompactionSettings(
-        strategy=_strategy(values[_STRATEGY]),
-        io_bytes_max=integer(values, _TARGET_IO, least=1, most=most) * _MEGABYTE,
-        log_bytes_least=integer(values, _SIZE_THRESHOLD, least=0, most=most),
-        log_files_least=integer(values, _NUM_THRESHOLD, least=0, most=most),
-        delta_commits_least=integer(values, MAX_DELTA_COMMITS, least=0, most=1_000_000),
-        threads=integer(values, THREADS, least=0, most=64) or None,
-        is_schedule_only=boolean(values, SCHEDULE_ONLY),
+        strategy=_strategy(values[COMPACTION_STRATEGY_KEY]),
+        io_bytes_max=keys.integer(values, TARGET_IO_KEY) * _MEGABYTE,
+        log_bytes_least=keys.integer(values, LOG_BYTES_KEY),
+        log_files_least=keys.integer(values, LOG_FILES_KEY),
+        delta_commits_least=keys.integer(values, MAX_DELTA_COMMITS_KEY),
+        threads=keys.integer(values, COMPACTION_THREADS_KEY) or None,
+        is_schedule_only=keys.boolean(values, SCHEDULE_ONLY),
         instant=instant_or_none(values),
     )
 
@@ -78,7 +70,7 @@ def _strategy(text: str) -> Strategy:
             return one
     raise InvalidInput(
         "unknown compaction strategy",
-        key=_STRATEGY,
+        key=COMPACTION_STRATEGY_KEY,
         value=text,
         known=[one.value for one in Strategy],
     )

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions, write_options
 from workers.errors import InvalidInput
-from workers.services.deletes.ending import committed
-from workers.services.service import (
+from workers.options.write_options import WriteOptions, write_options
+from workers.storage.base import size_of
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table_services.deletes.ending import committed
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.storage.base import size_of
-from workers.table.file_group import FileSlice
-from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.request import WriteRequest, check_request
 from workers.write.retrying import with_retries

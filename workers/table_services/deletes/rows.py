@@ -11,25 +11,26 @@ from typing import Final
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions
 from workers.errors import EarlyConflict, InvalidInput
 from workers.files.meta_columns import META_COLUMNS
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import ConcurrencyMode
 from workers.read.file_slice import read_slice
 from workers.schema.table_schema import TableSchema
-from workers.services.deletes.ending import committed
-from workers.services.deletes.selection import Selection, selection_of
-from workers.services.deletes.sought import sought_by_list
-from workers.services.service import (
+from workers.table.file_group import FileSlice
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.table.view import FileSystemView
+from workers.table_services.deletes.ending import committed
+from workers.table_services.deletes.selection import Selection, selection_of
+from workers.table_services.deletes.sought import sought_by_list
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
-from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.write.client import WriteClient
 from workers.write.deletes import check_ages, check_ordered_deletes
 from workers.write.groups import rows_at
@@ -38,7 +39,6 @@ from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.status import TaskIds
-from workers.writer_modes import ConcurrencyMode
 
 _NAME: Final = "delete"
 _Found = list[tuple[FileSlice, pa.Table]]

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from workers.clock import InstantTime
-from workers.services.service import Progress
 from workers.storage.base import FileInfo, Storage
 from workers.table.table import Table
+from workers.table_services.service import Progress
 from workers.timeline.archive import DIRECTORY, ArchivedInstant
 from workers.timeline.archive_writer import append
 from workers.timeline.carried_over import carried_content, completion_times
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.service_plans import read_clustering_plan
 
@@ -45,18 +45,18 @@ class CarriedFile:
 class CarriedTimeline:
     files: tuple[CarriedFile, ...] = ()
     """Of the active timeline, ascending by old name."""
-    archived: tuple[Instant, ...] = ()
-    """With their completion times."""
+    archived: tuple[CompletedInstant, ...] = ()
 
     @property
-    def completed(self) -> list[Instant]:
-        return [file.instant for file in self.files if file.instant.is_completed]
+    def completed(self) -> list[CompletedInstant]:
+        instants = (file.instant for file in self.files)
+        return [one for one in instants if isinstance(one, CompletedInstant)]
 
     @property
     def completed_at(self) -> dict[InstantTime, InstantTime]:
         """Of writes, by request."""
         known = (*self.archived, *self.completed)
-        return {one.requested_at: one.completed_at or "" for one in known if _counts(one)}
+        return {one.requested_at: one.completed_at for one in known if _counts(one)}
 
 
 def _counts(instant: Instant) -> bool:

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from workers.payloads import (
+from workers.options.payloads import (
     LEGACY_PAYLOAD_KEY,
     MERGE_MODE_KEY,
     STRATEGY_KEYS,
     TABLE_PAYLOAD_KEY,
 )
-from workers.readability import INITIAL_KEY, LAYOUT_KEY, VERSION_KEY
+from workers.options.readability import INITIAL_KEY, LAYOUT_KEY, VERSION_KEY
+from workers.options.table_keys import KEY_GENERATOR_KEY
+from workers.options.table_options import TableConfig
 from workers.table.writability import WRITTEN_VERSION
-from workers.table_config import KEY_GENERATOR_KEY, TableConfig
 
 ORDERING_KEY: Final = "hoodie.table.ordering.fields"
 PARTITION_KEY: Final = "hoodie.table.partition.fields"

@@ -14,20 +14,23 @@ from typing import Final
 
 from workers.clock import format_instant
 from workers.concurrency.transaction import table_lock
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
-from workers.option_values import listed
-from workers.readability import HISTORY_KEY
-from workers.services.service import (
+from workers.options.option_values import listed
+from workers.options.readability import HISTORY_KEY
+from workers.options.write_options import WriteOptions
+from workers.storage.base import FileInfo
+from workers.table.table import Table, open_
+from workers.table.writability import METADATA_KEY, METADATA_REFUSAL, WRITTEN_VERSION
+from workers.table_services.service import (
     PlanItem,
     Progress,
     ServiceOutcome,
     ServicePlan,
     ServiceRequest,
 )
-from workers.services.upgrade.old_logs import OldLogs, checked_logs
-from workers.services.upgrade.old_timeline import (
+from workers.table_services.upgrade.old_logs import OldLogs, checked_logs
+from workers.table_services.upgrade.old_timeline import (
     CarriedTimeline,
     carried_timeline,
     lay_out,
@@ -35,14 +38,11 @@ from workers.services.upgrade.old_timeline import (
     remove_old,
     strangers,
 )
-from workers.services.upgrade.properties import (
+from workers.table_services.upgrade.properties import (
     PARTITION_KEY,
     PropertyChanges,
     property_changes,
 )
-from workers.storage.base import FileInfo
-from workers.table.table import Table, open_
-from workers.table.writability import METADATA_KEY, METADATA_REFUSAL, WRITTEN_VERSION
 from workers.timeline.archive import DIRECTORY
 
 _FIELDS_KEY: Final = "hoodie.datasource.write.partitionpath.field"
