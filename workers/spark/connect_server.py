@@ -48,9 +48,14 @@ class ConnectServer:
 
 
 def server_command(
-    *, port: int, work_dir: Path, heap: str = "1g", master: str = MASTER
+    *,
+    port: int,
+    work_dir: Path,
+    heap: str = "1g",
+    master: str = MASTER,
+    more_settings: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The words that run a Connect server in the foreground."""
+    """The words that run a Connect server in the foreground; `more_settings` are Spark's."""
     settings = {
         "spark.master": master,
         "spark.app.name": "sluice",
@@ -67,6 +72,7 @@ def server_command(
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.warehouse.dir": str(work_dir / "spark-warehouse"),
         "spark.ui.enabled": "false",
+        **(more_settings or {}),
     }
     words = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
     for key, value in settings.items():
@@ -104,8 +110,10 @@ def start_connect_server(
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     wait_s: float = _START_TIMEOUT_S,
+    more_settings: Mapping[str, str] | None = None,
 ) -> ConnectServer:
-    """Start a server in its own process group and wait until it listens.
+    """Start a server in its own process group and wait until it listens; `more_settings` are
+    Spark's.
 
     Raises ConnectServerFailed with the end of its log.
     """
@@ -113,9 +121,16 @@ def start_connect_server(
     work_dir.mkdir(parents=True, exist_ok=True)
     chosen_port = port or _free_port()
     log = work_dir / "spark-connect.log"
+    command = server_command(
+        port=chosen_port,
+        work_dir=work_dir,
+        heap=heap,
+        master=master,
+        more_settings=more_settings,
+    )
     with log.open("ab") as output:
         process = subprocess.Popen(
-            server_command(port=chosen_port, work_dir=work_dir, heap=heap, master=master),
+            command,
             env=server_environment(os.environ if environment is None else environment),
             cwd=work_dir,
             stdin=subprocess.DEVNULL,

@@ -16,10 +16,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from workers.concurrency.conflicts import WriteSet
-from workers.early_detection import EarlyDetection
 from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.doom import read_doom, record_doom, refuse_doomed
 from workers.markers.rivals import RivalSearch
+from workers.options.early_detection import EarlyDetection
 from workers.spark.holding import is_rolled_back
 from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
 from workers.table.table import Table

@@ -22,21 +22,21 @@ from workers.concurrency.outcome import (
     Unknown,
 )
 from workers.concurrency.transaction import standing_outcome
-from workers.config import driver_options, write_options
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
-from workers.node_options import refuse_connections
+from workers.options.node_options import refuse_connections
+from workers.options.write_options import driver_options, write_options
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
-from workers.services.inline import write_with_services
+from workers.spark.inputs import Source, open_source
 from workers.spark.session import connect_session
-from workers.spark.sources import Position, Source, open_source
-from workers.spark.sources.source import POSITION_KEY
 from workers.spark.write import write_dataframe
 from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
+from workers.table_services.inline import write_with_services
 from workers.timeline.metadata import STREAM_KEY
+from workers.timeline.source_position import POSITION_KEY, Position
 from workers.write.retrying import Attempts, await_rival, with_retries
 
 _WRITINGS_MAX = 4

@@ -16,10 +16,10 @@ from workers.clock import Clock
 from workers.errors import InvalidInput
 from workers.files.rows_file import CsvFile, names
 from workers.jobs import JsonScalar, WriteJob
+from workers.options.writer_modes import ConcurrencyMode
 from workers.ports import Ids
 from workers.spark.process import ENDING_FILE, LOG_FILE, is_driver, launch
 from workers.table.table import Table
-from workers.writer_modes import ConcurrencyMode
 
 EVERYTHING_ELSE = "*"
 _POLL_S = 0.1

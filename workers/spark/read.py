@@ -20,6 +20,7 @@ from pyspark.sql.functions import col
 from workers.files.meta_columns import COMMIT_TIME
 from workers.merge.group_file import wanted_bits
 from workers.merge.group_state import BIT_FIELDS, GONE, SET
+from workers.options.table_options import TableConfig
 from workers.read.changes import changes_schema, plan_changes
 from workers.read.file_slice import slice_schema
 from workers.read.incremental import plan_incremental
@@ -32,7 +33,6 @@ from workers.spark.types import to_spark
 from workers.spark.work import ChangeWork, SliceWork, WindowWork
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
-from workers.table_config import TableConfig
 
 
 def read_dataframe(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:

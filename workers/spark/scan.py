@@ -19,6 +19,7 @@ from workers.errors import NotFound
 from workers.files.arrow_streams import parquet_schema
 from workers.locations import is_bucket_location
 from workers.merge.rule import MergeRule
+from workers.options.table_options import TableConfig
 from workers.read.undisturbed import expired
 from workers.schema.table_schema import TableSchema
 from workers.spark.session import task_count
@@ -27,7 +28,6 @@ from workers.spark.types import to_spark, wire_schema
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 from workers.table.file_group import FileSlice
-from workers.table_config import TableConfig
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
 _FOOTER_THREADS = 8

@@ -25,12 +25,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from workers.errors import InvalidInput, LakehouseError
+from workers.options.sink_keys import SINK_OPTIONS
 from workers.ports import system_ports
-from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
+from workers.sink.config import SinkConfig, sink_config
 from workers.sink.epoch import read_epoch
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
-from workers.sink.runtime.launch import Launch, WorkerEnded
+from workers.sink.runtime.launch import Launch, WorkerEnded, launch_id
 from workers.sink.runtime.planning import carry_out_plans, own_write_options
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
@@ -112,7 +113,7 @@ class _Sink:
         password = dict(config.client).get("sasl.password.env", "")
         self._launch = Launch(
             config=config,
-            run_id=table.ports.ids.token(),
+            run_id=launch_id(operation_id) or table.ports.ids.token(),
             secret=secret,
             workers=workers,
             epoch_before=epoch.number if epoch else 0,

@@ -11,13 +11,14 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from workers.config import driver_options
 from workers.errors import InvalidInput
 from workers.jobs import SinkJob
-from workers.node_options import refuse_connections
+from workers.options.node_options import refuse_connections
+from workers.options.sink_keys import SINK_OPTIONS
+from workers.options.write_options import driver_options
 from workers.ports import Ports
 from workers.reporting import OperationReport, Reporter, ReportState
-from workers.sink.config import SINK_OPTIONS, sink_config
+from workers.sink.config import sink_config
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
 from workers.spark.driver import Ending
 from workers.spark.failures import is_gone

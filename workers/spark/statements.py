@@ -14,8 +14,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
+from workers.options.write_options import WriteOptions
 from workers.read.request import read_request
 from workers.read.snapshot import SnapshotPlan
 from workers.schema.table_schema import TableSchema

@@ -18,10 +18,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from workers.errors import InstantRolledBack, InvalidInput, LakehouseError, ServiceBusy
-from workers.services.execution import confirm_attempt
-from workers.services.local_runner import Runner
-from workers.services.rewrite import GroupRewrite, RewriteContext, rewrite_group
-from workers.services.rewriting import RunnerMaker
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.holding import keeping_slot
 from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
@@ -29,6 +25,10 @@ from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 from workers.table.table import Table
+from workers.table_services.execution import confirm_attempt
+from workers.table_services.local_runner import Runner
+from workers.table_services.rewrite_execution import RunnerMaker
+from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext, rewrite_group
 from workers.timeline.metadata import WriteStat
 
 GroupWrite = Callable[[RewriteContext, GroupRewrite, Storage, int], WriteStat]

@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql.functions import col, isnan, row_number
 
+from workers.options.top_n_request import Term, TopN
 from workers.read.completions import COMPLETED_FIELD, Completions
 from workers.read.file_slice import read_slice, slice_schema
-from workers.read.top_n import TIES, first_rows, plan_top_n, wanted_columns
+from workers.read.top_n_query import TIES, first_rows, plan_top_n, wanted_columns
 from workers.spark.scan import ReadContext, python_scan
 from workers.spark.types import to_spark
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
-from workers.top_n import Term, TopN
 
 _PLACE = "_sluice_place"
 

@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.sought_keys import Sought
-from workers.config import WriteOptions, write_options
 from workers.errors import EarlyConflict, InvalidInput, LakehouseError
 from workers.files.meta_columns import PARTITION_PATH
-from workers.lock_config import PROVIDER, LockProvider
+from workers.options.lock_options import PROVIDER, LockProvider
+from workers.options.write_options import WriteOptions, write_options
 from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.holding import is_rolled_back
@@ -200,7 +200,7 @@ def _placed_rows_written(
         groups = list(here.groups())
         if _is_small(here.context, groups, storage):
             return write_row_groups(here.context, groups, TaskIds(), storage)
-    return _in_tasks(spark, context, found, write_owned, watch)
+    return write_in_tasks(spark, context, found, write_owned, watch)
 
 
 def _asks_many(context: WriteContext, rows: pa.Table) -> bool:
@@ -212,21 +212,6 @@ def _asks_many(context: WriteContext, rows: pa.Table) -> bool:
         return False
     partitions: list[Any] = rows.column(PARTITION_PATH).unique().to_pylist()
     return len(candidates(context, partitions)) > _DRIVER_LOOKUPS_MAX
-
-
-def run_tasks(
-    df: DataFrame,
-    context: WriteContext,
-    tag: str,
-    write: TaskWrite,
-    *,
-    task_bytes: int,
-    watch: DoomWatch | None = None,
-) -> list[WriteStatus]:
-    """As `write_rows`, always in tasks, by `write`, and `task_bytes` are enough for one."""
-    with tagged(df.sparkSession, tag):
-        found = place_rows(df, context)
-        return _in_tasks(df.sparkSession, context, found, write, watch, task_bytes=task_bytes)
 
 
 def write_owned(context: WriteContext, groups: Sequence[StagedGroup]) -> list[WriteStatus]:
@@ -255,7 +240,7 @@ def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | 
     return size_of(storage, standing.base_file)
 
 
-def _in_tasks(
+def write_in_tasks(
     spark: SparkSession,
     context: WriteContext,
     found: PlacedRows,

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.support.s3_server import BUCKET, S3Server, hudi_rs_options, shared_server
 from tests.support.referee import referee_table
-from tests.support.s3_server import BUCKET, S3Server, hudi_rs_options, shared_server
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.connect_server import connect_server

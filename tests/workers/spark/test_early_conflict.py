@@ -28,12 +28,12 @@ from tests.support.scenario_table import (
     schema_of,
 )
 from tests.support.spark_faults import start_then_wait_for_the_rival, started
+from tests.support.spark_tasks import run_tasks
 from workers.concurrency.outcome import Committed, Conflicted
-from workers.config import write_options
-from workers.early_detection import EarlyStrategy
+from workers.options.early_detection import EarlyStrategy
+from workers.options.write_options import write_options
 from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import stop_tasks
-from workers.spark.write import run_tasks
 from workers.write.client import WriteClient
 
 __all__ = ["marker_server", "pytest_runtest_makereport", "tables", "tables_root"]

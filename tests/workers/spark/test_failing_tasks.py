@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from tests.support.referee import assert_referee_agrees
 from tests.support.spark_faults import write_then_fail_once
+from tests.support.spark_tasks import run_tasks
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.jobs import CancelJob
 from workers.lakehouse import LakehouseTable, create_table
+from workers.options.write_options import write_options
 from workers.spark.connect_server import ConnectServer
-from workers.spark.write import run_tasks
 from workers.tasks import cancel_write
 from workers.timeline.instant import State
 from workers.write.client import WriteClient

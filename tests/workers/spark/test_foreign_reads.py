@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.golden import ARCHIVES, MISSING, unpacked
+from bench.support.golden import ARCHIVES, MISSING, unpacked
 from workers.concurrency.outcome import Committed
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import LakehouseTable, create_table, open_table

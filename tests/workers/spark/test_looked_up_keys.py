@@ -14,14 +14,15 @@ from pyspark.sql import SparkSession
 
 from tests.support.invariants import assert_keys_are_unique, assert_table_is_sound
 from tests.support.referee import assert_referee_agrees
+from tests.support.spark_tasks import run_tasks
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.errors import InvalidInput
-from workers.index_kind import IndexKind
 from workers.lakehouse import LakehouseTable, create_table
+from workers.options.index_kind import IndexKind
+from workers.options.write_options import write_options
 from workers.read.snapshot import read_snapshot
-from workers.spark.source import SluiceDataSource
-from workers.spark.write import run_tasks, write_owned
+from workers.spark.datasource import SluiceDataSource
+from workers.spark.write import write_owned
 from workers.table.schema_history import read_instant
 from workers.write.client import WriteClient
 

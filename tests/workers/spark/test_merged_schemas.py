@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.merged_schemas import KINDS, merged_table
-from workers.spark.source import SluiceDataSource
+from workers.spark.datasource import SluiceDataSource
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,7 @@ from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, create_table
 from workers.schema.alter import AddColumn, DropColumn, WidenColumn
 from workers.spark import beside
-from workers.spark.source import source_with
+from workers.spark.datasource import source_with
 
 pytestmark = pytest.mark.spark
 

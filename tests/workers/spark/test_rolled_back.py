@@ -20,9 +20,10 @@ from tests.support.fencing import only_decide, roll_back, wait_until
 from tests.support.fixtures import pytest_runtest_makereport, tables, tables_root
 from tests.support.scenario_table import MODES, ScenarioTable, ScenarioTables, schema_of
 from tests.support.spark_faults import linger, start_then_wait_for_the_rival, started
+from tests.support.spark_tasks import run_tasks
 from workers.concurrency.outcome import CommitOutcome, RolledBack
-from workers.config import write_options
-from workers.spark.write import carry_out, run_tasks
+from workers.options.write_options import write_options
+from workers.spark.write import carry_out
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 from workers.write.client import WriteClient

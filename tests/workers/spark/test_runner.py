@@ -19,13 +19,12 @@ from tests.support.invariants import leftovers, orphan_files
 from tests.support.referee import assert_referee_agrees
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.jobs import JsonScalar, WriteJob
 from workers.lakehouse import LakehouseTable, create_table
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.spark.connect_server import ConnectServer
-from workers.spark.process import ENDING_FILE, is_driver, kill_driver, launch, read_pid
-from workers.spark.sources.ad_requests import (
+from workers.spark.inputs.ad_requests import (
     CLOCKS,
     COLUMN_GROUPS,
     IS_DELETED,
@@ -35,6 +34,7 @@ from workers.spark.sources.ad_requests import (
     TABLE_SCHEMA,
     AdRequests,
 )
+from workers.spark.process import ENDING_FILE, is_driver, kill_driver, launch, read_pid
 from workers.table.schema_history import read_instant
 from workers.table.view import FileSystemView
 from workers.tasks import launch_write

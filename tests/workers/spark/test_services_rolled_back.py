@@ -15,14 +15,14 @@ from tests.support.fencing import only_decide, roll_back, take_over, wait_until
 from tests.support.fixtures import pytest_runtest_makereport, tables, tables_root
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from tests.support.spark_faults import start_then_rewrite_after_the_rival, started
-from workers.config import write_options
 from workers.errors import InstantRolledBack, LakehouseError, ServiceBusy
 from workers.markers.store import read_markers
+from workers.options.service_keys import INSTANT
+from workers.options.write_options import write_options
 from workers.recovery.plan import files_of
-from workers.services.compaction.service import CompactionService
-from workers.services.parameters import INSTANT
-from workers.services.service import ServiceOutcome, ServiceRequest
-from workers.spark.services import spark_runner
+from workers.spark.table_services import spark_runner
+from workers.table_services.compaction.service import CompactionService
+from workers.table_services.service import ServiceOutcome, ServiceRequest
 
 __all__ = ["pytest_runtest_makereport", "tables", "tables_root"]
 

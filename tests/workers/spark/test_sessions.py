@@ -8,12 +8,15 @@ import subprocess
 import sys
 import uuid
 import weakref
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.support import spark_daemon
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
 from workers.spark.connect_server import ConnectServer
@@ -44,6 +47,22 @@ assert rows.toArrow().sort_by("id").equals(table.read().sort_by("id"))
 print("same rows", rows.count())
 spark.stop()
 """
+
+
+def test_workers_of_the_tests_are_forked_from_what_has_loaded_the_engine(
+    spark: SparkSession,
+) -> None:
+    """Otherwise each of them spends a second on that."""
+    expected = [spark_daemon.__name__, *spark_daemon.LOADED]
+
+    def loaded(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        main = sys.modules["__main__"].__spec__
+        names = [main.name if main else "", *(name for name in expected if name in sys.modules)]
+        yield pa.record_batch({"name": names})
+
+    rows = spark.range(1, numPartitions=1).mapInArrow(loaded, "name string").collect()
+
+    assert [row.name for row in rows] == expected
 
 
 @pytest.mark.slow

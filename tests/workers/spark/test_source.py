@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.lakehouse import LakehouseTable, create_table
-from workers.spark.source import SluiceDataSource
-from workers.spark.source.writer import STAGING
+from workers.spark.datasource import SluiceDataSource
+from workers.spark.datasource.writer import STAGING
 
 pytestmark = pytest.mark.spark
 
@@ -103,10 +103,10 @@ def test_option_that_nobody_knows_is_refused_by_name(
     session: SparkSession, table: LakehouseTable
 ) -> None:
     misspelt = session.read.format("sluice").option("as.of.instnt", "1").load(table.location)
-    with pytest.raises(PySparkException, match="unknown option"):
+    with pytest.raises(PySparkException, match="unknown read option"):
         misspelt.count()
     writer = frame(session, range(3), ts=1).write.format("sluice").option("hoodie.wrte", "1")
-    with pytest.raises(PySparkException, match="unknown option"):
+    with pytest.raises(PySparkException, match="unknown write option"):
         writer.mode("append").save(table.location)
 
 
@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
     "no path": (lambda spark, _: spark.read.format("sluice").load().count(), "TEMPORARY VIEW"),
     "unknown option": (
         lambda spark, at: spark.read.format("sluice").option("as.of.instnt", "1").load(at).count(),
-        "unknown option: key=as.of.instnt",
+        "unknown read option: key=as.of.instnt",
     ),
     "no table": (
         lambda spark, at: spark.read.format("sluice").load(f"{at}-no").count(),

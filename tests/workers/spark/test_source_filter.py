@@ -15,8 +15,8 @@ import pytest
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, create_table
 from workers.read.request import read_request
-from workers.spark.source.options import request_of
-from workers.spark.source.reader import SluiceReader, plan_work
+from workers.spark.datasource.options import request_of
+from workers.spark.datasource.reader import SluiceReader, plan_work
 from workers.write.predicate import predicate_of
 
 DIRECT = {"hoodie.write.markers.type": "direct"}

@@ -8,7 +8,7 @@ import pytest
 
 from workers.errors import InvalidInput
 from workers.read.request import EARLIEST, Query, ReadRequest
-from workers.spark.source.options import location, request_of, write_options_of
+from workers.spark.datasource.options import location, request_of, write_options_of
 
 INSTANT = "20260131120000007"
 
@@ -39,7 +39,7 @@ def test_read_options_make_a_request(options: dict[str, str], expected: ReadRequ
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"as.of.instnt": INSTANT}, "unknown option"),
+        ({"as.of.instnt": INSTANT}, "unknown read option"),
         ({"query": "all"}, "unknown query"),
         ({"hoodie.datasource.query.incremental.format": "cdc"}, "incremental queries"),
     ],
@@ -54,7 +54,7 @@ def test_write_options_say_the_operation() -> None:
 
     assert write_options_of({"path": "/t", **writer}, overwrite=False) == ("upsert", writer)
     assert write_options_of({}, overwrite=True) == ("insert_overwrite_table", {})
-    with pytest.raises(InvalidInput, match="unknown option"):
+    with pytest.raises(InvalidInput, match="unknown write option"):
         write_options_of({"sluice.writer.nme": "w"}, overwrite=False)
     with pytest.raises(InvalidInput, match="mode overwrite replaces"):
         write_options_of({"hoodie.datasource.write.operation": "delete"}, overwrite=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
-from workers.spark.sources.ad_requests import (
+from workers.spark.inputs.ad_requests import (
     CLOCKS,
     IS_DELETED,
     KEY,
@@ -24,10 +24,11 @@ from workers.spark.sources.ad_requests import (
     AdRequests,
     Stream,
 )
-from workers.spark.sources.files import FileSource
-from workers.spark.sources.source import Asked, Position, Surroundings
-from workers.spark.sources.streams import DemoStream
+from workers.spark.inputs.files import FileSource
+from workers.spark.inputs.source import Asked, Surroundings
+from workers.spark.inputs.streams import DemoStream
 from workers.storage.roots import source_under_root
+from workers.timeline.source_position import Position
 
 RUN = AdRequests(seed=7, run=1_767_225_600, rounds=12)
 

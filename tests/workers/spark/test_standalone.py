@@ -18,13 +18,14 @@ from tests.support.spark_faults import (
     write_then_linger_once,
     write_then_lose_executor_once,
 )
+from tests.support.spark_tasks import run_tasks
 from tests.support.standalone_cluster import standalone_session
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table
 from workers.markers.store import read_markers
+from workers.options.write_options import write_options
 from workers.spark.failures import await_losers
-from workers.spark.write import TaskWrite, run_tasks
+from workers.spark.write import TaskWrite
 from workers.write.client import WriteClient
 from workers.write.finalize import drop_strays
 

@@ -4,6 +4,6 @@
 and none to bring rows to the task that owns their file group.
 """
 
-from workers.spark.source.source import SluiceDataSource, source_with
+from workers.spark.datasource.source import SluiceDataSource, source_with
 
 __all__ = ["SluiceDataSource", "source_with"]

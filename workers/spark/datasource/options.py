@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 
-from workers.config import WRITE_OPTIONS
 from workers.errors import InvalidInput
+from workers.options.read_keys import (
+    AS_OF,
+    COLUMNS,
+    INCREMENTAL_FORMAT,
+    OPERATION,
+    PATH,
+    QUERY,
+    QUERY_TYPE,
+    READ_OPTIONS,
+    SINCE,
+    UNTIL,
+)
+from workers.options.write_keys import WRITE_OPTIONS
 from workers.ports import system_ports
 from workers.read.request import EARLIEST, Query, ReadRequest, read_request
 from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
-
-PATH = "path"
-OPERATION = "hoodie.datasource.write.operation"
-QUERY = "query"
-QUERY_TYPE = "hoodie.datasource.query.type"
-INCREMENTAL_FORMAT = "hoodie.datasource.query.incremental.format"
-AS_OF = "as.of.instant"
-SINCE = "hoodie.datasource.read.begin.instanttime"
-UNTIL = "hoodie.datasource.read.end.instanttime"
-COLUMNS = "hoodie.read.columns"
-FILTER = "sluice.read.filter"
 
 _OF_CATALOGS = frozenset({"owner", "provider", "location", "external"})
 """What Spark says of a table that is made in a catalog, and of no other."""
@@ -32,7 +32,6 @@ _VIEW = (
 )
 _FILE = re.compile(r"file:(?://(?P<host>[^/]*))?/+")
 """As Hadoop spells a path (`file:/x`), and as RFC 8089 does (`file:///x`)."""
-_READ = (QUERY, QUERY_TYPE, INCREMENTAL_FORMAT, AS_OF, SINCE, UNTIL, COLUMNS, FILTER)
 _FORMATS = {"latest_state": Query.INCREMENTAL, "cdc": Query.CDC}
 
 
@@ -57,7 +56,7 @@ def opened(where: str) -> Table:
 
 def request_of(options: Mapping[str, str]) -> ReadRequest:
     """Raises InvalidInput for an option that reading does not know, and as `read_request`."""
-    _check_known(options, _READ)
+    READ_OPTIONS.filled(options)
     query = options.get(QUERY) or options.get(QUERY_TYPE) or Query.SNAPSHOT
     given = options.get(INCREMENTAL_FORMAT)
     if given is not None:
@@ -79,8 +78,8 @@ def request_of(options: Mapping[str, str]) -> ReadRequest:
 
 def write_options_of(options: Mapping[str, str], *, overwrite: bool) -> tuple[str, dict[str, str]]:
     """(operation, options of the write). Raises InvalidInput for an option that is neither."""
-    _check_known(options, (OPERATION, *WRITE_OPTIONS))
     rest = {key: value for key, value in options.items() if key not in (PATH, OPERATION)}
+    WRITE_OPTIONS.filled(rest)
     asked = options.get(OPERATION)
     if not overwrite:
         return asked or "upsert", rest
@@ -89,10 +88,3 @@ def write_options_of(options: Mapping[str, str], *, overwrite: bool) -> tuple[st
             "mode overwrite replaces; write other operations with append", given=asked
         )
     return asked or "insert_overwrite_table", rest
-
-
-def _check_known(options: Mapping[str, str], known: tuple[str, ...]) -> None:
-    for key in options:
-        if key != PATH and key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            raise InvalidInput("unknown option", key=key, did_you_mean=near or list(known))

@@ -23,8 +23,8 @@ from workers.read.request import Query, ReadRequest
 from workers.read.rows import check_columns
 from workers.read.snapshot import plan_snapshot
 from workers.schema.table_schema import TableSchema
+from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.scan import ReadContext, Work, piece_batches
-from workers.spark.source.refusing import in_one_sentence
 from workers.spark.work import ChangeWork, SliceWork, WindowWork
 from workers.table.table import Table
 from workers.write.predicate import Predicate, predicate_of

@@ -16,11 +16,12 @@ from pyspark.sql.types import StructType
 
 from workers.errors import InvalidInput
 from workers.merge.mergers import Merger, adopt_mergers, merger_named
+from workers.options.read_keys import FILTER
+from workers.spark.datasource.options import location, opened, request_of, write_options_of
+from workers.spark.datasource.reader import SluiceReader, plan_work
+from workers.spark.datasource.refusing import RefusingStreamReader, in_one_sentence
+from workers.spark.datasource.writer import SluiceWriter
 from workers.spark.scan import Work
-from workers.spark.source.options import FILTER, location, opened, request_of, write_options_of
-from workers.spark.source.reader import SluiceReader, plan_work
-from workers.spark.source.refusing import RefusingStreamReader, in_one_sentence
-from workers.spark.source.writer import SluiceWriter
 from workers.spark.types import to_spark
 from workers.table.table import Table
 

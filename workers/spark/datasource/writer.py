@@ -24,8 +24,8 @@ from workers.files.arrow_streams import arrow_stream
 from workers.merge.mergers import Merger, adopt_mergers
 from workers.ports import RandomIds
 from workers.schema.from_arrow import optional
-from workers.spark.source.options import opened
-from workers.spark.source.refusing import in_one_sentence
+from workers.spark.datasource.options import opened
+from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage

@@ -5,7 +5,7 @@ A source answers with rounds; the runner writes each as one commit.
 
 from __future__ import annotations
 
-from workers.spark.sources.opening import open_source
-from workers.spark.sources.source import Position, Round, Source
+from workers.spark.inputs.opening import open_source
+from workers.spark.inputs.source import Round, Source
 
-__all__ = ["Position", "Round", "Source", "open_source"]
+__all__ = ["Round", "Source", "open_source"]

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from workers.clock import InstantTime
 from workers.files.arrow_streams import parquet_schema
 from workers.files.rows_file import KEY_SEPARATOR, CsvFile, names
-from workers.spark.sources.source import Asked, Surroundings, WrittenOnce
+from workers.spark.inputs.source import Asked, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.roots import source_under_root
 

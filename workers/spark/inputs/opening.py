@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from workers.errors import InvalidInput
 from workers.jobs import JsonScalar
-from workers.spark.sources.files import FileSource
-from workers.spark.sources.rivals import DemoBackfill, DemoEvolve
-from workers.spark.sources.source import Asked, Source, Surroundings
-from workers.spark.sources.streams import DemoStream
+from workers.spark.inputs.files import FileSource
+from workers.spark.inputs.rivals import DemoBackfill, DemoEvolve
+from workers.spark.inputs.source import Asked, Source, Surroundings
+from workers.spark.inputs.streams import DemoStream
 from workers.table.table import Table
 
 _KINDS: Mapping[str, Callable[[Asked, Surroundings], Source]] = {

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.errors import InvalidInput
-from workers.spark.sources.ad_requests import KEY, OWN_FIELDS, PARTITION
-from workers.spark.sources.source import Asked, Surroundings, WrittenOnce
+from workers.spark.inputs.ad_requests import KEY, OWN_FIELDS, PARTITION
+from workers.spark.inputs.source import Asked, Surroundings, WrittenOnce
 from workers.table.schema_history import current_schema, read_instant
 from workers.timeline.metadata import WRITER_KEY
 
@@ -54,7 +54,7 @@ class Rendezvous:
         if any(self._is_rival(one.writer) and not one.is_expired(now_ms) for one in beats):
             return True
         return any(
-            (one.completed_at or "") > instant
+            one.completed_at > instant
             and self._is_rival(read_instant(table, one).extra_metadata.get(WRITER_KEY))
             for one in table.timeline().completed_writes()
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,27 +12,6 @@ from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.jobs import JsonScalar
 from workers.table.table import Table
-
-POSITION_KEY: Final = "sluice.source.position"
-"""Commit metadata: how far this commit took its source, so that a restart goes on behind it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    run: int
-    round: int
-
-    def encode(self) -> str:
-        return json.dumps({"run": self.run, "round": self.round})
-
-    @classmethod
-    def decode(cls, text: str) -> Position | None:
-        """None for what we did not write."""
-        try:
-            body = json.loads(text)
-            return cls(int(body["run"]), int(body["round"]))
-        except (ValueError, TypeError, KeyError):
-            return None
 
 
 @dataclass(frozen=True, slots=True)
