@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
+from bench.support.s3_server import BUCKET, shared_server
 from tests.sink.conftest import StartSink
-from tests.support.s3_server import BUCKET, shared_server
 from tests.support.sink_run import assert_each_offset_once, say, send
 from workers.lakehouse import open_table
 from workers.sink.kafka.broker import Broker

@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.sink.conftest import StartSink
-from tests.support.kafka import client, eventually, fresh_topic
+from tests.support.kafka import add_partitions, client, eventually, fresh_topic
 from tests.support.sink_run import PROJECT, assert_each_offset_once, say, send
 from workers.concurrency.transaction import table_lock
-from workers.config import write_options
 from workers.lakehouse import create_table, open_table
+from workers.options.write_options import write_options
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import group_id
 from workers.sink.kafka.topics import Topics
@@ -79,7 +79,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
     send(kafka, topic, 1, 0, EACH)
     run = start_sink(topic)
     run.await_offsets({1: EACH})
-    topics.add_partitions(topic, 3)
+    add_partitions(kafka, topic, 3)
     send(kafka, topic, 2, 0, EACH)
     run.await_offsets({2: EACH})
     run.stop()

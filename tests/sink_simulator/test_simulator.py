@@ -24,7 +24,11 @@ def part(number: int, count: int, runs: int) -> range:
 
 
 LONGER = [
-    pytest.param(part(one, 20, 50_000), id=f"longer-{one}", marks=pytest.mark.slow)
+    pytest.param(
+        part(one, 20, 50_000),
+        id=f"longer-{one}",
+        marks=[pytest.mark.slow, pytest.mark.sampled(every=4)],
+    )
     for one in range(20)
 ]
 SOAK = [

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.errors import InvalidInput, OffsetExpired, OffsetsMissing, TopicReplaced
-from workers.sink.config import OnExpired, SinkConfig
+from workers.options.sink_keys import OnExpired
+from workers.sink.config import SinkConfig
 from workers.sink.offsets import OffsetMap, Standing
 
-RESET = "`manage.py sink reset` shows where the sink would go on, and sets it there"
+RESET = (
+    "`manage.py sink reset`, or Reset offsets on the sink's page, shows where it would go on, and "
+    "sets it there"
+)
 
 
 class TopicRange(Protocol):

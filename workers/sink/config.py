@@ -10,90 +10,42 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from workers.errors import InvalidInput
-from workers.option_values import boolean, choice, integer, known
+from workers.options.option_values import listed
+from workers.options.sink_keys import (
+    BAD_KEY,
+    BOOTSTRAP_KEY,
+    BUFFER_KEY,
+    CLUSTERING_KEY,
+    COMPACTION_KEY,
+    CONTROL_KEY,
+    CSV_KEY,
+    EMPTY_KEY,
+    EXPIRED_KEY,
+    FILE_KEY,
+    FORMAT_KEY,
+    GRACE_KEY,
+    ID_KEY,
+    INTERVAL_KEY,
+    KEY_FORMAT_KEY,
+    LETTERS_KEY,
+    MODE_KEY,
+    OP_KEY,
+    PER_TASK_KEY,
+    SINK_OPTIONS,
+    SOURCE_KEY,
+    START_KEY,
+    TIMEOUT_KEY,
+    TOPIC_KEY,
+    KeyFormat,
+    OnBadRecord,
+    OnExpired,
+    SchemaSource,
+    SinkMode,
+    ValueFormat,
+)
 
-
-class SinkMode(StrEnum):
-    APPEND = "append"
-    """Each record is one row, whose key is where it came from; nothing is merged."""
-    UPSERT = "upsert"
-    """Records are versions of the table's rows; tombstones and the op column delete."""
-
-
-class ValueFormat(StrEnum):
-    JSON = "json"
-    AVRO = "avro"
-    CSV = "csv"
-
-
-class KeyFormat(StrEnum):
-    """How the keys of tombstones are read; keys of other records are not looked at."""
-
-    AUTO = "auto"
-    """What can be nothing else is JSON or Avro; the rest is plain text."""
-    TEXT = "text"
-    JSON = "json"
-    AVRO = "avro"
-    """With a schema id before it, by the schemas of the file."""
-
-
-class SchemaSource(StrEnum):
-    TABLE = "table"
-    """The columns that the table has; what else a record brings is left out and counted."""
-    INFER = "infer"
-    """As `table`, and new fields become columns, through the table's schema rules."""
-    REGISTRY_FILE = "registry_file"
-    """A JSON file of schema ids and Avro schemas, for values that begin with a schema id."""
-
-
-class OnExpired(StrEnum):
-    """When the topic no longer has the next offset."""
-
-    FAIL = "fail"
-    EARLIEST = "earliest"
-    """Go on at the first one that is left, and say in the commit what was lost."""
-
-
-class OnBadRecord(StrEnum):
-    FAIL = "fail"
-    DEAD_LETTER = "dead_letter"
-
-
-SINK_OPTIONS: dict[str, str] = {
-    "hoodie.sink.id": "",  # Which sink of the table this is; the topic's name when empty.
-    "hoodie.kafka.topic": "",
-    "bootstrap.servers": "localhost:9092",
-    "hoodie.kafka.control.topic": "hudi-control-topic",
-    "hoodie.kafka.commit.interval.secs": "60",
-    "hoodie.kafka.coordinator.write.timeout.secs": "300",
-    "hoodie.kafka.commit.empty": "false",
-    # earliest, latest or {"0": 5}; needed where the table has rows and no offsets of this sink.
-    "hoodie.kafka.start.offsets": "",
-    "hoodie.kafka.on.expired": OnExpired.FAIL,
-    "hoodie.kafka.buffer.max.bytes": str(64 << 20),
-    "hoodie.kafka.partitions.per.task": "0",  # As many as it takes for the free slots when 0.
-    "hoodie.sink.mode": SinkMode.APPEND,
-    "hoodie.sink.format": ValueFormat.JSON,
-    "hoodie.sink.key.format": KeyFormat.AUTO,
-    "hoodie.sink.csv.columns": "",  # The columns of a line, in order; the table's when empty.
-    "hoodie.sink.schema.source": SchemaSource.TABLE,
-    "hoodie.sink.schema.file": "",
-    "hoodie.sink.op.column": "",  # The field that says `d` or `delete` for rows to take away.
-    "hoodie.sink.on.bad.record": OnBadRecord.DEAD_LETTER,
-    "hoodie.sink.dead.letter.path": "",  # A directory outside the table; `<table>-dead-letters`.
-    "hoodie.kafka.compaction.async.enable": "true",
-    "hoodie.kafka.clustering.async.enable": "false",
-    "hoodie.sink.graceful.timeout.secs": "60",
-    # The few settings of a Kafka client that can be set; see `workers/sink/kafka`.
-    "security.protocol": "",
-    "sasl.mechanism": "",
-    "sasl.username": "",
-    "sasl.password.env": "",  # The environment variable that holds the password.
-    "ssl.ca.location": "",
-}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _OFFSET_MAX = 2**63 - 2
@@ -135,51 +87,40 @@ class SinkConfig:
 
 def sink_config(given: Mapping[str, str]) -> SinkConfig:
     """Raises InvalidInput naming the first key or value that is wrong."""
-    values = known(given, SINK_OPTIONS, what="sink option")
-    topic = _matching(values, "hoodie.kafka.topic", _TOPIC)
-    values["hoodie.sink.id"] = values["hoodie.sink.id"] or topic[:100]
-    source = choice(values, "hoodie.sink.schema.source", SchemaSource)
-    if (source is SchemaSource.REGISTRY_FILE) != bool(values["hoodie.sink.schema.file"]):
-        raise InvalidInput(
-            "hoodie.sink.schema.source=registry_file and hoodie.sink.schema.file go together"
-        )
-    key_format = choice(values, "hoodie.sink.key.format", KeyFormat)
+    keys = SINK_OPTIONS
+    values = keys.filled(given)
+    topic = _matching(values, TOPIC_KEY, _TOPIC)
+    values[ID_KEY] = values[ID_KEY] or topic[:100]
+    source = keys.choice(values, SOURCE_KEY, SchemaSource)
+    if (source is SchemaSource.REGISTRY_FILE) != bool(values[FILE_KEY]):
+        raise InvalidInput(f"{SOURCE_KEY}=registry_file and {FILE_KEY} go together")
+    key_format = keys.choice(values, KEY_FORMAT_KEY, KeyFormat)
     if key_format is KeyFormat.AVRO and source is not SchemaSource.REGISTRY_FILE:
-        raise InvalidInput(
-            "hoodie.sink.key.format=avro needs hoodie.sink.schema.source=registry_file"
-        )
+        raise InvalidInput(f"{KEY_FORMAT_KEY}=avro needs {SOURCE_KEY}=registry_file")
     return SinkConfig(
-        sink_id=_matching(values, "hoodie.sink.id", _ID),
+        sink_id=_matching(values, ID_KEY, _ID),
         topic=topic,
-        bootstrap=values["bootstrap.servers"],
-        control_topic=_matching(values, "hoodie.kafka.control.topic", _TOPIC),
-        interval_s=integer(values, "hoodie.kafka.commit.interval.secs", least=1, most=86_400),
-        write_timeout_s=integer(
-            values, "hoodie.kafka.coordinator.write.timeout.secs", least=1, most=86_400
-        ),
-        commits_empty=boolean(values, "hoodie.kafka.commit.empty"),
-        start_offsets=_start_offsets(values["hoodie.kafka.start.offsets"]),
-        on_expired=choice(values, "hoodie.kafka.on.expired", OnExpired),
-        buffer_bytes_max=integer(
-            values, "hoodie.kafka.buffer.max.bytes", least=1 << 20, most=4 << 30
-        ),
-        partitions_per_task=integer(
-            values, "hoodie.kafka.partitions.per.task", least=0, most=10_000
-        ),
-        mode=choice(values, "hoodie.sink.mode", SinkMode),
-        value_format=choice(values, "hoodie.sink.format", ValueFormat),
+        bootstrap=values[BOOTSTRAP_KEY],
+        control_topic=_matching(values, CONTROL_KEY, _TOPIC),
+        interval_s=keys.integer(values, INTERVAL_KEY),
+        write_timeout_s=keys.integer(values, TIMEOUT_KEY),
+        commits_empty=keys.boolean(values, EMPTY_KEY),
+        start_offsets=_start_offsets(values[START_KEY]),
+        on_expired=keys.choice(values, EXPIRED_KEY, OnExpired),
+        buffer_bytes_max=keys.integer(values, BUFFER_KEY),
+        partitions_per_task=keys.integer(values, PER_TASK_KEY),
+        mode=keys.choice(values, MODE_KEY, SinkMode),
+        value_format=keys.choice(values, FORMAT_KEY, ValueFormat),
         key_format=key_format,
-        csv_columns=tuple(
-            one.strip() for one in values["hoodie.sink.csv.columns"].split(",") if one.strip()
-        ),
+        csv_columns=listed(values[CSV_KEY]),
         schema_source=source,
-        schema_file=values["hoodie.sink.schema.file"],
-        op_column=values["hoodie.sink.op.column"],
-        on_bad_record=choice(values, "hoodie.sink.on.bad.record", OnBadRecord),
-        dead_letter_path=values["hoodie.sink.dead.letter.path"],
-        schedules_compaction=boolean(values, "hoodie.kafka.compaction.async.enable"),
-        schedules_clustering=boolean(values, "hoodie.kafka.clustering.async.enable"),
-        graceful_timeout_s=integer(values, "hoodie.sink.graceful.timeout.secs", least=1, most=3600),
+        schema_file=values[FILE_KEY],
+        op_column=values[OP_KEY],
+        on_bad_record=keys.choice(values, BAD_KEY, OnBadRecord),
+        dead_letter_path=values[LETTERS_KEY],
+        schedules_compaction=keys.boolean(values, COMPACTION_KEY),
+        schedules_clustering=keys.boolean(values, CLUSTERING_KEY),
+        graceful_timeout_s=keys.integer(values, GRACE_KEY),
         client=tuple(
             (key, values[key]) for key in SINK_OPTIONS if key.startswith(_CLIENT) and values[key]
         ),
@@ -211,6 +152,6 @@ def _start_offsets(text: str) -> str | Mapping[int, int]:
 def _not_offsets(text: str) -> InvalidInput:
     return InvalidInput(
         'start offsets are earliest, latest or {"0": 17, "1": 4}',
-        key="hoodie.kafka.start.offsets",
+        key=START_KEY,
         given=text,
     )

@@ -15,20 +15,21 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.config import WriteOptions, write_options
 from workers.errors import SnapshotExpired
+from workers.options.sink_keys import OnBadRecord, SinkMode
+from workers.options.table_options import TableConfig
+from workers.options.write_options import WriteOptions, write_options
+from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.read.log_versions import IS_DELETED
 from workers.schema.table_schema import TableSchema
-from workers.sink.config import OnBadRecord, SinkConfig, SinkMode
+from workers.sink.config import SinkConfig
 from workers.sink.tables import COORDINATES
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table_config import TableConfig
 from workers.timeline.archive import archived_instants
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
 from workers.write.snapshot_context import snapshot_context
-from workers.writer_modes import MODE_KEY, ConcurrencyMode
 
 _CONTEXTS_MAX = 4
 _OWN = {

@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 
 from workers.merge.versions import DELETE_NOW, DELETED
 from workers.merge.versions import ROW as ROW_KIND
+from workers.options.sink_keys import OnBadRecord
 from workers.read.log_versions import IS_DELETED
 from workers.sink.batch import BadRecord, Offsets, Tombstone
-from workers.sink.config import OnBadRecord, SinkConfig
+from workers.sink.config import SinkConfig
 from workers.sink.pending import (
     Arrived,
     PendingRows,

@@ -21,7 +21,6 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
 )
-from workers.config import WriteOptions
 from workers.errors import (
     InvalidInput,
     LakehouseError,
@@ -30,6 +29,7 @@ from workers.errors import (
     SinkFenced,
     TopicReplaced,
 )
+from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import finish_decided
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.alter import AddColumn, SchemaChange, WidenColumn

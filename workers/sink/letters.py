@@ -116,11 +116,11 @@ def committed_letters(
         if instant not in ("", one.instant.requested_at):
             continue
         if one.metadata and one.instant.action.writes_data:
-            found[one.instant.completed_at or ""] = read_commit_metadata(one.metadata)
+            found[one.instant.completed_at] = read_commit_metadata(one.metadata)
     for written in timeline.completed_writes():
         if instant in ("", written.requested_at):
             content = table.storage.read(table.layout.path(written))
-            found[written.completed_at or ""] = read_commit_metadata(content)
+            found[written.completed_at] = read_commit_metadata(content)
     return [
         name
         for _, metadata in sorted(found.items())

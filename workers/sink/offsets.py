@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from workers.clock import InstantTime
-from workers.errors import InvalidInput, MalformedTable
+from workers.errors import MalformedTable
 
 OffsetMap = Mapping[int, int]
 """Partition to the next offset to read."""
@@ -115,13 +115,6 @@ def parse_offsets(text: str) -> dict[int, int]:
             raise MalformedTable("offsets of a sink are damaged", text=text[:200], at=pair[:40])
         offsets[int(found[1])] = int(found[2])
     return offsets
-
-
-def check_offsets(offsets: OffsetMap) -> None:
-    """Raises InvalidInput for a partition or an offset that Kafka cannot have."""
-    for partition, offset in offsets.items():
-        if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
-            raise InvalidInput("not an offset of a partition", partition=partition, offset=offset)
 
 
 def _moved(partition: int, standing: Standing, attempt: Attempt) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
+from typing import Any
 
 from workers.errors import MalformedTable
 from workers.sink.places import SinkPlaces
@@ -34,6 +35,16 @@ class LetterId:
 
 
 @dataclass(frozen=True, slots=True)
+class Landed:
+    """Where the letters of a replay stand in the topic again: what keys of rows are made of."""
+
+    topic_id: str
+    cluster_id: str
+    offsets: tuple[tuple[int, int, int], ...]
+    """(partition, offset of the letter, offset of what was sent)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     number: int
     token: str
@@ -47,6 +58,8 @@ class Replay:
     """None while nobody knows."""
     until: tuple[tuple[int, int], ...] = ()
     """As `ends`, once all was sent: what it sent lies before. Empty where nobody looked."""
+    landed: Landed | None = None
+    """None where whoever sent it did not come to write that down."""
 
 
 def read_replays(storage: Storage, sink_id: str) -> list[Replay]:
@@ -69,7 +82,7 @@ def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
     """False when another replay has this number."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
     body = asdict(replay)
-    del body["number"], body["is_sent"], body["until"]
+    del body["number"], body["is_sent"], body["until"], body["landed"]
     body["letters"] = [[*astuple(one)] for one in replay.letters]
     return storage.put_if_absent(path, json.dumps(body).encode())
 
@@ -81,11 +94,13 @@ def put_end(
     *,
     is_sent: bool,
     until: tuple[tuple[int, int], ...] = (),
+    landed: Landed | None = None,
 ) -> Replay:
     """Whoever says it first is right; all who may say it know the same."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_END}"
-    storage.put_if_absent(path, json.dumps({"is_sent": is_sent, "until": until}).encode())
-    return replace(replay, is_sent=is_sent, until=until)
+    body = {"is_sent": is_sent, "until": until, "landed": asdict(landed) if landed else None}
+    storage.put_if_absent(path, json.dumps(body).encode())
+    return replace(replay, is_sent=is_sent, until=until, landed=landed)
 
 
 def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
@@ -101,6 +116,7 @@ def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
             ends=_pairs(body["ends"]),
             is_sent=end["is_sent"] if has_end else None,
             until=_pairs(end.get("until") or ()),
+            landed=_landed(end.get("landed")),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("the record of a replay is damaged", path=path) from error
@@ -108,6 +124,14 @@ def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
 
 def _pairs(told: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
     return tuple((int(str(partition)), int(str(offset))) for partition, offset in told)
+
+
+def _landed(told: Mapping[str, Any] | None) -> Landed | None:
+    """Raises ValueError, TypeError, KeyError for what is none."""
+    if told is None:
+        return None
+    offsets = tuple((int(one), int(was), int(now)) for one, was, now in told["offsets"])
+    return Landed(str(told["topic_id"]), str(told["cluster_id"]), offsets)
 
 
 def _letter(topic: str, partition: int, offset: int, topic_id: str = "") -> LetterId:

@@ -75,7 +75,7 @@ class StandingOffsets:
             found = self._read[instant]
             # Decided to go, though its file may still be there.
             if found and not decisions.is_undone(self._table.storage, instant.requested_at):
-                return instant.completed_at or "", found
+                return instant.completed_at, found
         return "", None
 
     def _newest_archived(self, since: InstantTime) -> Standing | None:
@@ -85,7 +85,7 @@ class StandingOffsets:
         if manifest.number != self._manifest:
             self._archived = None
             self._archived_times = [
-                one.instant.completed_at or ""
+                one.instant.completed_at
                 for one in archived_instants(storage)
                 if one.instant.action.writes_data
             ]
@@ -105,7 +105,7 @@ class StandingOffsets:
             extra = read_commit_metadata(one.metadata).extra_metadata
             standing = standing_of(extra, self._sink_id, one.instant.requested_at)
             if standing is not None:
-                found[one.instant.completed_at or ""] = standing
+                found[one.instant.completed_at] = standing
         return found
 
 
@@ -128,16 +128,22 @@ def standing_of(extra: Mapping[str, str], sink_id: str, instant: InstantTime) ->
 
 
 def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
-    """The map of a completed commit of a sink. Raises MalformedTable."""
+    """The map of a completed commit of a sink. Raises MalformedTable where it has none."""
     standing = table.timeline().find(instant)
     if standing is not None and standing.is_completed:
         try:
-            extra = read_instant(table, standing).extra_metadata
-            return parse_offsets(extra.get(OFFSETS_KEY, ""))
+            return _offsets_of(read_instant(table, standing).extra_metadata, instant)
         except MalformedTable as error:
             if not isinstance(error.__cause__, NotFound):  # Archived since it was listed.
                 raise
     for one in archived_instants(table.storage, requested_from=instant, with_content=True):
         if one.instant.requested_at == instant and one.metadata is not None:
-            return parse_offsets(read_commit_metadata(one.metadata).extra_metadata[OFFSETS_KEY])
+            return _offsets_of(read_commit_metadata(one.metadata).extra_metadata, instant)
     raise MalformedTable("a decided commit is nowhere on the timeline", instant=instant)
+
+
+def _offsets_of(extra: Mapping[str, str], instant: InstantTime) -> dict[int, int]:
+    """Absent is not empty: an empty map would have the sink read every record once more."""
+    if OFFSETS_KEY not in extra:
+        raise MalformedTable("a commit of the sink lacks its offsets", instant=instant)
+    return parse_offsets(extra[OFFSETS_KEY])

@@ -20,15 +20,17 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.record_key import EMPTY_VALUE
 from workers.index.bucket import bucket_of_keys
+from workers.options.sink_keys import SinkMode
+from workers.options.table_keys import HASH_FIELD_KEY, TableType
+from workers.options.table_options import TableConfig
 from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
-from workers.sink.config import SinkConfig, SinkMode
+from workers.sink.config import SinkConfig
 from workers.sink.source import Source
 from workers.storage.base import Storage
 from workers.table import table as tables
 from workers.table.schema_history import current_schema
 from workers.table.table import Table, TableDefinition
-from workers.table_config import HASH_FIELD_KEY, TableConfig, TableType
 
 CLUSTER = "_kafka_cluster"
 TOPIC = "_kafka_topic"

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
+from workers.options.sink_keys import KeyFormat, SchemaSource
 from workers.schema.bad_rows import failing_rows
 from workers.sink.batch import Offsets
-from workers.sink.config import KeyFormat, SchemaSource, SinkConfig
+from workers.sink.config import SinkConfig
 from workers.sink.decoding.avro_values import AvroValues
 from workers.sink.decoding.conversion import lacking
 from workers.sink.decoding.json_shape import DEPTH_MAX, depth

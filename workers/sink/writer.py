@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workers.errors import BadRecords, InvalidInput
+from workers.options.sink_keys import OnBadRecord, SinkMode
 from workers.sink.appended import AppendedRows
 from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch
-from workers.sink.config import OnBadRecord, SinkConfig, SinkMode
+from workers.sink.config import SinkConfig
 from workers.sink.keyed import KeyedRows
 from workers.sink.letters import letters_table
 from workers.sink.pending import PendingRows, Preparer
@@ -80,10 +81,6 @@ class SinkWriter:
         self._records = 0
         self._left_out = 0
         self._max_timestamp_ms = -1
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._pending.bytes
 
     @property
     def has_rows(self) -> bool:

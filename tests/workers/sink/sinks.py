@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tests.support.scenario_table import schema_of
 from workers.lakehouse import open_table
+from workers.options.table_keys import TableType
 from workers.ports import system_ports
 from workers.schema.table_schema import TableSchema
 from workers.sink.batch import BadRecord, DecodedBatch, Tombstone
@@ -31,7 +32,6 @@ from workers.sink.writer import SinkWriter, Written
 from workers.storage.local import LocalStorage
 from workers.table import table as tables
 from workers.table.table import Table, TableDefinition
-from workers.table_config import TableType
 from workers.timeline.metadata import read_commit_metadata
 from workers.write.context import WriteContext
 

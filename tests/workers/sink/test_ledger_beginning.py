@@ -38,7 +38,15 @@ from workers.schema.alter import DropColumn
 from workers.schema.table_schema import TableSchema
 from workers.sink.coordinator_events import Committed
 from workers.sink.offsets import Standing
-from workers.sink.standing import ID_KEY, OFFSETS_KEY, standing_of
+from workers.sink.standing import (
+    EPOCH_KEY,
+    ID_KEY,
+    OFFSETS_KEY,
+    TOPIC_ID_KEY,
+    TOPIC_KEY,
+    committed_offsets,
+    standing_of,
+)
 from workers.table.table import Table
 
 CONFIG = config_of()
@@ -244,6 +252,30 @@ def test_a_commit_that_lost_its_keys_is_an_error_and_never_an_empty_map(
     with pytest.raises(MalformedTable):
         standing_of({ID_KEY: "orders", OFFSETS_KEY: "0=x"}, "orders", "1")
     assert standing_of({OFFSETS_KEY: "0=7"}, "orders", "1") is None
+    ledger = coordinator(table, CONFIG)
+    ingest(ledger, table, facts)
+    whole = extra_of(table)
+    assert standing_of(whole, CONFIG.sink_id, "1") is not None
+    for key in (OFFSETS_KEY, EPOCH_KEY, TOPIC_KEY, TOPIC_ID_KEY):
+        with pytest.raises(MalformedTable, match="lacks what says where it stands"):
+            standing_of({name: whole[name] for name in whole if name != key}, CONFIG.sink_id, "1")
+
+
+def test_offsets_of_a_decided_commit_that_has_none_are_an_error_and_never_an_empty_map(
+    table: Table, facts: Facts, tmp_path: Path
+) -> None:
+    ledger = coordinator(table, CONFIG)
+    ingest(ledger, table, facts)
+    of_the_sink = table.timeline().completed_writes()[-1].requested_at
+    other = keyed_table(tmp_path / "other", IDS)
+    open_table(tmp_path / "other").write(
+        pa.table({"id": [1], "city": ["x"], "ts": [1]}, IDS), options=DIRECT
+    )
+    of_nobody = other.timeline().completed_writes()[-1].requested_at
+
+    assert committed_offsets(table, of_the_sink) == dict(ledger.standing().offsets)
+    with pytest.raises(MalformedTable, match="lacks its offsets"):
+        committed_offsets(other, of_nobody)
 
 
 def test_a_commit_that_an_operator_took_back_counts_no_more(table: Table, facts: Facts) -> None:

@@ -17,6 +17,7 @@ from tests.workers.sink.participants import (
     told,
 )
 from workers.sink.messages import (
+    AckCommit,
     MessageReceived,
     Report,
     Send,
@@ -30,6 +31,7 @@ from workers.sink.participant_events import (
     ParticipantEvent,
     Polled,
     Seek,
+    StoreOffset,
     Write,
     WriteFailed,
 )
@@ -129,6 +131,16 @@ def test_a_late_end_of_the_writer_belongs_to_its_own_transaction() -> None:
         state, effects = after([*TO_STATE["CLOSING"], start("t2", 20), late])
 
         assert (state.name, effects) == ("OPEN", [])
+
+
+def test_an_acknowledgement_without_our_partition_leaves_our_offset() -> None:
+    """It is what we reported: 0 would be a seek to the beginning of the topic."""
+    message = AckCommit(2, "t1", "c", {0: 5}, "")
+
+    state, effects = after([*TO_STATE["PREPARED"], MessageReceived(message, 0)])
+
+    assert state.offset == 20
+    assert StoreOffset(20) in effects
 
 
 def test_a_start_without_our_partition_is_not_ours() -> None:

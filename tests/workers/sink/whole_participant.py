@@ -13,10 +13,11 @@ import numpy as np
 
 from tests.workers.sink.sinks import Facts, coordinator
 from workers.errors import InvalidInput
+from workers.options.sink_keys import SinkMode
 from workers.ports import system_ports
 from workers.schema.table_schema import TableSchema
 from workers.sink.batch import RawBatch
-from workers.sink.config import SinkConfig, SinkMode
+from workers.sink.config import SinkConfig
 from workers.sink.context import SinkContexts, sink_write_options
 from workers.sink.coordinator_events import Committed
 from workers.sink.kafka.consumer import PartitionConsumer

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import InvalidInput
+from workers.options.sink_keys import SchemaSource, ValueFormat
 from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Headers, RawBatch, Tombstone
-from workers.sink.config import SchemaSource, SinkConfig, ValueFormat
+from workers.sink.config import SinkConfig
 from workers.sink.decoding.avro_values import AvroValues
 from workers.sink.decoding.chunks import Decoded, Value
 from workers.sink.decoding.conversion import lacking

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from workers.errors import InvalidInput
-from workers.option_values import listed
+from workers.options.option_values import listed
 from workers.sink.config import SinkConfig
 
 ClientSettings = dict[str, str | int | bool]

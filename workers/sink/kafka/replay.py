@@ -17,11 +17,12 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from workers.errors import KafkaFailed, NotFound, SinkFenced
+from workers.errors import KafkaFailed, LakehouseError, NotFound, SinkFenced
 from workers.sink.batch import Headers, RawBatch
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.client_config import connection, consumer_settings, replay_settings
@@ -31,6 +32,7 @@ from workers.sink.kafka.topics import Topics
 from workers.sink.letter_choice import ChosenLetters, letter_id
 from workers.sink.letters import DECODED, HEADERS, KEY, VALUE
 from workers.sink.replays import (
+    Landed,
     LetterId,
     Replay,
     claim,
@@ -116,18 +118,20 @@ class _Replaying:
         records, gone = self._records(chosen)
         if not records:
             return Replayed(0, chosen.already, gone)
+        topic = self._topics.facts(self._config.topic)
         replay = Replay(
             number=max((one.number for one in replays), default=0) + 1,
             token=self._token,
             by=self._by,
             at_ms=self._table.ports.clock.now_ms(),
             letters=tuple(one.letter for one in records),
-            ends=ends_of(self._topics.facts(self._config.topic).watermarks),
+            ends=ends_of(topic.watermarks),
         )
         if not claim(storage, sink_id, replay):
             raise _taken_over(sink_id)
-        self._send(producer, replay, records)
-        put_end(storage, sink_id, replay, is_sent=True, until=self._ends_now())
+        offsets = self._send(producer, replay, records)
+        landed = Landed(topic.topic_id, topic.cluster_id, offsets)
+        put_end(storage, sink_id, replay, is_sent=True, until=self._ends_now(), landed=landed)
         return Replayed(len(records), chosen.already, gone)
 
     def _ends_now(self) -> tuple[tuple[int, int], ...]:
@@ -232,23 +236,35 @@ class _Replaying:
                 return batch
         raise KafkaFailed("the topic is not read in time", topic=self._config.topic)
 
-    def _send(self, producer: Producer, replay: Replay, records: list[_Record]) -> None:
+    def _send(
+        self, producer: Producer, replay: Replay, records: list[_Record]
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Where each lies now: its partition, its letter's offset, its own."""
         refused: list[KafkaError] = []
+        offsets: dict[LetterId, int] = {}
 
-        def delivered(error: KafkaError | None, _message: Any) -> None:
+        def delivered(letter: LetterId, error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 refused.append(error)
+            else:
+                offsets[letter] = message.offset()
 
         try:
             producer.begin_transaction()
             for record in records:
-                self._produce(producer, record, delivered)
+                self._produce(producer, record, partial(delivered, record.letter))
             waiting = producer.flush(_TIMEOUT_S)
             if not refused and not waiting:
                 producer.commit_transaction(_TIMEOUT_S)
-                return
-        except KafkaException as raised:
-            error = error_of(raised)
+                return tuple(
+                    (letter.partition, letter.offset, offset) for letter, offset in offsets.items()
+                )
+        except (KafkaException, SystemError) as raised:
+            # A fatal error that the client raises before it calls back comes as the cause of this.
+            told = raised.__cause__ if isinstance(raised, SystemError) else raised
+            if not isinstance(told, KafkaException):
+                raise
+            error = error_of(told)
             if error.code() in _FENCED:
                 raise _taken_over(self._config.sink_id) from raised
             if not error.txn_requires_abort():
@@ -258,7 +274,7 @@ class _Replaying:
                     topic=self._config.topic,
                 ) from raised
             refused.append(error)
-        self._give_up(producer, replay, refused)
+        raise self._given_up(producer, replay, refused)
 
     def _produce(self, producer: Producer, record: _Record, delivered: Callable[..., None]) -> None:
         headers = self._headers(record)
@@ -288,17 +304,19 @@ class _Replaying:
             own.append((TIME_HEADER, str(record.timestamp_ms).encode()))
         return [*own, (TOKEN_HEADER, self._token.encode())]
 
-    def _give_up(self, producer: Producer, replay: Replay, refused: list[KafkaError]) -> None:
-        """Nothing of it is in the topic; raises KafkaFailed."""
+    def _given_up(
+        self, producer: Producer, replay: Replay, refused: list[KafkaError]
+    ) -> LakehouseError:
+        """What to raise once nothing of it is in the topic. Raises KafkaFailed where it may be."""
         topic = self._config.topic
         if refused and refused[0].code() in _FENCED:
-            raise _taken_over(self._config.sink_id)
+            return _taken_over(self._config.sink_id)
         with kafka_errors("letters not sent, nor taken back; ask again", topic=topic):
             producer.abort_transaction(_TIMEOUT_S)
         put_end(self._table.storage, self._config.sink_id, replay, is_sent=False)
         if refused:
-            raise failed("letters not sent", refused[0], topic=topic)
-        raise KafkaFailed("letters not sent in time", topic=topic)
+            return failed("letters not sent", refused[0], topic=topic)
+        return KafkaFailed("letters not sent in time", topic=topic)
 
 
 def _taken(letter: LetterId, batch: RawBatch, at: int) -> _Record:

@@ -16,7 +16,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from workers.clock import Clock, SystemClock
 from workers.errors import InvalidInput, KafkaFailed, NotFound
@@ -120,12 +120,6 @@ class Topics:
         except InvalidInput:
             return False
         return True
-
-    def add_partitions(self, topic: str, total: int) -> None:
-        asked = self._admin.create_partitions(
-            [NewPartitions(topic, total)], request_timeout=self._timeout_s
-        )
-        self._answer(asked[topic], "partitions not added", topic)
 
     def delete(self, topic: str) -> None:
         asked = self._admin.delete_topics([topic], request_timeout=self._timeout_s)

@@ -30,11 +30,21 @@ class Launch:
         return f"{self.run_id}/{worker}"
 
     def is_owner(self, owner: str) -> bool:
-        return owner.partition("/")[0] == self.run_id
+        return launch_of(owner) == self.run_id
 
     def is_after(self, epoch: Epoch) -> bool:
         """Whether a later launch holds the sink."""
         return epoch.number > self.epoch_before and not self.is_owner(epoch.owner)
+
+
+def launch_id(operation_id: str) -> str:
+    """Of the one launch that an operation makes, so that it can be told whose an epoch is."""
+    return operation_id.replace("-", "")
+
+
+def launch_of(owner: str) -> str:
+    """What launched the holder of an epoch, as it is written beside the table."""
+    return owner.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

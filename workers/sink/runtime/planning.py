@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from workers.config import WriteOptions, write_options
 from workers.errors import LakehouseError
-from workers.services.inline import own_options, run_due
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import WriteOptions, write_options
 from workers.sink.config import SinkConfig
 from workers.sink.context import sink_write_options
 from workers.table.table import Table
+from workers.table_services.inline import own_options, run_due
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.timeline.instant import Action
 
 _PLANS = {Action.COMPACTION: "compaction", Action.CLUSTERING: "clustering"}

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable
 
 from workers.errors import KafkaFailed, LakehouseError, NotFound, SinkFenced
+from workers.options.sink_keys import SinkMode
 from workers.ports import Ports
-from workers.sink.config import SinkMode
 from workers.sink.context import SinkContexts
 from workers.sink.coordinator_state import CoordinatorName
 from workers.sink.epoch import read_epoch

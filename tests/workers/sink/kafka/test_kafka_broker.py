@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kafka import KEPT, client, eventually, fresh_topic, sink_of
+from tests.support.kafka import KEPT, add_partitions, client, eventually, fresh_topic, sink_of
 from tests.workers.sink.kafka.test_kafka_consumer import read
 from workers.clock import SystemClock
 from workers.errors import InvalidInput, KafkaFailed, NotFound
@@ -94,8 +94,8 @@ def test_topic_that_was_made_again_is_another_one(
     assert topics.topic_id(topic) == new.topic_id
 
 
-def test_added_partitions_are_seen(topics: Topics, topic: str) -> None:
-    topics.add_partitions(topic, 5)
+def test_added_partitions_are_seen(kafka: Broker, topics: Topics, topic: str) -> None:
+    add_partitions(kafka, topic, 5)
 
     eventually(lambda: len(topics.facts(topic).watermarks) == 5)
 

@@ -158,6 +158,9 @@ def test_letters_come_again_with_key_value_headers_partition_and_when_they_were_
     assert topics.facts(desk.topic).watermarks[1] == (0, 0)
     (replay,) = desk.replays
     assert (replay.by, replay.is_sent, len(replay.letters)) == ("ada", True, 2)
+    assert replay.landed is not None
+    assert replay.landed.offsets == ((0, 0, 3), (0, 2, 4))
+    assert replay.landed.topic_id == desk.topic_id
 
 
 def test_a_letter_is_sent_once_however_often_it_is_asked_for(desk: Desk) -> None:
