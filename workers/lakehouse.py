@@ -15,27 +15,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.column_groups import parse_groups
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import write_options
 from workers.errors import InvalidInput
+from workers.options.column_groups import parse_groups
+from workers.options.service_keys import INSTANT, LAYOUT_KEY, SCHEDULE_ONLY, SORT_COLUMNS_KEY
+from workers.options.table_keys import TableType
+from workers.options.top_n_request import top_n_of
+from workers.options.write_options import write_options
 from workers.ports import Ports, system_ports
 from workers.read.inexact_lists import inexact_lists
 from workers.read.request import Moment, read_request
 from workers.read.rows import read_rows
-from workers.read.top_n import read_top_n
+from workers.read.top_n_query import read_top_n
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.alter import SchemaChange
 from workers.schema.table_schema import TableSchema
-from workers.services.clustering.service import ClusteringService
-from workers.services.clustering.settings import LAYOUT, SORT_COLUMNS
-from workers.services.compaction.service import CompactionService
-from workers.services.inline import write_with_services
-from workers.services.parameters import INSTANT, SCHEDULE_ONLY
-from workers.services.registry import service
-from workers.services.rewriting import RunnerMaker, local_runner
-from workers.services.service import ServiceOutcome, ServicePlan, ServiceRequest
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 from workers.table import table as tables
@@ -43,10 +38,14 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table, TableDefinition
 from workers.table.view import FileSystemView
-from workers.table_config import TableType
+from workers.table_services.clustering.service import ClusteringService
+from workers.table_services.compaction.service import CompactionService
+from workers.table_services.inline import write_with_services
+from workers.table_services.registry import service
+from workers.table_services.rewrite_execution import RunnerMaker, local_runner
+from workers.table_services.service import ServiceOutcome, ServicePlan, ServiceRequest
 from workers.timeline.instant import Instant
 from workers.timeline.timeline import with_archived
-from workers.top_n import top_n_of
 from workers.write.add_group import add_group
 from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
@@ -212,7 +211,7 @@ class LakehouseTable:
         asked = top_n_of(self.table.config.top_n, partition_by=partition_by, order_by=order_by, n=n)
         if spark is None:
             return read_top_n(self.table, asked, columns)
-        from workers.spark.top_n import top_n_dataframe
+        from workers.spark.top_n_dataframe import top_n_dataframe
 
         return top_n_dataframe(self.table, spark, asked, columns)
 
@@ -273,7 +272,7 @@ class LakehouseTable:
 
         Raises as `compact`.
         """
-        order = {SORT_COLUMNS: ",".join(_names(sort_by, "sort_by")), LAYOUT: layout}
+        order = {SORT_COLUMNS_KEY: ",".join(_names(sort_by, "sort_by")), LAYOUT_KEY: layout}
         request = ServiceRequest(by, parameters=order | _parameters(parameters, schedule, instant))
         clustering = ClusteringService(_runner_maker(spark))
         return clustering.run(self.table, request, write_options(options or {}))
@@ -376,7 +375,7 @@ def _parameters(
 def _runner_maker(spark: SparkSession | None) -> RunnerMaker:
     if spark is None:
         return local_runner
-    from workers.spark.services import spark_runner
+    from workers.spark.table_services import spark_runner
 
     return spark_runner(spark)
 

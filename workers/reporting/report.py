@@ -79,10 +79,6 @@ class RecordingReporter:
     def close(self, *, wait_s: float = 5.0) -> None:
         return
 
-    @property
-    def final(self) -> OperationReport | None:
-        return next((report for report in reversed(self.reports) if report.state.is_final), None)
-
 
 class SilentReporter:
     """For jobs that nobody watches."""

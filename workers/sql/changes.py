@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.column_groups import ColumnGroup, Granularity
+from workers.options.column_groups import ColumnGroup, Granularity
+from workers.options.table_options import TableConfig
 from workers.read.comparison import differs
-from workers.table_config import TableConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
+from workers.options.table_options import TableConfig
 from workers.schema.bad_rows import refuse_rows
 from workers.sql.changes import ComparedColumns
-from workers.table_config import TableConfig
 from workers.write.deletes import check_ages
 
 

@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions
 from workers.errors import InvalidInput, LakehouseError
 from workers.files.meta_columns import META_COLUMNS
 from workers.lakehouse import LakehouseTable
+from workers.options.write_options import WriteOptions
 from workers.read.file_slice import read_slice
 from workers.sql.conversion import Conversion
 from workers.sql.engine import Snapshot

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions
 from workers.lakehouse import LakehouseTable
+from workers.options.write_options import WriteOptions
 from workers.schema.table_schema import TableSchema
 from workers.sql.conversion import Conversion
 from workers.table.file_group import FileSlice

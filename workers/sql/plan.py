@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from workers.options.table_options import TableConfig
 from workers.read.log_versions import IS_DELETED
 from workers.sql.changes import ComparedColumns
 from workers.sql.conversion import Conversion
-from workers.table_config import TableConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Plan:
     """A delete that leaves newer rows alone."""
     takes_along: bool = False
     """See `WriteRequest.takes_along`."""
+    needs_rows: bool = False
+    """See `WriteRequest.needs_rows`."""
     compared: tuple[ComparedColumns, ...] = ()
     """What rows hold already is not written again."""
 

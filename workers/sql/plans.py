@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from workers.aggregates import Aggregate
-from workers.column_groups import ColumnGroup, Granularity, NullMode, OnLate
-from workers.config import WriteOptions
 from workers.errors import InvalidInput
+from workers.options.aggregates import Aggregate
+from workers.options.column_groups import ColumnGroup, Granularity, NullMode, OnLate
+from workers.options.table_options import TableConfig
+from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import ConcurrencyMode
 from workers.read.log_versions import IS_DELETED
 from workers.sql.changes import compared_columns
 from workers.sql.expressions import (
@@ -32,11 +34,10 @@ from workers.sql.expressions import (
     taken_rows,
 )
 from workers.sql.plan import Plan
+from workers.sql.required_columns import leaves_out_required, owed_beside_new
 from workers.sql.statements import DIALECT, Change, Delete, Insert, Merge, Removed, Update
-from workers.table_config import TableConfig
 from workers.write.columns import check_written_groups
 from workers.write.deletes import check_ordered_deletes
-from workers.writer_modes import ConcurrencyMode
 
 _NONE: Mapping[str, exp.Expr] = {}
 
@@ -98,6 +99,7 @@ class Planner:
             outspoken=self._outspoken(change.sets),
             compared=compared,
             takes_along=self._takes_along(filled),
+            needs_rows=leaves_out_required(self.config, self.required, columns),
         )
 
     def _delete(self, change: Delete) -> Plan:
@@ -135,7 +137,12 @@ class Planner:
             self._check_inserted(change, given)
         compared = compared_columns(self.config, self.schema, sets)
         filled = self._filled(sets) if change.matched else ()
-        self._check_both(sets, filled, given, change)
+        written = (*self.located, *filled, *sets)
+        asked = given if change.matched else ()
+        owed = owed_beside_new(self.config, self.required, written, asked)
+        is_said_again = bool(owed) and not self.config.ordering
+        self._check_both(sets, (*filled, *owed) if is_said_again else filled, given, change)
+        filled = (*filled, *owed)
         updated = {name: column(name, target) for name in (*self.located, *filled)} | dict(sets)
         columns = tuple(dict.fromkeys((*self.located, *updated, *given)))
         is_there = exp.Not(this=exp.Is(this=column(self.located[0], target), expression=exp.null()))
@@ -169,7 +176,9 @@ class Planner:
             marks_matched=True,
             compared=compared,
             marks_deletes=is_removed is not None,
-            takes_along=self._takes_along(filled),
+            takes_along=is_said_again or self._takes_along(filled),
+            needs_rows=bool(change.matched)
+            and leaves_out_required(self.config, self.required, written),
         )
 
     def _same_names(

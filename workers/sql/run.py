@@ -18,13 +18,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import WriteOptions, write_options
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable
+from workers.options.write_options import WriteOptions, write_options
 from workers.ports import RandomIds
 from workers.read.pruning import Condition, SlicePruner
 from workers.schema.table_schema import TableSchema
-from workers.services.inline import write_with_services
 from workers.sql.altering import Altering
 from workers.sql.conversion import Conversion
 from workers.sql.create import column_type, create
@@ -55,6 +54,7 @@ from workers.sql.statements import (
     statement_of,
 )
 from workers.table.schema_history import current_schema
+from workers.table_services.inline import write_with_services
 from workers.write.context import WriteContext
 from workers.write.predicate import predicate_of
 from workers.write.request import WriteRequest
@@ -152,8 +152,9 @@ class _Run:
             plan.operation,  # type: ignore[arg-type]  # One of two that there are.
             self.stream,
             is_ordered=plan.is_ordered,
-            only_updates=isinstance(self.change, Update),
+            only_updates=_only_updates(self.change),
             takes_along=plan.takes_along,
+            needs_rows=plan.needs_rows,
         )
         schema = plan.conversion(self.table.table.config, known.arrow).schema
         return self.engine.write(
@@ -248,6 +249,11 @@ class _Run:
 
     def _text(self, query: exp.Expr) -> str:
         return bound(query, self._relations, self.engine.dialect)
+
+
+def _only_updates(change: Change) -> bool:
+    """Whether no row comes in that was not there."""
+    return isinstance(change, Update) or (isinstance(change, Merge) and change.not_matched is None)
 
 
 def _looked_at(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from workers.column_groups import PORTABLE_KEY, GroupRule
 from workers.errors import InvalidInput
-from workers.group_types import check_group_columns
-from workers.option_values import boolean
-from workers.table_config import TableType
+from workers.options.column_groups import GroupRule
+from workers.options.group_keys import PORTABLE_KEY
+from workers.options.group_types import check_group_columns
+from workers.options.option_values import boolean
+from workers.options.table_keys import TableType
 
 if TYPE_CHECKING:
     from workers.table.table import TableDefinition

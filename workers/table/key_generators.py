@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.table_config import ASKED_GENERATOR_KEY, KEY_GENERATOR_KEY, TableConfig
-from workers.time_partitions import (
+from workers.options.table_keys import ASKED_GENERATOR_KEY, KEY_GENERATOR_KEY
+from workers.options.table_options import TableConfig
+from workers.options.time_partitions import (
     TIME_KEYS,
     FieldKind,
     TimeRule,

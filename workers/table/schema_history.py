@@ -44,7 +44,7 @@ def schema_at(
     archiver goes by request time, and keeps only what is newest now.
     """
     for instant in reversed(timeline.completed_writes()):
-        if as_of is not None and (instant.completed_at or "") > as_of:
+        if as_of is not None and instant.completed_at > as_of:
             continue
         if found := _carried(instant, read_instant(table, instant)):
             newer = _archived_schema(table, instant.completed_at, as_of) if as_of else None
@@ -84,9 +84,9 @@ def _archived_schema(
     archived = [
         one.instant
         for one in table.archived_instants(completed_until=until)
-        if one.instant.action.writes_data and (one.instant.completed_at or "") > (since or "")
+        if one.instant.action.writes_data and one.instant.completed_at > (since or "")
     ]
-    for instant in sorted(archived, key=lambda one: one.completed_at or "", reverse=True):
+    for instant in sorted(archived, key=lambda one: one.completed_at, reverse=True):
         if found := _carried(instant, _archived_metadata(table, instant)):
             return found
     return None

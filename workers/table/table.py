@@ -11,26 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workers.aggregates import SLACK_KEY, SLACK_OF_N
 from workers.clock import InstantTime, format_instant, next_instant
-from workers.column_groups import (
-    GROUPS_KEY,
-    SHORTHAND_KEY,
-    GroupRule,
-    group_rule,
-    groups_json,
-)
 from workers.errors import InvalidInput, TableChanged, TableExists, TableNotFound, UnsupportedTable
 from workers.files.names import check_table_name
 from workers.files.properties import create_properties, load_properties
 from workers.files.record_key import check_key_type
 from workers.files.time_texts import check_time_column
-from workers.index_kind import INDEX_KEY, IndexKind
 from workers.merge.mergers import merger_named
-from workers.option_values import boolean, choice, listed
-from workers.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
+from workers.options.aggregates import SLACK_KEY, SLACK_OF_N
+from workers.options.column_groups import GroupRule, group_rule, groups_json
+from workers.options.group_keys import GROUPS_KEY, SHORTHAND_KEY
+from workers.options.index_kind import INDEX_KEY, IndexKind
+from workers.options.option_values import boolean, choice, listed
+from workers.options.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
+from workers.options.readability import HISTORY_KEY
+from workers.options.table_keys import ASKED_GENERATOR_KEY, HASH_FIELD_KEY, MergeMode, TableType
+from workers.options.table_options import TableConfig, config_from_properties, table_options
+from workers.options.top_n_request import TOP_N_KEY, top_n_of
+from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.ports import Ports
-from workers.readability import HISTORY_KEY
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
@@ -42,15 +41,6 @@ from workers.table.writability import (
     made_by_sluice,
     write_refusal,
 )
-from workers.table_config import (
-    ASKED_GENERATOR_KEY,
-    HASH_FIELD_KEY,
-    MergeMode,
-    TableConfig,
-    TableType,
-    config_from_properties,
-    table_options,
-)
 from workers.timeline import archive_v1, transitions
 from workers.timeline.archive import (
     ArchivedInstant,
@@ -58,12 +48,10 @@ from workers.timeline.archive import (
     archived_times,
     manifest_numbers,
 )
-from workers.timeline.instant import Action, Instant
+from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
 from workers.timeline.timeline import Timeline
-from workers.top_n import TOP_N_KEY, top_n_of
-from workers.writer_modes import MODE_KEY, ConcurrencyMode
 
 CREATION_OPERATION = "ALTER_SCHEMA"
 GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
@@ -121,7 +109,7 @@ class Table:
             return archive_v1.archived_instants(self.storage, self.config.archive_folder, **bounds)
         return archived_instants(self.storage, **bounds)
 
-    def archived_times(self) -> tuple[Instant, ...]:
+    def archived_times(self) -> tuple[CompletedInstant, ...]:
         """All archived instants, ascending by requested time. Raises MalformedTable."""
         if self.layout.version == 1:
             return tuple(one.instant for one in self.archived_instants())

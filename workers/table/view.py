@@ -25,7 +25,7 @@ from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.decisions import is_decided_to_go
-from workers.timeline.instant import Action, Instant
+from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
 
@@ -51,6 +51,8 @@ class FileSystemView:
     """The latest slice of each file group, sorted by partition and file id."""
     uncommitted: tuple[tuple[InstantTime, str], ...] = ()
     """(instant, path) of files that do not count: pending writers', or left behind."""
+    twins: tuple[tuple[InstantTime, str], ...] = ()
+    """Those of them that stand beside the file which their instant committed."""
     replaced_at: Mapping[str, InstantTime] = field(default_factory=dict)
     """Partition -> the newest visible commit that replaced a file group of it."""
 
@@ -72,7 +74,12 @@ class FileSystemView:
             if (partition, file_id) not in replaced
         ]
         return cls(
-            table, timeline, tuple(slices), tuple(sorted(visible.uncommitted)), visible.replaced_at
+            table,
+            timeline,
+            tuple(slices),
+            uncommitted=tuple(sorted(visible.uncommitted)),
+            twins=tuple(sorted(visible.twins)),
+            replaced_at=visible.replaced_at,
         )
 
 
@@ -84,7 +91,7 @@ class VisibleFiles:
         self._timeline = timeline
         self._first = timeline.first_time
         self._as_of = as_of
-        self._completed: dict[InstantTime, Instant] = {
+        self._completed: dict[InstantTime, CompletedInstant] = {
             one.requested_at: one
             for one in timeline.completed()
             if one.action is not Action.SAVEPOINT and self._is_in_time(one)
@@ -101,10 +108,11 @@ class VisibleFiles:
         """
         self._log_by_base = table.config.timeline_layout == 1
         self.uncommitted: list[tuple[InstantTime, str]] = []
+        self.twins: list[tuple[InstantTime, str]] = []
         self.replaced_at: dict[str, InstantTime] = {}
 
-    def _is_in_time(self, instant: Instant) -> bool:
-        return self._as_of is None or (instant.completed_at or "") <= self._as_of
+    def _is_in_time(self, instant: CompletedInstant) -> bool:
+        return self._as_of is None or instant.completed_at <= self._as_of
 
     def _base_counts(self, requested_at: InstantTime) -> bool:
         """Without opening the history where it could say nothing else: the latest slice goes by
@@ -214,10 +222,33 @@ class VisibleFiles:
             if kind := unread_base_format(name):
                 raise UnsupportedTable(f"base files of format {kind} are not read", path=path)
             return
-        if self._base_counts(base.instant):
-            _group_of(groups, partition, base.file_id).bases[base.instant] = path
-        else:
+        if not self._base_counts(base.instant):
             self.uncommitted.append((base.instant, path))
+            return
+        bases = _group_of(groups, partition, base.file_id).bases
+        if base.instant in bases:
+            bases[base.instant] = self._committed_of(base.instant, bases[base.instant], path)
+        else:
+            bases[base.instant] = path
+
+    def _committed_of(self, requested_at: InstantTime, former: str, latter: str) -> str:
+        """Of two base files of one slice, which an attempt leaves that woke up behind its
+        successor's commit and was killed; the latter where nothing tells.
+        """
+        instant = self._completed.get(requested_at)
+        if instant is None:
+            return latter
+        try:
+            content = self._table.storage.read_listed(self._table.layout.path(instant))
+        except NotFound:  # Archived between listing and reading.
+            self._table.check_layout()
+            return latter
+        named = set(read_commit_metadata(content).paths)
+        chosen, twin = (former, latter) if former in named else (latter, former)
+        if chosen in named and twin not in named:
+            self.uncommitted.append((requested_at, twin))
+            self.twins.append((requested_at, twin))
+        return chosen
 
     def with_block_instants(self, slice_: FileSlice, at: InstantTime | None = None) -> FileSlice:
         """In layout 1 a log file outlives the writers whose blocks it holds, so at a past moment
@@ -241,7 +272,7 @@ class VisibleFiles:
         known = self._timeline.completed()
         if self._first is None or at < self._first:
             known = chain(known, self._table.archived_times())
-        return frozenset(one.requested_at for one in known if (one.completed_at or "") > at)
+        return frozenset(one.requested_at for one in known if one.completed_at > at)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """File groups that were taken away, and when."""
@@ -255,7 +286,7 @@ class VisibleFiles:
                 self._table.check_layout()
                 continue
             metadata = read_commit_metadata(content)
-            replaced.update(dict.fromkeys(metadata.replaced_groups, instant.completed_at or ""))
+            replaced.update(dict.fromkeys(metadata.replaced_groups, instant.completed_at))
             for partition, _ in metadata.replaced_groups:
                 newest = self.replaced_at.get(partition, "")
                 self.replaced_at[partition] = max(newest, instant.requested_at)

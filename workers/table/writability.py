@@ -13,10 +13,11 @@ from typing import Final
 
 from workers.errors import TableChanged, UnsupportedTable
 from workers.files.properties import CHECKSUM_KEY
-from workers.index_kind import INDEX_KEY, IndexKind, unsupported_index
-from workers.readability import OWN_KEY
+from workers.options.index_kind import INDEX_KEY, IndexKind, unsupported_index
+from workers.options.readability import OWN_KEY
+from workers.options.table_keys import BUCKETS_KEY
+from workers.options.table_options import TableConfig, config_from_properties
 from workers.table.key_generators import generator_refusal
-from workers.table_config import BUCKETS_KEY, TableConfig, config_from_properties
 
 WRITTEN_VERSION: Final = 9
 TIME_ZONE_KEY: Final = "hoodie.table.timeline.timezone"

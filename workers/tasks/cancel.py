@@ -15,9 +15,9 @@ from typing import Any
 from celery import shared_task
 
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.config import SHORT_LIVED, write_options
 from workers.errors import LakehouseError
 from workers.jobs import CancelJob
+from workers.options.write_options import SHORT_LIVED, write_options
 from workers.ports import Ports, system_ports
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.reporting import OperationReport, ReportState

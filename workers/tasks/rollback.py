@@ -11,8 +11,8 @@ from typing import Any
 
 from celery import shared_task
 
-from workers.config import SHORT_LIVED, write_options
 from workers.jobs import RollbackJob
+from workers.options.write_options import SHORT_LIVED, write_options
 from workers.ports import system_ports
 from workers.recovery import rollback as recovery
 from workers.reporting import OperationReport, Progress, ReportState

@@ -17,19 +17,19 @@ from typing import Any
 from celery import Task, shared_task
 
 from workers.clock import InstantTime
-from workers.config import SHORT_LIVED, WriteOptions, write_options
 from workers.errors import ServiceBusy
 from workers.jobs import ServiceJob
+from workers.options.write_options import SHORT_LIVED, WriteOptions, write_options
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
 from workers.reporting.at_work import being_at_work
-from workers.services import registry
-from workers.services.given_rows import PATH_KEY
-from workers.services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
 from workers.spark.process import is_forbidden
 from workers.storage.roots import source_under_root, storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
+from workers.table_services import registry
+from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
 from workers.tasks.alive import staying_alive
 from workers.tasks.reports import reporting
 from workers.timeline.metadata import OPERATION_KEY

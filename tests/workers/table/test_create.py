@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.referee import assert_referee_agrees
 from tests.support.scenario_table import READINGS, schema_of
-from workers.config import write_options
 from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
 from workers.files.properties import load_properties, store_properties, table_checksum
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.options.table_options import config_from_properties, table_options
+from workers.options.write_options import write_options
 from workers.storage.local import LocalStorage
-from workers.table_config import config_from_properties, table_options
 from workers.timeline.metadata import SCHEMA_KEY, read_commit_metadata
 
 ALONE = {"hoodie.write.markers.type": "direct"}

@@ -11,9 +11,10 @@ import pytest
 from workers.errors import UnsupportedTable
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import create_table, open_table
+from workers.options.table_keys import MergeMode
+from workers.options.table_options import config_from_properties
 from workers.schema.table_schema import TableSchema
 from workers.storage.local import LocalStorage
-from workers.table_config import MergeMode, config_from_properties
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import read_commit_metadata
 
