@@ -39,6 +39,12 @@ class NotAllowedNow(ControlPlaneError):
     code = "not_allowed_now"
 
 
+class KeyReused(ControlPlaneError):
+    """An idempotency key came with another request before. Take a new key."""
+
+    code = "idempotency_key_reused"
+
+
 class StorageUnavailable(ControlPlaneError):
     """Table storage did not answer; nothing was changed."""
 

@@ -26,6 +26,7 @@ _NO_PASSWORDS = (
 STATUS_OF_CODE: Mapping[str, int] = {
     "refused": status.HTTP_400_BAD_REQUEST,
     "invalid_request": status.HTTP_400_BAD_REQUEST,
+    "idempotency_key_reused": status.HTTP_422_UNPROCESSABLE_ENTITY,
     "not_allowed_now": status.HTTP_409_CONFLICT,
     "plan_changed": status.HTTP_409_CONFLICT,
     "queue_unavailable": status.HTTP_503_SERVICE_UNAVAILABLE,

@@ -8,7 +8,7 @@ from typing import Protocol
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 
 DAYS_DEFAULT = 90
 DAYS_MAX = 365

@@ -26,7 +26,7 @@ from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import MalformedTable
 from workers.table import table as engine
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, State
 
 GONE_KEPT_FOR = timedelta(minutes=10)
 BATCH_ROWS = 500
@@ -195,7 +195,7 @@ def rebuild_schemas(table: Table, opened: engine.Table) -> None:
             continue
         action, completed_at, writer = writers[instant]
         found = instant_facts(
-            opened, Instant(instant, Action(action), State.COMPLETED, completed_at), None
+            opened, CompletedInstant(instant, Action(action), State.COMPLETED, completed_at), None
         )
         if found is None or found.schema_json is None:
             continue  # It went away since; the listing that says so is already on its way.

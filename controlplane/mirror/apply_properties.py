@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Any, Final
 
 from controlplane.tables.models import Table
-from workers.column_groups import GROUPS_KEY
 from workers.errors import NotFound
 from workers.files.properties import PROPERTIES_PATH, is_our_writing
-from workers.readability import VERSION_KEY
+from workers.options.group_keys import GROUPS_KEY
+from workers.options.readability import VERSION_KEY
 from workers.storage.base import Storage
 from workers.table import table as engine
 from workers.table.overtaken import Overtaken, overtaken

@@ -32,8 +32,9 @@ class _Undoing:
 
 def apply_undone(table: Table, found: Sequence[UndoneFacts], gone: Sequence[InstantRecord]) -> bool:
     """To be called after the instants. `gone`: their rows that left the timeline in this pass."""
-    is_changed = _forget(table)
-    undecided = UndoneRecord.objects.filter(table=table, undone_by="")
+    has_any = UndoneRecord.objects.filter(table=table).exists()
+    is_changed = has_any and _forget(table)
+    undecided = UndoneRecord.objects.filter(table=table, undone_by="") if has_any else ()
     rows = {one.requested_at: one for one in undecided}
     seen = {one.requested_at: one for one in gone}
     new: dict[InstantTime, UndoneRecord] = {}

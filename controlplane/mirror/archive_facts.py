@@ -13,7 +13,7 @@ from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
 from workers.table import table as engine
 from workers.timeline.archive import ArchivedInstant
-from workers.timeline.instant import Instant
+from workers.timeline.instant import CompletedInstant
 
 INSTANTS_PER_PASS_MAX = 2000
 
@@ -64,13 +64,13 @@ def read_archive(
     )
 
 
-def _read(opened: engine.Table, wanted: list[Instant]) -> tuple[InstantFacts, ...]:
+def _read(opened: engine.Table, wanted: list[CompletedInstant]) -> tuple[InstantFacts, ...]:
     if not wanted:
         return ()
     keys = {key_of(one) for one in wanted}
     found = opened.archived_instants(
         requested_from=wanted[0].requested_at,
-        completed_until=max(one.completed_at or "" for one in wanted),
+        completed_until=max(one.completed_at for one in wanted),
         with_content=True,
     )
     return tuple(_facts(opened, one) for one in found if key_of(one.instant) in keys)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from workers.time_units import AHEAD_MAX_MS, TimeUnit
+from workers.options.time_units import AHEAD_MAX_MS, TimeUnit
 
 AHEAD_MAX = timedelta(milliseconds=AHEAD_MAX_MS)
 

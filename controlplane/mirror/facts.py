@@ -28,13 +28,13 @@ from controlplane.mirror.sink_facts import told_sink
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
-from workers.group_facts import GROUP_FACTS_KEY
 from workers.markers.store import StoredNames, pending_marker_instants, read_names
 from workers.sink.standing import OFFSETS_KEY
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.timeline import decisions, lost_writes
 from workers.timeline.decisions import RollbackDecision
+from workers.timeline.group_facts import GROUP_FACTS_KEY
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     OPERATION_KEY,

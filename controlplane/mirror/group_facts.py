@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from controlplane.mirror.conflict_facts import text
-from workers.column_groups import GROUPS_MAX
+from workers.options.column_groups import GROUPS_MAX
 
 _COUNTS = ("rows", "deletes", "nulls", "skipped", "late", "tied", "tombstones")
 _ENDS = ("least", "greatest")

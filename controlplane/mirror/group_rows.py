@@ -11,9 +11,9 @@ from controlplane.mirror.event_times import bounded, event_time, is_later
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
-from workers.column_groups import DEFAULT_GROUP
 from workers.errors import InvalidInput
-from workers.time_units import TimeUnit, TimeUnits, time_units
+from workers.options.column_groups import DEFAULT_GROUP
+from workers.options.time_units import TimeUnit, TimeUnits, time_units
 
 COMMITS_LOOKED_AT = 500
 RATE_COMMITS = 10

@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Subquery
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_words import many, spoken
 from controlplane.mirror.models import SinkRecord
-from controlplane.mirror.views_sinks import silent_sinks
+from controlplane.mirror.queries.sinks import silent_sinks
 
 _TITLE = "Its sinks speak"
 

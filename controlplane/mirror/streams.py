@@ -28,7 +28,7 @@ from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, SystemClock, parse_instant
 from workers.errors import LakehouseError
-from workers.time_units import TimeUnit
+from workers.options.time_units import TimeUnit
 from workers.timeline.metadata import STREAM_COLUMNS_KEY, STREAM_MAX_ORDERING_KEY
 
 log = logging.getLogger(__name__)

@@ -51,9 +51,9 @@ from workers.concurrency.late_writers import LateWriter
 from workers.concurrency.locks.binding import lock_provider
 from workers.concurrency.locks.showing import LockView, read_lock
 from workers.errors import LakehouseError, MalformedTable, UnsupportedTable
-from workers.services.archive_policy import late_writer_hold
 from workers.table import table as engine
 from workers.table.overtaken import Overtaken
+from workers.table_services.archive_policy import late_writer_hold
 from workers.timeline.instant import Instant
 
 log = logging.getLogger(__name__)
@@ -278,10 +278,8 @@ def _apply(
             mark.listing_hash = (
                 _listing_hash(observed.listing, observed.beats) if observed.is_complete else ""
             )
-            last = max(
-                (one.completed_at or "" for one in observed.listing.timeline.instants), default=""
-            )
-            mark.last_completed_at = last
+            completed = observed.listing.timeline.completed()
+            mark.last_completed_at = max((one.completed_at for one in completed), default="")
         if apply_heartbeats(table, observed.beats, now):
             changed.add("writers")
         is_changed = apply_markers(table, observed.markers)

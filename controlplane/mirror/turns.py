@@ -40,10 +40,9 @@ def take_turn(table: Table, *, untried_since: datetime | None = None) -> Turn | 
     if untried_since is not None:
         free &= Q(tried_at__isnull=True) | Q(tried_at__lt=untried_since)
         columns["tried_at"] = now
-    marks = SyncMark.objects.filter(free, table=table)
-    is_taken = marks.update(**columns)
-    if not is_taken and SyncMark.objects.get_or_create(table=table)[1]:
-        is_taken = marks.update(**columns)
+    is_taken = bool(SyncMark.objects.filter(free, table=table).update(**columns))
+    if not is_taken:  # Never synced, or another one's turn.
+        is_taken = SyncMark.objects.get_or_create(table=table, defaults=columns)[1]
     return Turn(table, columns["running_until"]) if is_taken else None
 
 

@@ -20,12 +20,12 @@ from controlplane.node.living import supervisor_pid
 from controlplane.node.places import Places
 from controlplane.node.processes import KAFKA, ORDERS
 from controlplane.node.supervision import Supervisor, SupervisorFailed, log_file
+from controlplane.operations.actions import start_sink, stop_sink
+from controlplane.operations.kinds.sink import newest_operation, open_operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.services import start_sink, stop_sink
-from controlplane.operations.sinks import newest_operation, open_operation
 from controlplane.operations.states import OperationState
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table as TableRow
-from controlplane.tables.services import register_table
 from workers.clock import Clock
 from workers.errors import KafkaFailed, TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table

@@ -14,13 +14,13 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.errors import NotAllowedNow
+from controlplane.operations.actions import request_write
 from controlplane.operations.demo import HEARTBEAT, RESTARTS_MAX
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.services import request_write
 from controlplane.operations.states import OPEN, OperationState
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table as TableRow
-from controlplane.tables.services import register_table
 from workers.clock import SystemClock
 from workers.errors import TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
@@ -59,7 +59,7 @@ def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
 
     Raises ControlPlaneError, LakehouseError.
     """
-    from workers.spark.sources.ad_requests import STREAMS
+    from workers.spark.inputs.ad_requests import STREAMS
 
     table = opened_table()
     row = TableRow.objects.filter(location=table.location).first() or register_table(
@@ -89,7 +89,7 @@ def table_location() -> str:
 
 
 def opened_table() -> LakehouseTable:
-    from workers.spark.sources.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
+    from workers.spark.inputs.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
 
     try:
         found = open_table(table_location())
@@ -143,10 +143,9 @@ def is_taken_care_of(row: TableRow, stream: str) -> bool:
 
 def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
     """Per stream the run and the number of its rounds that the table holds."""
-    from workers.spark.sources import Position
-    from workers.spark.sources.source import POSITION_KEY
     from workers.table.schema_history import read_instant
     from workers.timeline.metadata import STREAM_KEY
+    from workers.timeline.source_position import POSITION_KEY, Position
 
     done: dict[str, tuple[int, int]] = {}
     for instant in table.table.timeline().completed_writes():
@@ -160,7 +159,7 @@ def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
 
 def unfinished_run(row: TableRow, table: LakehouseTable) -> dict[str, Any] | None:
     """The source of the newest run, when a stream of it has rounds left."""
-    from workers.spark.sources.ad_requests import STREAMS
+    from workers.spark.inputs.ad_requests import STREAMS
 
     sources = [
         newest.parameters["job"]["source"]

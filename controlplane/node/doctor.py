@@ -33,7 +33,7 @@ from controlplane.node.proxies import trusted_proxies
 from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.opening import record_store
 from workers.errors import LakehouseError
-from workers.lock_config import URL_VARIABLE, LockSettings, LockUrl, provider_of
+from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, provider_of
 from workers.sink.kafka.broker import PACKAGE, known_jars
 from workers.storage.local import LocalStorage
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from workers.storage.settled_names import sync_directory
+
 _READABLE = "abcdefghjkmnpqrstuvwxyz23456789"
 _KEY_BYTES = 48
 _TOKEN_BYTES = 32
@@ -61,7 +63,9 @@ def _stored(path: Path) -> dict[str, str]:
 
 
 def write_privately(path: Path, content: str) -> None:
-    """Create or replace a file that only this user may read."""
+    """Create or replace a file that only this user may read; it is on the disk when this returns:
+    who loses the keys of a node loses every session and token that was made with them.
+    """
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -69,6 +73,7 @@ def write_privately(path: Path, content: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
+    sync_directory(path.parent)
 
 
 def _key() -> str:

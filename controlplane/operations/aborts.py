@@ -7,22 +7,61 @@ commits first has won, and keeps all of it.
 
 from __future__ import annotations
 
-import uuid
+from dataclasses import dataclass
+from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
-from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
+from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.kinds.rollback import rollback_job
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Wanted, known_request, queue_once
-from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.queueing import Request, Requester, Wanted
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.states import OperationKind
+from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
-from workers.jobs import RollbackJob
 
 WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True, slots=True)
+class AbortAsk:
+    """End the writer of one pending instant."""
+
+    table: Table
+    instant: InstantTime
+    name: str = "abort"
+    permission: Permission = Permission.OPERATE
+    confirmation: Confirmation = Confirmation.REASON
+    is_bound_to_plan: bool = False
+    busy: str = "this instant is being rolled back already"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"instant": self.instant}
+
+    def plan(self) -> None:
+        pending = InstantRecord.objects.filter(
+            table=self.table, requested_at=self.instant, action__in=WRITES
+        ).exclude(state="completed")
+        if not pending.exists():
+            raise NotAllowedNow("no write of this instant is pending", instant=self.instant)
+
+    def wanted(self, request: Request, plan: None) -> Wanted:
+        beat = HeartbeatRecord.objects.filter(table=self.table, instant=self.instant).first()
+        writer = beat.writer_name if beat else ""
+        return Wanted(
+            table=self.table,
+            kind=OperationKind.ROLLBACK,
+            job=rollback_job(self.table, self.instant, request),
+            what="operation.abort",
+            columns={"instant": self.instant, "progress_unit": "files"},
+            parameters={"writer": writer},
+            details={"instant": self.instant, "writer": writer},
+        )
 
 
 def request_abort(
@@ -33,46 +72,6 @@ def request_abort(
     by: User,
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Queue the end of the writer of `instant`. The same key by the same person has one effect.
-
-    Raises InvalidRequest without a reason, NotAllowedNow when the mirror knows no such pending
-    write, or when one is being rolled back already.
-    """
-    same = {"table_id": table.pk, "instant": instant, "plan_hash": ""}
-    if known := known_request(by, idempotency_key, same):
-        return known
-    reason = reason.strip()
-    if not reason:
-        raise InvalidRequest("say why it is ended; that is kept in the audit record")
-    pending = InstantRecord.objects.filter(
-        table=table, requested_at=instant, action__in=WRITES
-    ).exclude(state="completed")
-    if not pending.exists():
-        raise NotAllowedNow("no write of this instant is pending", instant=instant)
-    beat = HeartbeatRecord.objects.filter(table=table, instant=instant).first()
-    writer = beat.writer_name if beat else ""
-    operation_id = uuid.uuid4()
-    job = RollbackJob(
-        operation_id=str(operation_id),
-        table=table.location,
-        instant=instant,
-        plan_hash="",
-        reason=reason,
-        by=by.get_username(),
-        run_dir=run_dir(operation_id),
-        report_url=settings.SLUICE_REPORT_URL,
-    )
-    wanted = Wanted(
-        table=table,
-        kind=OperationKind.ROLLBACK,
-        job=job,
-        by=by,
-        who=by.get_username(),
-        what="operation.abort",
-        reason=reason,
-        idempotency_key=idempotency_key,
-        columns={"instant": instant, "progress_unit": "files"},
-        parameters={"writer": writer},
-        details={"instant": instant, "writer": writer},
-    )
-    return queue_once(wanted, same, busy="this instant is being rolled back already")
+    """Queue the end of the writer of `instant`. Raises what `do_request` raises."""
+    given = Given(reason=reason, idempotency_key=idempotency_key)
+    return do_request(AbortAsk(table, instant), Requester.person(by), given)

@@ -10,7 +10,28 @@ from controlplane.operations.demo import (
     start_demo_conflict,
     start_demo_schema_conflict,
 )
-from controlplane.operations.letter_replays import ReplayPlan, plan_replay, request_replay
+from controlplane.operations.kinds.replay import ReplayPlan, plan_replay, request_replay
+from controlplane.operations.kinds.rollback import (
+    PlannedFileRow,
+    PlanView,
+    plan_rollback,
+    request_rollback,
+)
+from controlplane.operations.kinds.sink import open_operation, relaunch_sink, start_sink, stop_sink
+from controlplane.operations.kinds.table_service import (
+    PlanItemRow,
+    ServicePlanView,
+    plan_service,
+    request_service,
+    schedule_service,
+)
+from controlplane.operations.kinds.write import (
+    PLANNED_OPERATIONS,
+    WRITE_OPERATIONS,
+    is_cancellable,
+    request_cancel,
+    request_write,
+)
 from controlplane.operations.permissions import (
     ServiceKind,
     permission_of,
@@ -19,28 +40,8 @@ from controlplane.operations.permissions import (
 )
 from controlplane.operations.planned_writes import request_planned_write
 from controlplane.operations.reports import record_report
-from controlplane.operations.requests import (
-    PLANNED_OPERATIONS,
-    WRITE_OPERATIONS,
-    is_cancellable,
-    request_cancel,
-    request_write,
-)
-from controlplane.operations.rollbacks import (
-    PlannedFileRow,
-    PlanView,
-    plan_rollback,
-    request_rollback,
-)
 from controlplane.operations.settling import reconcile
-from controlplane.operations.sinks import open_operation, relaunch_sink, start_sink, stop_sink
-from controlplane.operations.table_services import (
-    PlanItemRow,
-    ServicePlanView,
-    plan_service,
-    request_service,
-    schedule_service,
-)
+from controlplane.operations.sink_resets import plan_sink_reset, reset_sink
 
 __all__ = [
     "PLANNED_OPERATIONS",
@@ -61,6 +62,7 @@ __all__ = [
     "plan_replay",
     "plan_rollback",
     "plan_service",
+    "plan_sink_reset",
     "reconcile",
     "record_report",
     "relaunch_sink",
@@ -71,6 +73,7 @@ __all__ = [
     "request_rollback",
     "request_service",
     "request_write",
+    "reset_sink",
     "schedule_service",
     "service_kinds",
     "start_demo_conflict",

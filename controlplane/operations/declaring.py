@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.events import publish_change
 from controlplane.operations.confirmation import check_words

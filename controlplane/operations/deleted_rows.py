@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 
 from workers.errors import InvalidInput
 from workers.read.file_slice import read_slice
-from workers.services.deletes.selection import selection_of
-from workers.services.given_rows import PATH_KEY
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.table_services.deletes.selection import selection_of
+from workers.table_services.given_rows import PATH_KEY
 from workers.timeline.instant import Instant
 
 GROUPS_READ_MAX = 32

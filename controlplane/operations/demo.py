@@ -14,12 +14,12 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from controlplane.accounts.roles import is_operator
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.celery import app
 from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
+from controlplane.operations.kinds.write import request_write
 from controlplane.operations.models import Operation
-from controlplane.operations.requests import request_write
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from controlplane.mirror.storage import storage_of
+from controlplane.operations.living import is_beating
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import newest_instant
 from controlplane.operations.own_beats import own_beats
 from controlplane.operations.reports import record_report
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OperationState
+from controlplane.operations.states import FINAL, OperationState
 from workers.spark.process import ENDING_FILE, is_driver, read_pid
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
@@ -54,14 +55,10 @@ def driver_is_gone(operation: Operation, now: datetime) -> bool:
     return silent_for > UNSEEN_AFTER or _had_begun(operation, silent_for)
 
 
-def is_beating(operation: Operation, now: datetime) -> bool:
-    """Whether something of it that lives is pending on the table."""
-    now_ms = int(now.timestamp() * 1000)
-    return any(not beat.is_expired(now_ms) for beat in own_beats(operation))
-
-
 def take_ending(operation: Operation) -> bool:
-    """The driver's own last word, where its report was lost but its run directory is at hand."""
+    """Whether the operation ended by its driver's own last word, where its report was lost but its
+    run directory is at hand. False also for a word that storage does not bear out.
+    """
     path = Path(run_dir(operation.pk)) / ENDING_FILE
     try:
         ending = json.loads(path.read_bytes())
@@ -69,7 +66,9 @@ def take_ending(operation: Operation) -> bool:
         report |= {"message": ending.get("message"), "instant": ending.get("instant")}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
-    return record_report(report)
+    record_report(report)
+    operation.refresh_from_db()
+    return OperationState(operation.state) in FINAL | {OperationState.UNKNOWN}
 
 
 def _had_begun(operation: Operation, silent_for: timedelta) -> bool:

@@ -11,9 +11,12 @@ from uuid import UUID
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.models import Operation
-from controlplane.operations.own_instants import own_instant
-from controlplane.operations.service_effects import written_gaps
+from controlplane.operations.own_instants import OwnInstant, own_instant
+from controlplane.operations.replayed_rows import are_keys_known, replayed_rows
+from controlplane.operations.rounds import has_all_rounds
 from controlplane.operations.states import OperationKind, OperationState
+from controlplane.operations.table_service_effects import written_gaps
+from controlplane.operations.written_sample import written_sample
 from workers.errors import LakehouseError
 from workers.sink.offsets import Standing
 from workers.sink.replays import Replay, read_replays
@@ -49,9 +52,14 @@ class _Seen:
 
 
 TITLES: Mapping[str, Mapping[str, str]] = {
-    OperationKind.WRITE.value: {"timeline": "Done on the timeline", "files": "Its files stand"},
+    OperationKind.WRITE.value: {
+        "timeline": "Done on the timeline",
+        "files": "Its files stand",
+        "rows": "Its rows are in them",
+    },
     OperationKind.REPLAY.value: {
         "letters": "Letters are marked as sent",
+        "read": "The sink has read over them",
         "rows": "The table has taken them in",
     },
     OperationKind.SINK.value: {
@@ -87,22 +95,48 @@ def _write(seen: _Seen) -> _Verdicts:
     rows = own.commit.extra_metadata.get(ROWS_KEY, "")
     carries = f" with {int(rows):,} row{'' if rows == '1' else 's'}" if rows.isdigit() else ""
     gaps = written_gaps(seen.table, seen.timeline, own)
-    count = len(own.commit.stats)
-    whole = f"storage shows its {count:,} files as the commit names them"
-    if own.is_archived:
-        whole = "it is archived; which of its files services have replaced since is not known"
-    return {
+    verdicts: dict[str, tuple[bool | None, str]] = {
         "timeline": (True, f"{at} is completed{carries} and carries this operation's name"),
-        "files": (not gaps, _gap_words(gaps) or whole),
+        "files": (not gaps, _gap_words(gaps) or _whole(seen.table, own)),
     }
+    if rows_read := _rows_read(seen.table, own):
+        verdicts["rows"] = rows_read
+    return verdicts
+
+
+def _whole(table: Table, own: OwnInstant) -> str:
+    """What was not missed may have been taken by those who may."""
+    if own.is_archived:
+        return "it is archived; which of its files services have replaced since is not known"
+    paths = [stat.path for stat in own.commit.stats]
+    taken = sum(info is None for info in table.storage.at_once(table.storage.info, paths))
+    if not taken:
+        return f"storage shows its {len(paths):,} files as the commit names them"
+    stand = "none is left" if taken == len(paths) else "the others stand as the commit names them"
+    return f"of its {len(paths):,} files later services have taken {taken:,}; {stand}"
+
+
+def _rows_read(table: Table, own: OwnInstant) -> tuple[bool, str] | None:
+    """None where nothing is left to read, or each file is too large for a page."""
+    sample = written_sample(table, own)
+    if sample.gaps:
+        return False, _gap_words(sample.gaps)
+    count = len(own.commit.stats)
+    if not count:
+        return True, "it wrote no file, and none is to be read"
+    if not sample.files:
+        return None
+    files = "its file" if count == 1 else f"{sample.files:,} of its {count:,} files"
+    hold = "holds" if count == 1 else "hold"
+    rows = f"{sample.rows:,} row{'' if sample.rows == 1 else 's'}"
+    return True, f"{files}, read to the last row, {hold} the {rows} that the commit states"
 
 
 def _nothing_written(seen: _Seen) -> tuple[bool | None, str]:
     at = seen.operation.instant
     standing = seen.timeline.find(at) if at else None
     if seen.has_succeeded:
-        source = seen.operation.parameters.get("job", {}).get("source", {})
-        if not at and str(source.get("kind", "")).startswith("demo_"):
+        if has_all_rounds(seen.operation, seen.table, seen.timeline):
             return True, "it wrote nothing: the table had all rounds of its source"
         return False, "the timeline in storage has no completed instant of it"
     if standing is not None and not standing.is_completed:
@@ -120,14 +154,36 @@ def _replay(seen: _Seen) -> _Verdicts:
     if replays:
         words = f"{len(letters):,} letters are {'marked as sent' if is_sent else 'claimed only'}"
     standing = StandingOffsets(seen.table, sink_id).newest(seen.timeline)
-    return {"letters": (is_sent, words), "rows": _taken_in(replays, standing, is_sent=is_sent)}
+    verdicts = {"letters": (is_sent, words), "read": _read_over(replays, standing, is_sent=is_sent)}
+    if not are_keys_known(seen.table):
+        return verdicts  # Under which keys is the sink's to decode.
+    return {**verdicts, "rows": _taken_in(seen, replays, is_read=verdicts["read"][0])}
 
 
 def _taken_in(
+    seen: _Seen, replays: Sequence[Replay], *, is_read: bool | None
+) -> tuple[bool | None, str]:
+    """Each of them, under its key."""
+    if not is_read:
+        return is_read, "follows from the check above"
+    if any(replay.landed is None for replay in replays):
+        return None, "nobody wrote down at which offsets they were sent, so no key is known"
+    directory = seen.operation.parameters["job"]["directory"]
+    taken_in = replayed_rows(seen.table, seen.operation.sink_id, directory, replays)
+    if taken_in.missing:
+        return False, _gap_words(taken_in.missing)
+    told = [f"rows under their keys: {taken_in.rows:,}"]
+    told += [f"letters once more: {taken_in.letters:,}"] if taken_in.letters else []
+    told += [f"not looked up for this page: {taken_in.unread:,}"] if taken_in.unread else []
+    is_any = taken_in.rows + taken_in.letters > 0
+    return (True if is_any else None), ", ".join(told)
+
+
+def _read_over(
     replays: Sequence[Replay], standing: Standing, *, is_sent: bool
 ) -> tuple[bool | None, str]:
     """Each letter was sent to its own partition. Once the table has read on to where that ended
-    then, it has each of them: as the row under its key or, if it still does not fit, as a letter.
+    then, it has each of them.
     """
     if not is_sent:
         return False, "follows from the check above"

@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, Q
 from django.utils import timezone
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import NotAllowedNow
 from controlplane.events import EVERYWHERE, publish_change
 from controlplane.mirror.models import ServerSample

@@ -52,6 +52,8 @@ class Operation(models.Model):
     message = models.TextField(blank=True)
     attempts = models.PositiveSmallIntegerField(default=0)
     idempotency_key = models.CharField(max_length=100, null=True)
+    request_digest = models.CharField(max_length=64, blank=True)
+    """Of all that was asked for, so that a key cannot come with another request."""
 
     class Meta:
         constraints = [

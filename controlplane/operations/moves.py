@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.operations.models import Operation

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationKind
 from controlplane.tables.access import Permission
-from workers.services import registry
-from workers.services.given_rows import PATH_KEY
+from workers.table_services import registry
+from workers.table_services.given_rows import PATH_KEY
 
 _TITLES = {
     "compaction": "Compact",

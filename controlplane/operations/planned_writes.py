@@ -11,10 +11,10 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.kinds.table_service import request_service
 from controlplane.operations.models import Operation
-from controlplane.operations.table_services import request_service
 from controlplane.tables.models import Table
-from workers.services.given_rows import FILE_KEYS
+from workers.table_services.given_rows import FILE_KEYS
 
 _KINDS = ("csv", "parquet")
 

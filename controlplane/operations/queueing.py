@@ -1,20 +1,16 @@
-"""The one way into the queue: a row, an audit entry and the message, in one transaction.
-
-The same request by the same person, told by its key, is one operation however often it comes.
-"""
+"""The one way into the queue: a row, an audit entry and the message, in one transaction."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from controlplane.audit.services import record
-from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.audit.actions import record
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import send, tell
 from controlplane.operations.states import OperationKind
@@ -22,22 +18,43 @@ from controlplane.tables.models import Table
 from workers.jobs import ReplayJob, RollbackJob, ServiceJob, SinkJob, WriteJob
 
 
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who asks: a person, or what asks by itself."""
+
+    user: User | None
+    name: str
+    """For the audit, and for what is written on the table."""
+
+    @classmethod
+    def person(cls, user: User) -> Requester:
+        return cls(user, user.get_username())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who asks for an operation and with which words, once both are checked."""
+
+    by: Requester
+    reason: str = ""
+    plan_hash: str = ""
+    """Of the plan that was shown; empty where none is needed."""
+    idempotency_key: str | None = None
+    digest: str = ""
+    """Of all that was asked for: the same key with another digest is another request."""
+    operation_id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """An operation that is not yet in the database."""
+    """What a kind of operation puts into its row, its message and the audit."""
 
     table: Table
     kind: OperationKind
     job: WriteJob | RollbackJob | ServiceJob | SinkJob | ReplayJob
-    by: User | None
-    who: str
-    """For the audit; the person's name, or a schedule's."""
     what: str
     """For the audit: `operation.write`, `service.clean`."""
-    reason: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
-    plan_hash: str = ""
-    idempotency_key: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
     """Further columns of the row."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -46,60 +63,31 @@ class Wanted:
     """For the audit."""
 
 
-def queue(wanted: Wanted) -> Operation:
+def queue(wanted: Wanted, request: Request) -> Operation:
     """Raises IntegrityError where the database allows only one."""
     with transaction.atomic():
         operation = Operation.objects.create(
-            pk=UUID(wanted.job.operation_id),
+            pk=request.operation_id,
             table=wanted.table,
             kind=wanted.kind.value,
-            requested_by=wanted.by,
-            reason=wanted.reason,
+            requested_by=request.by.user,
+            reason=request.reason,
             plan=dict(wanted.plan),
-            plan_hash=wanted.plan_hash,
+            plan_hash=request.plan_hash,
             parameters={"job": wanted.job.to_message(), **wanted.parameters},
-            idempotency_key=wanted.idempotency_key or None,
+            idempotency_key=request.idempotency_key or None,
+            request_digest=request.digest,
             **wanted.columns,
         )
         record(
-            who=wanted.who,
+            who=request.by.name,
             what=wanted.what,
             subject=wanted.table.slug,
             result="requested",
-            reason=wanted.reason,
-            plan_hash=wanted.plan_hash,
+            reason=request.reason,
+            plan_hash=request.plan_hash,
             details={"operation": str(operation.pk), **wanted.details},
         )
         send(operation)
         tell(operation)
     return operation
-
-
-def queue_once(wanted: Wanted, same: Mapping[str, Any], *, busy: str) -> Operation:
-    """`same`: the columns that tell this request from another under its key.
-
-    Raises NotAllowedNow, saying `busy`, while one of its kind is open; InvalidRequest when the key
-    was used for another request.
-    """
-    try:
-        return queue(wanted)
-    except IntegrityError as error:
-        # The same request, twice at once.
-        if wanted.by and (known := known_request(wanted.by, wanted.idempotency_key, same)):
-            return known
-        raise NotAllowedNow(busy, table=wanted.table.slug) from error
-
-
-def known_request(
-    by: User, idempotency_key: str | None, same: Mapping[str, Any]
-) -> Operation | None:
-    """What the same person already asked for with this key.
-
-    Raises InvalidRequest when that was something else.
-    """
-    if not idempotency_key:
-        return None
-    known = Operation.objects.filter(requested_by=by, idempotency_key=idempotency_key).first()
-    if known and any(getattr(known, name) != value for name, value in same.items()):
-        raise InvalidRequest("this idempotency key was used for another request")
-    return known

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
-from workers.config import SHORT_LIVED, write_options
 from workers.errors import LakehouseError
+from workers.options.write_options import SHORT_LIVED, write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 
 log = logging.getLogger(__name__)

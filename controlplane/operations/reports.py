@@ -15,9 +15,10 @@ from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.fields import INSTANT_TIME
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
-from controlplane.operations.outcomes import Outcome, confirmed
+from controlplane.operations.outcomes import Outcome, confirmed, is_foreign
 from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
-from controlplane.writers.services import record_hint
+from controlplane.writers.actions import record_hint
+from workers.clock import InstantTime
 from workers.errors import LakehouseError
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,8 @@ def record_report(payload: Mapping[str, Any]) -> bool:
             )
         if OperationState(operation.state) in FINAL:
             values = {}
-        if operation.kind == OperationKind.ROLLBACK.value:
-            values.pop("instant", None)  # It is what was asked to be undone.
+        if "instant" in values and not _may_name(operation, values["instant"]):
+            del values["instant"]
         if state not in FINAL and OperationState(operation.state) not in FINAL and message:
             values["message"] = message
         if values:
@@ -68,6 +69,17 @@ def record_report(payload: Mapping[str, Any]) -> bool:
     if state in FINAL:
         _end(operation_id, state, message)
     return True
+
+
+def _may_name(operation: Operation, instant: InstantTime) -> bool:
+    """A rollback's is what was asked to be undone; a write's is its own, as far as is known."""
+    match operation.kind:
+        case OperationKind.ROLLBACK.value:
+            return False
+        case OperationKind.WRITE.value:
+            return not is_foreign(operation, instant)
+        case _:
+            return True
 
 
 def _end(operation_id: UUID, claimed: OperationState, message: str) -> None:
@@ -86,9 +98,16 @@ def _end(operation_id: UUID, claimed: OperationState, message: str) -> None:
         log.warning("storage does not show it: operation=%s claim=%s", operation_id, claimed)
         amend(operation_id, message=f"its worker says {claimed}, and storage does not show it")
         return
-    ended = move(operation_id, outcome.state, message=outcome.message or message)
+    ended = move(operation_id, outcome.state, message=_words(outcome, claimed, message))
     if ended is not None:
         _complete(ended, outcome)
+
+
+def _words(outcome: Outcome, claimed: OperationState, message: str) -> str:
+    """A claim that storage does not bear out is told beside the worker's own words."""
+    if outcome.message or outcome.state is claimed:
+        return outcome.message or message
+    return f"its worker said {claimed}: {message}" if message else f"its worker said {claimed}"
 
 
 def _complete(ended: Operation, outcome: Outcome) -> None:

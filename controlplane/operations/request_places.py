@@ -9,7 +9,7 @@ from typing import Any
 
 from controlplane.errors import InvalidRequest
 from controlplane.tables.locations import checked_location, checked_source
-from workers.lock_config import FILESYSTEM_PATH
+from workers.options.lock_options import FILESYSTEM_PATH
 
 DEAD_LETTERS = "sluice.dead.letter.path"
 _FILE_KINDS = ("csv", "parquet")

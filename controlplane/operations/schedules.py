@@ -15,14 +15,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.mirror.models import InstantRecord
-from controlplane.mirror.views_files import backlog
+from controlplane.mirror.queries.files import backlog
+from controlplane.operations.kinds.table_service import plan_service, schedule_service
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.permissions import is_destructive, service_kinds
 from controlplane.operations.states import OPEN
-from controlplane.operations.table_services import plan_service, schedule_service
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, format_instant
 

@@ -22,11 +22,11 @@ from django.utils import timezone
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.demo import start_stream_again
 from controlplane.operations.drivers import QUIET, driver_is_gone, take_ending, was_launched
+from controlplane.operations.kinds.write import cancel_job
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send, send_cancel
 from controlplane.operations.outcomes import confirmed, write_outcome
 from controlplane.operations.permissions import is_destructive, needed
-from controlplane.operations.requests import cancel_job
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sink_settling import reconcile_sink
 from controlplane.operations.states import OPEN, OperationKind, OperationState

@@ -15,10 +15,10 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.mirror.apply import moment
-from controlplane.mirror.views_sinks import SinkRow, silent_at, sink_rows
+from controlplane.mirror.queries.sinks import SinkRow, silent_at, sink_rows
+from controlplane.operations.kinds.sink import stop_deadline
 from controlplane.operations.models import Operation
 from controlplane.operations.sink_settling import relaunch_due
-from controlplane.operations.sinks import stop_deadline
 from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.tables.models import Table
 from workers.clock import parse_instant

@@ -12,20 +12,25 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from controlplane.errors import ControlPlaneError
+from controlplane.mirror.queries.sinks import OVER, sink_record
 from controlplane.mirror.storage import storage_of
-from controlplane.mirror.views_sinks import OVER, sink_record
 from controlplane.operations.drivers import (
     SILENT_AFTER,
     driver_is_gone,
-    is_beating,
     take_ending,
     was_launched,
 )
+from controlplane.operations.kinds.sink import (
+    launch_again,
+    newest_operation,
+    put_stop,
+    stop_deadline,
+)
+from controlplane.operations.kinds.write import cancel_job
+from controlplane.operations.living import is_beating
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.permissions import needed
-from controlplane.operations.requests import cancel_job
-from controlplane.operations.sinks import launch_again, newest_operation, put_stop, stop_deadline
 from controlplane.operations.states import OperationKind, OperationState
 from controlplane.tables.access import may
 from workers.errors import LakehouseError

@@ -58,8 +58,9 @@ ALLOWED: dict[OperationState, frozenset[OperationState]] = {
     _S.FAILED: frozenset({_S.SUCCEEDED, _S.CONFLICTED, _S.ROLLED_BACK}),
     _S.CANCELLED: frozenset({_S.SUCCEEDED, _S.ROLLED_BACK}),
     _S.SUCCEEDED: frozenset(),
-    _S.CONFLICTED: frozenset(),
-    _S.ROLLED_BACK: frozenset(),
+    # What was told too early is corrected by what was committed after all.
+    _S.CONFLICTED: frozenset({_S.SUCCEEDED}),
+    _S.ROLLED_BACK: frozenset({_S.SUCCEEDED}),
     _S.FENCED: frozenset(),
 }
 

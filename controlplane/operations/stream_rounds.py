@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from controlplane.mirror.apply import moment
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
-from controlplane.mirror.views_sinks import SILENT_AFTER
+from controlplane.mirror.queries.sinks import SILENT_AFTER
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationKind, OperationState
 from controlplane.tables.models import Table

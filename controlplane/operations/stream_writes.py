@@ -12,8 +12,8 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.kinds.write import is_cancellable, request_write
 from controlplane.operations.models import Operation
-from controlplane.operations.requests import is_cancellable, request_write
 from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
 

@@ -17,9 +17,9 @@ from controlplane.operations.own_instants import OwnInstant
 from workers.files.names import instant_of, parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
 from workers.files.properties import load_properties
-from workers.services.left_behind import LOCK_KEPT_MS, left_lock
-from workers.services.repair import UNLOCK
 from workers.table.table import Table
+from workers.table_services.left_behind import LOCK_KEPT_MS, left_lock
+from workers.table_services.repair import UNLOCK
 from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.instant import Action
 from workers.timeline.savepoint_metadata import read_restore_targets, read_savepoint_metadata

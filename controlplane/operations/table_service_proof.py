@@ -10,7 +10,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.models import Operation
 from controlplane.operations.own_instants import OwnInstant, named_instant, own_instant
-from controlplane.operations.service_effects import Effect, Item, gaps
+from controlplane.operations.table_service_effects import Effect, Item, gaps
 from workers.clock import InstantTime
 from workers.errors import LakehouseError
 from workers.table.table import Table

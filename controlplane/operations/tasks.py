@@ -9,6 +9,7 @@ from django.utils import timezone
 from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
 from controlplane.operations import (
+    corrections,
     demo,
     marker_server,
     recovery,
@@ -18,7 +19,7 @@ from controlplane.operations import (
     sink_settling,
 )
 from controlplane.tables.models import Table
-from controlplane.writers.services import forget_hints
+from controlplane.writers.actions import forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
 REPORTS_KEPT_FOR = timedelta(days=7)
@@ -28,6 +29,7 @@ REPORTS_KEPT_FOR = timedelta(days=7)
 def reconcile() -> None:
     recovery.recover_tables()
     settling.reconcile()
+    corrections.correct_ends(timezone.now())
     sink_settling.relaunch_lost(timezone.now())
 
 

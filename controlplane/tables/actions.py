@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from controlplane.accounts.roles import ADMIN
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import InvalidRequest
 from controlplane.tables.locations import checked_location, overlap
 from controlplane.tables.models import Table

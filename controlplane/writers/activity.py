@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from controlplane.mirror.models import LockRecord, MarkerDirectory
 from controlplane.tables.models import Table
-from controlplane.writers.selectors import WriterRow, writers_board
+from controlplane.writers.queries import WriterRow, writers_board
 from workers.clock import InstantTime
 
 MET_SHOWN = 20

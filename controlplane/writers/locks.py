@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
-from workers.lock_config import LockProvider
+from workers.options.lock_options import LockProvider
 
 HISTORY_MAX = 300
 LOCK_KEY = "sluice.lock"

@@ -13,8 +13,8 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture

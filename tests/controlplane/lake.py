@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from controlplane.tables.models import Table as TableRow
 from workers.concurrency.outcome import CommitOutcome, Committed
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.table.table import Table
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.handles import write_file_groups

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.support.golden import ARCHIVES, golden_archive, unpacked
 from controlplane.tables.models import Table as TableRow
 from tests.controlplane.lake import Lake
-from tests.support.golden import ARCHIVES, golden_archive, unpacked
 from workers import create_table, open_table
-from workers.config import write_options
 from workers.files.properties import load_properties, store_properties
-from workers.services import registry
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 NEWER = OSLO | {"ts": 9}

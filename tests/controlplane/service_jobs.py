@@ -7,14 +7,14 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from controlplane.celery import app
-from controlplane.operations.models import Operation
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     plan_rollback,
     plan_service,
     record_report,
     request_rollback,
     request_service,
 )
+from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from workers.tasks import run_service
 

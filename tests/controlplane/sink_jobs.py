@@ -15,9 +15,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from controlplane.operations.actions import reconcile, record_report, start_sink
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.services import reconcile, record_report, start_sink
 from tests.controlplane.lake import Lake
 from tests.support.sinks import SINK, TOPIC
 from workers.spark.process import DRIVER_FILE, JOB_FILE, is_driver

@@ -16,9 +16,8 @@ from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
 from workers import open_table
 from workers.lakehouse import write_arrow
-from workers.spark.sources import Position
-from workers.spark.sources.ad_requests import STREAMS, AdRequests, Stream
-from workers.spark.sources.source import POSITION_KEY
+from workers.spark.inputs.ad_requests import STREAMS, AdRequests, Stream
+from workers.timeline.source_position import POSITION_KEY, Position
 from workers.write.client import WriteRequest
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import postgres_cluster
+from bench.support.postgres import postgres_cluster
 
 ROOT = Path(__file__).parents[2]
 _TRIED = (

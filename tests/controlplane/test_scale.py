@@ -12,8 +12,8 @@ from django.utils import timezone
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.timeline_rows import timeline_window
 from controlplane.tables.models import Table
-from controlplane.tables.selectors import table_row, tables_overview
-from controlplane.writers.selectors import writers_board
+from controlplane.tables.queries import table_row, tables_overview
+from controlplane.writers.queries import writers_board
 from workers.clock import format_instant
 
 TABLES = 20

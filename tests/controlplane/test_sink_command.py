@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import AuditEvent
+from controlplane.operations.actions import start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import start_sink
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
@@ -92,6 +92,15 @@ def test_what_does_not_run_is_not_stopped(stuck: Lake) -> None:
         run("stop", "trips", "other")
 
     assert read_stop(stuck.table.storage, SINK) is None
+
+
+def test_relaunch_asks_for_the_role_of_whoever_is_named(
+    lake: Lake, admin: User, viewer: User
+) -> None:
+    start_sink(lake.row, OPTIONS, by=admin)
+
+    with pytest.raises(CommandError, match="needs the role operator"):
+        run("relaunch", "trips", SINK, "--user", viewer.get_username())
 
 
 def test_relaunch_queues_the_same_options(lake: Lake, admin: User) -> None:

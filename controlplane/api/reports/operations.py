@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
-from controlplane.operations.services import record_report
+from controlplane.operations.actions import record_report
 
 INTEGER_MAX = 2**31 - 1
 

@@ -17,8 +17,8 @@ from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.mirror.marker_tree import MarkerTree, marker_tree
-from controlplane.operations.selectors import OperationDetail, operation_detail
-from controlplane.operations.services import request_abort
+from controlplane.operations.actions import request_abort
+from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.activity import WriterActivity, writers_activity
 from controlplane.writers.locks import (

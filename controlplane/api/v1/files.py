@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
 from controlplane.api.parsing import Strict, validated_query
-from controlplane.mirror.views_files import (
+from controlplane.mirror.queries.files import (
     SEARCH_CHARS_MAX,
     FileGroupDetail,
     FileGroupRow,

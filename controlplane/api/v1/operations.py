@@ -18,16 +18,7 @@ from controlplane.api.parsing import CommaList, Strict, validated, validated_que
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.errors import InvalidRequest
 from controlplane.fields import InstantTimeSerializerField
-from controlplane.operations.models import Operation
-from controlplane.operations.rollbacks import PlanView
-from controlplane.operations.selectors import (
-    OperationDetail,
-    OperationRow,
-    operation_detail,
-    operation_for_cancel,
-    operations_page,
-)
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     PLANNED_OPERATIONS,
     WRITE_OPERATIONS,
     permission_of,
@@ -36,6 +27,15 @@ from controlplane.operations.services import (
     request_planned_write,
     request_rollback,
     request_write,
+)
+from controlplane.operations.kinds.rollback import PlanView
+from controlplane.operations.models import Operation
+from controlplane.operations.queries import (
+    OperationDetail,
+    OperationRow,
+    operation_detail,
+    operation_for_cancel,
+    operations_page,
 )
 from controlplane.operations.states import OperationKind, OperationState
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
@@ -112,7 +112,13 @@ def _write(request: Request, slug: str, asked: dict[str, Any]) -> Operation:
     reason = asked.pop("reason")
     if given := [name for name in ("partitions", "plan_hash", "table_name") if asked.pop(name)]:
         raise InvalidRequest("this operation takes nothing away and no plan", unknown=given)
-    return request_write(table=table, parameters=asked, by=actor(request), reason=reason)
+    return request_write(
+        table=table,
+        parameters=asked,
+        by=actor(request),
+        reason=reason,
+        idempotency_key=idempotency_key(request),
+    )
 
 
 def _planned_write(request: Request, slug: str, asked: dict[str, Any]) -> Operation:

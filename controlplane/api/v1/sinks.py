@@ -15,8 +15,7 @@ from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
-from controlplane.mirror.sink_letters import LetterPage, sink_letters
-from controlplane.mirror.views_sinks import (
+from controlplane.mirror.queries.sinks import (
     LetterCommitRow,
     ParticipantRow,
     TraceRow,
@@ -27,20 +26,24 @@ from controlplane.mirror.views_sinks import (
     trace,
     transactions,
 )
-from controlplane.operations.selectors import OperationDetail, operation_detail
-from controlplane.operations.services import (
+from controlplane.mirror.sink_letters import LetterPage, sink_letters
+from controlplane.operations.actions import (
+    plan_sink_reset,
     relaunch_sink,
     request_replay,
+    reset_sink,
     start_sink,
     stop_sink,
 )
+from controlplane.operations.kinds.sink import RELAUNCHES_MAX
+from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.operations.sink_board import (
     SinkSummary,
     letters_directory,
     sink_summary,
     sinks_board,
 )
-from controlplane.operations.sinks import RELAUNCHES_MAX
+from controlplane.operations.sink_resets import TO_CHARS_MAX, SinkReset, SinkResetPlan
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.models import Table
 
@@ -190,6 +193,61 @@ class SinkReplayApi(APIView):
             table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **asked
         )
         return Response(shown(operation_detail(operation.pk)), status=202)
+
+
+class SinkResetPlanApi(APIView):
+    """Where the sink would go on, and what is read again or passed over by it."""
+
+    permission_classes = [IsAdmin]
+
+    class SinkResetTarget(Strict):
+        to = serializers.CharField(
+            max_length=TO_CHARS_MAX,
+            help_text='earliest, latest, or {"0": 17} with the next offset of each partition.',
+        )
+
+    @extend_schema(
+        operation_id="sinks_reset_plan",
+        request=SinkResetTarget,
+        responses=output(SinkResetPlan),
+    )
+    def post(self, request: Request, slug: str, sink_id: str) -> Response:
+        asked = validated(self.SinkResetTarget, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        return Response(shown(plan_sink_reset(table, sink_id, to=asked["to"])))
+
+
+class SinkResetApi(APIView):
+    """One commit without rows, from which the sink goes on: done when this answers."""
+
+    permission_classes = [IsAdmin]
+
+    class SinkResetRequest(Strict):
+        to = serializers.CharField(max_length=TO_CHARS_MAX, help_text="As the plan tells it.")
+        plan_hash = serializers.CharField(max_length=64)
+        reason = serializers.CharField(max_length=500)
+        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
+
+    @extend_schema(
+        operation_id="sinks_reset",
+        request=SinkResetRequest,
+        parameters=[_KEY],
+        responses={201: output(SinkReset)},
+    )
+    def post(self, request: Request, slug: str, sink_id: str) -> Response:
+        asked = validated(self.SinkResetRequest, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        done = reset_sink(
+            table,
+            sink_id,
+            to=asked["to"],
+            plan_hash=asked["plan_hash"],
+            typed_name=asked["table_name"],
+            reason=asked["reason"],
+            by=actor(request),
+            idempotency_key=idempotency_key(request),
+        )
+        return Response(shown(done), status=201)
 
 
 class SinkStopApi(APIView):

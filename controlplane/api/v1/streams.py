@@ -16,13 +16,13 @@ from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
 from controlplane.mirror.cell_stories import CellAnswer, explain
 from controlplane.mirror.group_rows import GroupCommitRow
-from controlplane.mirror.selectors import JoinStatus, join_status
-from controlplane.mirror.views_streams import StreamsBoard, commit_rows, streams_board
+from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
+from controlplane.mirror.queries.table_details import JoinStatus, join_status
+from controlplane.operations.actions import declare_stream
 from controlplane.operations.declaring import TYPES
-from controlplane.operations.services import declare_stream
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
-from workers.column_groups import DeleteScope, Granularity, NullMode, OnLate
+from workers.options.column_groups import DeleteScope, Granularity, NullMode, OnLate
 
 NAMES_MAX = 400
 

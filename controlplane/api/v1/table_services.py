@@ -15,8 +15,8 @@ from controlplane.api.auth import IsAdmin, IsOperator
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
-from controlplane.mirror.views_files import Backlog, backlog
-from controlplane.mirror.views_services import (
+from controlplane.mirror.queries.files import Backlog, backlog
+from controlplane.mirror.queries.table_services import (
     PendingPlanRow,
     SavepointRow,
     ServiceRunRow,
@@ -24,6 +24,16 @@ from controlplane.mirror.views_services import (
     savepoints,
     service_history,
 )
+from controlplane.operations.actions import (
+    ServiceKind,
+    ServicePlanView,
+    permission_of,
+    permission_to_plan,
+    plan_service,
+    request_service,
+    service_kinds,
+)
+from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.operations.schedules import (
     EVERY_S_DEFAULT,
     EVERY_S_MAX,
@@ -32,16 +42,6 @@ from controlplane.operations.schedules import (
     ServiceSettingRow,
     service_settings,
     update_service_setting,
-)
-from controlplane.operations.selectors import OperationDetail, operation_detail
-from controlplane.operations.services import (
-    ServiceKind,
-    ServicePlanView,
-    permission_of,
-    permission_to_plan,
-    plan_service,
-    request_service,
-    service_kinds,
 )
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table

@@ -13,8 +13,8 @@ from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
 from controlplane.tables.access import Permission, access_table
-from controlplane.tables.selectors import TableRow, table_row, tables_overview
-from controlplane.tables.services import register_table
+from controlplane.tables.actions import register_table
+from controlplane.tables.queries import TableRow, table_row, tables_overview
 
 
 class TableListApi(APIView):

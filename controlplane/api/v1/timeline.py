@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated_query
 from controlplane.fields import InstantTimeSerializerField
-from controlplane.mirror.selectors import (
+from controlplane.mirror.queries.table_details import (
     FieldChange,
     InstantDetail,
     MarkerRow,

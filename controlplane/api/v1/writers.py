@@ -15,7 +15,7 @@ from controlplane.api.outputs import output, page_of, shown, shown_list, shown_p
 from controlplane.api.parsing import Strict, validated_query
 from controlplane.api.requests import actor
 from controlplane.operations.marker_server import restart_marker_server
-from controlplane.operations.selectors import MarkerServerStatus, marker_server_status
+from controlplane.operations.queries import MarkerServerStatus, marker_server_status
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.conflicts import (
@@ -24,7 +24,7 @@ from controlplane.writers.conflicts import (
     conflict_detail,
     conflicts_page,
 )
-from controlplane.writers.selectors import WriterRow, writers_board
+from controlplane.writers.queries import WriterRow, writers_board
 
 
 class WriterListApi(APIView):

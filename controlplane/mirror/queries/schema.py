@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from controlplane.mirror.selectors import field_changes
+from controlplane.mirror.queries.table_details import field_changes
 from workers.errors import LakehouseError
 from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
 from workers.schema.table_schema import TableSchema

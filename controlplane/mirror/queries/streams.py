@@ -14,9 +14,9 @@ from django.utils import timezone
 from controlplane.mirror.event_times import ahead_s, event_time, event_time_text
 from controlplane.mirror.group_rows import GroupCommitRow, GroupCommits, group_commits
 from controlplane.mirror.models import FileGroupRecord, JoinMeasure, JoinPoint, StreamStatus
+from controlplane.mirror.queries.files import backlog
+from controlplane.mirror.queries.table_services import PendingPlanRow, pending_plans
 from controlplane.mirror.stream_lags import event_of, processing_lag_s
-from controlplane.mirror.views_files import backlog
-from controlplane.mirror.views_services import PendingPlanRow, pending_plans
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import getpass
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import NotAllowedNow, PlanVoid
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.services import ITEMS_SHOWN, Say
-from controlplane.operations.services import PlanView, plan_rollback
+from controlplane.node.shell.table_services import ITEMS_SHOWN, Say
+from controlplane.operations.actions import PlanView, plan_rollback
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 
 

@@ -5,28 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from controlplane.node.shell.services import Say
-from controlplane.node.shell.sinks import Place, note, own_options, shell_user
-from workers.sink.config import SinkMode, sink_config
-from workers.sink.reset import ResetPlan, plan_reset, reset_offsets, reset_target
+from controlplane.node.shell.sinks import Place, own_options, shell_user
+from controlplane.node.shell.table_services import Say
+from controlplane.operations.sink_resets import asked_of_the_broker, carry_out
+from workers.options.sink_keys import SinkMode
+from workers.sink.config import sink_config
+from workers.sink.reset import ResetPlan
 
 
 def reset(
     place: Place, options: Mapping[str, str], to: str, *, is_confirmed: bool, say: Say
 ) -> None:
     """Raises LakehouseError."""
-    from workers.sink.kafka.client_config import connection
-    from workers.sink.kafka.topics import Topics
-
     config, table = sink_config(own_options(options)), place.table
-    topics = Topics(connection(config, os.environ), clock=table.ports.clock)
-    plan = plan_reset(table, config, topics.facts(config.topic), reset_target(to))
+    plan = asked_of_the_broker(table, config, os.environ, to)
     _show(plan, config.topic, is_append=config.mode is SinkMode.APPEND, say=say)
     if not is_confirmed:
         say("nothing was changed; --yes sets the sink there")
         return
-    instant = reset_offsets(table, config, plan, by=shell_user())
-    note(place, "sink.reset", config.sink_id, "succeeded")
+    instant = carry_out(table, config, plan, row=place.row, by=shell_user())
     say(f"{config.sink_id} goes on there: commit {instant}")
 
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from django.core.management.base import CommandError
 
-from controlplane.audit.services import record
-from controlplane.node.shell.services import Say
+from controlplane.audit.actions import record
+from controlplane.node.shell.table_services import Say
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
 from workers.errors import LakehouseError
+from workers.options.sink_keys import SINK_OPTIONS
 from workers.ports import RandomIds
-from workers.sink.config import SINK_OPTIONS, sink_config
+from workers.sink.config import sink_config
 from workers.sink.epoch import read_epoch
 from workers.sink.letter_choice import ChosenLetters, LetterChoice, chosen_letters
 from workers.sink.letters import committed_letters
@@ -148,7 +149,7 @@ def stop(
     clock = SystemClock()
     asked_ms = clock.now_ms()
     if place.row is not None:
-        from controlplane.operations.services import stop_sink
+        from controlplane.operations.actions import stop_sink
 
         stop_sink(place.row, sink_id, by=shell_user(), is_hard=is_hard, reason=reason)
     else:
@@ -170,7 +171,7 @@ def _is_starting(place: Place, sink_id: str) -> bool:
     """Whether the node has launched it: what it shows beside the table may be of before."""
     if place.row is None:
         return False
-    from controlplane.operations.services import open_operation
+    from controlplane.operations.actions import open_operation
 
     return open_operation(place.row, sink_id) is not None
 

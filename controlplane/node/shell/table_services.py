@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import NotAllowedNow, PlanVoid
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.services import ServicePlanView, plan_service
+from controlplane.operations.actions import ServicePlanView, plan_service
 from controlplane.tables.models import Table
-from workers.config import write_options
-from workers.services import registry
-from workers.services.service import ServiceOutcome, ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services import registry
+from workers.table_services.service import ServiceOutcome, ServiceRequest
 
 ITEMS_SHOWN = 20
 _SHOWN_WHOLE = frozenset({"repair"})

@@ -6,10 +6,10 @@ sends nothing, whoever made the first.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -18,12 +18,14 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.sink_letters import letter_files
 from controlplane.mirror.storage import storage_of
-from controlplane.operations.confirmation import REASON_CHARS_MAX
+from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.kinds.sink import newest_operation, own_options
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.queueing import Request, Requester, Wanted
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.sinks import newest_operation, own_options
 from controlplane.operations.states import OperationKind
+from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -53,6 +55,14 @@ class ReplayPlan:
     """Of those that would be sent, the first."""
     is_partial: bool
     """Then older commits than were counted here left more of them out, and those go too."""
+
+    plan_hash: ClassVar[str] = ""
+    """Letters are claimed one by one before they are sent, so no plan can grow old."""
+    blockers: ClassVar[Sequence[str]] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.to_send
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +126,85 @@ def plan_replay(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayAsk:
+    """Send dead letters of one sink to their topic again."""
+
+    table: Table
+    sink_id: str
+    instant: InstantTime
+    letters: Sequence[str]
+    cause: str
+    name: str = "replay"
+    permission: Permission = Permission.ADMINISTER
+    confirmation: Confirmation = Confirmation.REASON
+    is_bound_to_plan: bool = False
+    busy: str = "a replay of this sink is under way"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {
+            "sink": self.sink_id,
+            "instant": self.instant,
+            "letters": sorted(self.letters),
+            "cause": self.cause,
+        }
+
+    def plan(self) -> ReplayPlan:
+        plan = plan_replay(
+            self.table,
+            self.sink_id,
+            instant=self.instant,
+            letters=self.letters,
+            cause=self.cause,
+        )
+        if not plan.to_send and plan.already:
+            raise NotAllowedNow(
+                "these letters were sent again already",
+                letters=plan.already,
+                by=plan.last_sent_by,
+                at=plan.last_sent_at.isoformat() if plan.last_sent_at else "",
+            )
+        if not plan.to_send:
+            raise NotAllowedNow(
+                "there is no such dead letter", instant=self.instant, cause=self.cause[:80]
+            )
+        return plan
+
+    def wanted(self, request: Request, plan: ReplayPlan) -> Wanted:
+        job = ReplayJob(
+            operation_id=str(request.operation_id),
+            table=self.table.location,
+            sink_options=own_options(_sink(self.table, self.sink_id).options),
+            directory=plan.directory,
+            instant=plan.instant,
+            letters=plan.letters,
+            cause=plan.cause,
+            by=request.by.name,
+            run_dir=run_dir(request.operation_id),
+            report_url=settings.SLUICE_REPORT_URL,
+        )
+        return Wanted(
+            table=self.table,
+            kind=OperationKind.REPLAY,
+            job=job,
+            what="sink.replay",
+            columns={
+                "sink_id": self.sink_id,
+                "progress_total": min(plan.to_send, LETTERS_MAX),
+                "progress_unit": "letters",
+            },
+            parameters={"writer": self.sink_id},
+            details={
+                "sink": self.sink_id,
+                "topic": plan.topic,
+                "instant": plan.instant,
+                "letters": plan.to_send,
+                "cause": plan.cause[:200],
+            },
+        )
+
+
 def request_replay(
     table: Table,
     sink_id: str,
@@ -127,77 +216,15 @@ def request_replay(
     reason: str = "",
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Queue what `plan_replay` shows. The same key by the same person has one effect; letters that
-    are in the topic again already are never sent twice.
+    """Queue what `plan_replay` shows; letters that are in the topic again already are never sent
+    twice.
 
-    Raises what `plan_replay` raises, and NotAllowedNow where nothing is left to send or a replay of
-    this sink is under way.
+    Raises what `plan_replay` and `do_request` raise, and NotAllowedNow where nothing is left to
+    send.
     """
-    same = {"table_id": table.pk, "kind": OperationKind.REPLAY.value, "sink_id": sink_id}
-    if known := known_request(by, idempotency_key, same):
-        return known
-    if not reason.strip():
-        raise InvalidRequest("this needs a reason")
-    if len(reason) > REASON_CHARS_MAX:
-        raise InvalidRequest("the reason is too long", most=REASON_CHARS_MAX)
-    plan = plan_replay(table, sink_id, instant=instant, letters=letters, cause=cause)
-    if not plan.to_send and plan.already:
-        raise NotAllowedNow(
-            "these letters were sent again already",
-            letters=plan.already,
-            by=plan.last_sent_by,
-            at=plan.last_sent_at.isoformat() if plan.last_sent_at else "",
-        )
-    if not plan.to_send:
-        raise NotAllowedNow("there is no such dead letter", instant=instant, cause=cause[:80])
-    wanted = _wanted(table, sink_id, plan, by, reason.strip(), idempotency_key)
-    return queue_once(wanted, same, busy="a replay of this sink is under way")
-
-
-def _wanted(
-    table: Table,
-    sink_id: str,
-    plan: ReplayPlan,
-    by: User,
-    reason: str,
-    idempotency_key: str | None,
-) -> Wanted:
-    operation_id = uuid.uuid4()
-    job = ReplayJob(
-        operation_id=str(operation_id),
-        table=table.location,
-        sink_options=own_options(_sink(table, sink_id).options),
-        directory=plan.directory,
-        instant=plan.instant,
-        letters=plan.letters,
-        cause=plan.cause,
-        by=by.get_username(),
-        run_dir=run_dir(operation_id),
-        report_url=settings.SLUICE_REPORT_URL,
-    )
-    return Wanted(
-        table=table,
-        kind=OperationKind.REPLAY,
-        job=job,
-        by=by,
-        who=by.get_username(),
-        what="sink.replay",
-        reason=reason,
-        idempotency_key=idempotency_key,
-        columns={
-            "sink_id": sink_id,
-            "progress_total": min(plan.to_send, LETTERS_MAX),
-            "progress_unit": "letters",
-        },
-        parameters={"writer": sink_id},
-        details={
-            "sink": sink_id,
-            "topic": plan.topic,
-            "instant": plan.instant,
-            "letters": plan.to_send,
-            "cause": plan.cause[:200],
-        },
-    )
+    ask = ReplayAsk(table=table, sink_id=sink_id, instant=instant, letters=letters, cause=cause)
+    given = Given(reason=reason, idempotency_key=idempotency_key)
+    return do_request(ask, Requester.person(by), given)
 
 
 def _sink(table: Table, sink_id: str) -> _Sink:

@@ -6,22 +6,23 @@ again, in the worker.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
+from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
-from controlplane.operations.confirmation import check_words
+from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.queueing import Request, Requester, Wanted
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OperationKind
+from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, NotFound, RollbackRefused, StorageFailed
@@ -57,6 +58,11 @@ class PlanView:
     @property
     def is_executable(self) -> bool:
         return not self.blockers
+
+    @property
+    def is_empty(self) -> bool:
+        """An instant without files is undone as well."""
+        return False
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -111,6 +117,41 @@ def plan_rollback(table: Table, instant: InstantTime, by: User | None = None) ->
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RollbackAsk:
+    """Undo one instant exactly as its plan says."""
+
+    table: Table
+    instant: InstantTime
+    name: str = "rollback"
+    permission: Permission = Permission.ADMINISTER
+    confirmation: Confirmation = Confirmation.NAME_AND_REASON
+    is_bound_to_plan: bool = True
+    busy: str = "a rollback of this instant is under way"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"instant": self.instant}
+
+    def plan(self) -> PlanView:
+        return plan_rollback(self.table, self.instant)
+
+    def wanted(self, request: Request, plan: PlanView) -> Wanted:
+        return Wanted(
+            table=self.table,
+            kind=OperationKind.ROLLBACK,
+            job=rollback_job(self.table, plan.instant, request),
+            what="operation.rollback",
+            plan=plan.plan,
+            columns={
+                "instant": plan.instant,
+                "progress_total": len(plan.files),
+                "progress_unit": "files",
+            },
+            details={"instant": plan.instant},
+        )
+
+
 def request_rollback(
     table: Table,
     instant: InstantTime,
@@ -120,54 +161,21 @@ def request_rollback(
     by: User,
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Queue the rollback that was shown as `plan_hash`. The same key by the same person has one
-    effect.
-
-    Raises InvalidRequest (name, reason), NotAllowedNow (blockers, one already runs), PlanVoid (the
-    table moved on).
-    """
-    same = {"table_id": table.pk, "instant": instant, "plan_hash": plan_hash}
-    if known := known_request(by, idempotency_key, same):
-        return known
-    check_words(table, reason, typed_name)
-    view = plan_rollback(table, instant, by)
-    if view.plan_hash != plan_hash:
-        raise PlanVoid("the table changed since the plan was shown", instant=instant)
-    if view.blockers:
-        raise NotAllowedNow("this rollback is blocked", instant=instant, blockers=view.blockers)
-    wanted = _wanted(table, view, reason.strip(), by, idempotency_key)
-    return queue_once(wanted, same, busy="a rollback of this instant is under way")
-
-
-def _wanted(
-    table: Table, view: PlanView, reason: str, by: User, idempotency_key: str | None
-) -> Wanted:
-    operation_id = uuid.uuid4()
-    job = RollbackJob(
-        operation_id=str(operation_id),
-        table=table.location,
-        instant=view.instant,
-        plan_hash=view.plan_hash,
-        reason=reason,
-        by=by.get_username(),
-        run_dir=run_dir(operation_id),
-        report_url=settings.SLUICE_REPORT_URL,
+    """Queue the rollback that was shown as `plan_hash`. Raises what `do_request` raises."""
+    given = Given(
+        reason=reason, typed_name=typed_name, plan_hash=plan_hash, idempotency_key=idempotency_key
     )
-    return Wanted(
-        table=table,
-        kind=OperationKind.ROLLBACK,
-        job=job,
-        by=by,
-        who=by.get_username(),
-        what="operation.rollback",
-        reason=reason,
-        plan=view.plan,
-        plan_hash=view.plan_hash,
-        idempotency_key=idempotency_key,
-        columns={
-            "instant": view.instant,
-            "progress_total": len(view.files),
-            "progress_unit": "files",
-        },
-        details={"instant": view.instant},
+    return do_request(RollbackAsk(table, instant), Requester.person(by), given)
+
+
+def rollback_job(table: Table, instant: InstantTime, request: Request) -> RollbackJob:
+    return RollbackJob(
+        operation_id=str(request.operation_id),
+        table=table.location,
+        instant=instant,
+        plan_hash=request.plan_hash,
+        reason=request.reason,
+        by=request.by.name,
+        run_dir=run_dir(request.operation_id),
+        report_url=settings.SLUICE_REPORT_URL,
     )

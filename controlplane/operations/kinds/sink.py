@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -17,32 +19,90 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
+from controlplane.mirror.queries.sinks import OVER, sink_record
 from controlplane.mirror.storage import storage_of
-from controlplane.mirror.views_sinks import OVER, sink_record
+from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.kinds.write import SPARK_USER
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
-from controlplane.operations.queueing import Wanted, known_request, queue_once
+from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.request_places import check_places
-from controlplane.operations.requests import SPARK_USER
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location, checked_source
 from controlplane.tables.models import Table
-from workers.config import write_options
 from workers.errors import InvalidInput, LakehouseError
 from workers.jobs import SinkJob
-from workers.node_options import refuse_connections
-from workers.services.inline import own_options as options_of_writes
-from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
+from workers.options.node_options import refuse_connections
+from workers.options.sink_keys import SINK_OPTIONS
+from workers.options.write_options import write_options
+from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.client_config import connection
 from workers.sink.stop_request import StopKind, StopRequest, request_stop
 from workers.spark.settings import checked_settings
+from workers.table_services.inline import own_options as options_of_writes
 
 RELAUNCHES_MAX = 20
 GRACE_S = 45
 """Above the sink's own patience: after it, it ends its tasks by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkAsk:
+    """Run a sink until it is stopped."""
+
+    table: Table
+    options: Mapping[str, str]
+    application: str
+    spark_conf: Mapping[str, str]
+    relaunches_max: int
+    relaunches: int
+    what: str
+    name: str = "sink"
+    permission: Permission = Permission.OPERATE
+    confirmation: Confirmation = Confirmation.NONE
+    is_bound_to_plan: bool = False
+    busy: str = "this sink has an operation already"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {
+            "options": dict(self.options),
+            "application": self.application,
+            "spark_conf": dict(self.spark_conf),
+            "relaunches_max": self.relaunches_max,
+            "what": self.what,
+        }
+
+    def plan(self) -> None:
+        """A sink has none: it writes what comes."""
+
+    def wanted(self, request: Request, plan: None) -> Wanted:
+        config = checked_options(self.table, self.options)
+        if not 0 <= self.relaunches_max <= RELAUNCHES_MAX:
+            raise InvalidRequest("too many relaunches", most=RELAUNCHES_MAX)
+        session_id = str(uuid.uuid4())
+        return Wanted(
+            table=self.table,
+            kind=OperationKind.SINK,
+            job=_job(self, request.operation_id, session_id),
+            what=self.what,
+            columns={
+                "session_id": session_id,
+                "user_id_spark": SPARK_USER,
+                "sink_id": config.sink_id,
+            },
+            parameters={
+                "writer": config.sink_id,
+                "relaunches_max": self.relaunches_max,
+                "relaunches": self.relaunches,
+            },
+            details={"sink": config.sink_id, "topic": config.topic},
+        )
 
 
 def start_sink(
@@ -58,42 +118,22 @@ def start_sink(
     what: str = "sink.start",
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Queue a sink that runs until it is stopped. The same key by the same person has one effect.
+    """Queue a sink that runs until it is stopped.
 
-    Raises InvalidRequest before anything is stored, NotAllowedNow while an operation of this sink
-    is open.
+    Raises what `do_request` raises, InvalidRequest before anything is stored, NotAllowedNow while
+    an operation of this sink is open.
     """
-    operation_id = uuid.uuid4()
-    given = {key: text for key, text in options.items() if text != ""}
-    config = checked_options(table, given)
-    same = {"table_id": table.pk, "kind": OperationKind.SINK.value, "sink_id": config.sink_id}
-    if known := known_request(by, idempotency_key, same):
-        return known
-    if not 0 <= relaunches_max <= RELAUNCHES_MAX:
-        raise InvalidRequest("too many relaunches", most=RELAUNCHES_MAX)
-    session_id = str(uuid.uuid4())
-    wanted = Wanted(
+    ask = SinkAsk(
         table=table,
-        kind=OperationKind.SINK,
-        job=_job(table, given, operation_id, session_id, application, spark_conf or {}),
-        by=by,
-        who=by.get_username(),
+        options={key: text for key, text in options.items() if text != ""},
+        application=application,
+        spark_conf=dict(spark_conf or {}),
+        relaunches_max=relaunches_max,
+        relaunches=relaunches,
         what=what,
-        reason=reason,
-        idempotency_key=idempotency_key,
-        columns={
-            "session_id": session_id,
-            "user_id_spark": SPARK_USER,
-            "sink_id": config.sink_id,
-        },
-        parameters={
-            "writer": config.sink_id,
-            "relaunches_max": relaunches_max,
-            "relaunches": relaunches,
-        },
-        details={"sink": config.sink_id, "topic": config.topic},
     )
-    return queue_once(wanted, same, busy="this sink has an operation already")
+    given = Given(reason=reason, idempotency_key=idempotency_key)
+    return do_request(ask, Requester.person(by), given)
 
 
 def stop_sink(
@@ -248,23 +288,16 @@ def _operations(table: Table, sink_id: str) -> QuerySet[Operation]:
     ).select_related("table", "requested_by")
 
 
-def _job(
-    table: Table,
-    options: Mapping[str, str],
-    operation_id: uuid.UUID,
-    session_id: str,
-    application: str,
-    spark_conf: Mapping[str, str],
-) -> SinkJob:
+def _job(ask: SinkAsk, operation_id: uuid.UUID, session_id: str) -> SinkJob:
     try:
-        checked_settings(spark_conf)
+        checked_settings(ask.spark_conf)
         return SinkJob(
             operation_id=str(operation_id),
-            table=table.location,
-            sink_options=dict(options),
-            application=application,
+            table=ask.table.location,
+            sink_options=dict(ask.options),
+            application=ask.application,
             wanted_at_ms=int(timezone.now().timestamp() * 1000),
-            spark_conf=dict(spark_conf),
+            spark_conf=dict(ask.spark_conf),
             session_id=session_id,
             user_id=SPARK_USER,
             run_dir=run_dir(operation_id),

@@ -1,11 +1,10 @@
 """Running a table service: the plan to look at, and the request that carries its hash.
 
-Generic over `workers.services.registry`: a service that the engine gains is here at once.
+Generic over `workers.table_services.registry`: a service that the engine gains is here at once.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +14,24 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
 
-from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
+from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.mirror.storage import engine_table
-from controlplane.operations.confirmation import check_words
+from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.models import Operation
 from controlplane.operations.permissions import is_destructive, permission_of
-from controlplane.operations.queueing import Wanted, known_request, queue, queue_once
+from controlplane.operations.queueing import Request, Requester, Wanted, queue
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationKind
-from controlplane.tables.access import may
+from controlplane.tables.access import Permission, may
 from controlplane.tables.locations import checked_source
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
-from workers.services import registry
-from workers.services.given_rows import PATH_KEY
-from workers.services.service import ServicePlan
+from workers.table_services import registry
+from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.service import ServicePlan
 
 STORED_ITEMS_MAX = 2000
 PARAMETERS_MAX = 50
@@ -126,6 +126,77 @@ def plan_service(
     return _view(plan)
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceAsk:
+    """Run one table service."""
+
+    table: Table
+    service: str
+    parameters: Mapping[str, str]
+    name: str = "service"
+    busy: str = "this service is under way"
+
+    @property
+    def permission(self) -> Permission:
+        return permission_of(self.service)
+
+    @property
+    def confirmation(self) -> Confirmation:
+        return Confirmation.NAME_AND_REASON if self.is_bound_to_plan else Confirmation.NONE
+
+    @property
+    def is_bound_to_plan(self) -> bool:
+        """On a table that is written to all the time no plan of a compaction stays the newest."""
+        return is_destructive(self.service)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"service": self.service, "parameters": dict(self.parameters)}
+
+    def plan(self) -> ServicePlanView:
+        return plan_service(self.table, self.service, self.parameters, None)
+
+    def wanted(self, request: Request, plan: ServicePlanView) -> Wanted:
+        parameters = dict(self.parameters)
+        if self.service == SAVEPOINT and plan.instant:
+            parameters["instant"] = plan.instant  # The newest is another one later.
+        return self._wanted(request, parameters, plan.plan)
+
+    def unplanned(self, request: Request) -> Wanted:
+        """It makes its plan when it runs."""
+        return self._wanted(request, dict(self.parameters), {})
+
+    def _wanted(
+        self, request: Request, parameters: dict[str, str], plan: Mapping[str, Any]
+    ) -> Wanted:
+        job = ServiceJob(
+            operation_id=str(request.operation_id),
+            table=self.table.location,
+            service=self.service,
+            parameters=parameters,
+            plan_hash=request.plan_hash or None,
+            reason=request.reason,
+            by=request.by.name,
+            run_dir=run_dir(request.operation_id),
+            report_url=settings.SLUICE_REPORT_URL,
+        )
+        return Wanted(
+            table=self.table,
+            kind=OperationKind.SERVICE,
+            job=job,
+            what=f"service.{self.service}",
+            plan=plan,
+            columns={
+                "service": self.service,
+                "instant": plan.get("instant") or "",
+                "progress_total": plan.get("item_count", 0),
+                "progress_unit": "items",
+            },
+            parameters={"service": self.service},
+            details={"parameters": parameters},
+        )
+
+
 def request_service(
     table: Table,
     service: str,
@@ -136,91 +207,27 @@ def request_service(
     by: User,
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Queue the run that was shown as `plan_hash`. The same key by the same person has one effect.
+    """Queue the run that was shown as `plan_hash`. `typed_name`, `reason` and even `plan_hash` may
+    be empty for what takes nothing away.
 
-    `typed_name`, `reason` and even `plan_hash` may be empty for what takes nothing away: on a table
-    that is written to all the time no plan of a compaction stays the newest.
-
-    Raises what `plan_service` raises, InvalidRequest (name, reason), NotAllowedNow (blockers,
-    nothing to do, one already runs), PlanVoid (the table moved on).
+    Raises what `do_request` and `plan_service` raise.
     """
-    _check_role(service, by)
-    same = {"table_id": table.pk, "service": service, "plan_hash": plan_hash}
-    if known := known_request(by, idempotency_key, same):
-        return known
-    check_words(table, reason, typed_name, are_needed=is_destructive(service))
-    view = plan_service(table, service, parameters, by)
-    is_bound = bool(plan_hash) or is_destructive(service)
-    if is_bound and view.plan_hash != plan_hash:
-        raise PlanVoid("the table changed since the plan was shown", service=service)
-    if view.blockers:
-        raise NotAllowedNow("this service is blocked", service=service, blockers=view.blockers)
-    if view.is_empty:
-        raise NotAllowedNow("there is nothing to do", service=service)
-    if service == SAVEPOINT and view.instant:
-        parameters = {**parameters, "instant": view.instant}  # The newest is another one later.
-    wanted = _wanted(
-        table, service, parameters, view.plan, plan_hash, reason.strip(), by, idempotency_key
+    given = Given(
+        reason=reason, typed_name=typed_name, plan_hash=plan_hash, idempotency_key=idempotency_key
     )
-    return queue_once(wanted, same, busy="this service is under way")
+    return do_request(ServiceAsk(table, service, parameters), Requester.person(by), given)
 
 
 def schedule_service(table: Table, service: str, parameters: Mapping[str, str]) -> Operation | None:
-    """Queue a run that nobody asked for; None while one of its kind is open. It makes its plan when
-    it runs.
-    """
+    """Queue a run that nobody asked for; None while one of its kind is open."""
     if Operation.objects.filter(table=table, service=service, state__in=sorted(OPEN)).exists():
         return None
     assert not is_destructive(service), service
+    request = Request(by=Requester(None, SCHEDULE), reason="scheduled")
     try:
-        return queue(_wanted(table, service, parameters, {}, "", "scheduled", None, None))
+        return queue(ServiceAsk(table, service, parameters).unplanned(request), request)
     except IntegrityError:
         return None
-
-
-def _wanted(
-    table: Table,
-    service: str,
-    parameters: Mapping[str, str],
-    plan: Mapping[str, Any],
-    plan_hash: str,
-    reason: str,
-    by: User | None,
-    idempotency_key: str | None,
-) -> Wanted:
-    operation_id = uuid.uuid4()
-    who = by.get_username() if by else SCHEDULE
-    job = ServiceJob(
-        operation_id=str(operation_id),
-        table=table.location,
-        service=service,
-        parameters=dict(parameters),
-        plan_hash=plan_hash or None,
-        reason=reason,
-        by=who,
-        run_dir=run_dir(operation_id),
-        report_url=settings.SLUICE_REPORT_URL,
-    )
-    return Wanted(
-        table=table,
-        kind=OperationKind.SERVICE,
-        job=job,
-        by=by,
-        who=who,
-        what=f"service.{service}",
-        reason=reason,
-        plan=plan,
-        plan_hash=plan_hash,
-        idempotency_key=idempotency_key,
-        columns={
-            "service": service,
-            "instant": plan.get("instant") or "",
-            "progress_total": plan.get("item_count", 0),
-            "progress_unit": "items",
-        },
-        parameters={"service": service},
-        details={"parameters": dict(parameters)},
-    )
 
 
 def _view(plan: ServicePlan) -> ServicePlanView:

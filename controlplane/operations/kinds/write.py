@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,26 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from controlplane.audit.services import record
+from controlplane.audit.actions import record
 from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import move, send_cancel
-from controlplane.operations.queueing import Wanted, queue
+from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.request_places import check_places, check_source
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import FINAL, OperationKind, OperationState
+from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
-from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.jobs import OPERATIONS, CancelJob, WriteJob
-from workers.node_options import refuse_connections
-from workers.services import registry
-from workers.services.inline import own_options
+from workers.options.node_options import refuse_connections
+from workers.options.write_options import write_options
 from workers.spark.process import forbid_launch
 from workers.spark.settings import checked_settings
+from workers.table_services import registry
+from workers.table_services.inline import own_options
 
 PARAMETERS = frozenset({"source", "operation", "stream", "options", "spark_conf"})
 SPARK_USER = "sluice"
@@ -40,6 +44,44 @@ PLANNED_OPERATIONS = frozenset(
 WRITE_OPERATIONS = (*OPERATIONS, "delete_partition")
 
 
+@dataclass(frozen=True, slots=True)
+class WriteAsk:
+    """Write one source into the table, with Spark."""
+
+    table: Table
+    parameters: Mapping[str, Any]
+    restarts: int = 0
+    name: str = "write"
+    permission: Permission = Permission.OPERATE
+    confirmation: Confirmation = Confirmation.NONE
+    is_bound_to_plan: bool = False
+    busy: str = "this write is under way"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return dict(self.parameters)
+
+    def plan(self) -> None:
+        """What takes data away is a service; whatever else is written is not known before."""
+
+    def wanted(self, request: Request, plan: None) -> Wanted:
+        session_id = str(uuid.uuid4())
+        job = _write_job(self.table, self.parameters, request.operation_id, session_id)
+        return Wanted(
+            table=self.table,
+            kind=OperationKind.WRITE,
+            job=job,
+            what="operation.write",
+            columns={"session_id": session_id, "user_id_spark": SPARK_USER},
+            parameters={
+                "writer": job.options.get("sluice.writer.name", ""),
+                "stream": job.stream or "",
+                "restarts": self.restarts,
+            },
+            details={"source": dict(job.source)},
+        )
+
+
 def request_write(
     *,
     table: Table,
@@ -47,33 +89,15 @@ def request_write(
     by: User,
     reason: str = "",
     restarts: int = 0,
+    idempotency_key: str | None = None,
 ) -> Operation:
     """Queue a Spark write of `parameters["source"]` into `table`.
 
-    Raises InvalidRequest for an unknown parameter, option or Spark setting, before anything is
-    stored.
+    Raises what `do_request` raises, InvalidRequest for an unknown parameter, option or Spark
+    setting, before anything is stored.
     """
-    operation_id = uuid.uuid4()
-    session_id = str(uuid.uuid4())
-    job = _write_job(table, parameters, operation_id, session_id)
-    return queue(
-        Wanted(
-            table=table,
-            kind=OperationKind.WRITE,
-            job=job,
-            by=by,
-            who=by.get_username(),
-            what="operation.write",
-            reason=reason,
-            columns={"session_id": session_id, "user_id_spark": SPARK_USER},
-            parameters={
-                "writer": job.options.get("sluice.writer.name", ""),
-                "stream": job.stream or "",
-                "restarts": restarts,
-            },
-            details={"source": dict(job.source)},
-        )
-    )
+    given = Given(reason=reason, idempotency_key=idempotency_key)
+    return do_request(WriteAsk(table, parameters, restarts), Requester.person(by), given)
 
 
 def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Operation:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from pytest_django import Settings
 
+from bench.support.redis_server import redis_server
 from controlplane.accounts.throttle import (
     ACCOUNT,
     ADDRESS,
@@ -20,7 +21,6 @@ from controlplane.accounts.throttle import (
     begin_attempt,
     give_back,
 )
-from tests.support.redis_server import redis_server
 
 
 def test_after_five_failures_even_the_right_password_has_to_wait(

@@ -14,8 +14,8 @@ from rest_framework.throttling import ScopedRateThrottle
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import request_write
 from controlplane.operations.models import Operation
-from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.reporting.tokens import report_token

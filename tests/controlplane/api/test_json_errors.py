@@ -17,7 +17,7 @@ from rest_framework.throttling import ScopedRateThrottle
 
 from controlplane.api.bodies import DEPTH_MAX
 from tests.controlplane.lake import Lake
-from workers.services import registry
+from workers.table_services import registry
 
 OPERATIONS = "/api/v1/tables/trips/operations/"
 SERVICE = "/api/v1/tables/trips/services/clean/"

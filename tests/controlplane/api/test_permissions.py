@@ -16,8 +16,8 @@ from pytest_django import Settings
 from controlplane.api.urls import urlpatterns
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import request_write
 from controlplane.operations.models import Operation
-from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
 from workers.reporting.tokens import report_token
@@ -65,6 +65,8 @@ sink_trace             GET     401 403 200 200 200 401
 sink_letters           GET     401 403 200 200 200 401
 sink_letter            GET     401 403 404 404 404 401
 sink_letters_replay    POST    401 403 403 403 400 401
+sink_reset_plan        POST    401 403 403 403 400 401
+sink_reset             POST    401 403 403 403 400 401
 sink_stop              POST    401 403 403 202 202 401
 sink_relaunch          POST    401 403 403 409 409 401
 writers                GET     401 403 200 200 200 401

@@ -13,8 +13,8 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import start_sink
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.left_out import leave_out, sent_again

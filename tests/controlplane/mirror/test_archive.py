@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.mirror.models import InstantRecord, SchemaRecord
+from controlplane.mirror.queries.files import backlog
 from controlplane.mirror.sync import forget_mirror, sync_table
-from controlplane.mirror.views_files import backlog
 from tests.controlplane.lake import Lake
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
@@ -17,7 +17,7 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 def publish(lake: Lake, count: int) -> list[ArchivedInstant]:
     """The oldest `count` instants, in the history and still active."""
     storage, layout = lake.table.storage, lake.table.layout
-    oldest = lake.table.timeline().instants[:count]
+    oldest = list(lake.table.timeline().completed())[:count]
     archived = [ArchivedInstant(one, storage.read(layout.path(one))) for one in oldest]
     append(storage, archived, lambda: None)
     return archived

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 
+from bench.support.s3_server import BUCKET, shared_server
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
-from tests.support.s3_server import BUCKET, shared_server
 from workers.lakehouse import create_table
 
 OPTIONS = {"hoodie.write.markers.type": "direct"}

@@ -17,13 +17,13 @@ from controlplane.errors import InvalidRequest
 from controlplane.mirror.cell_stories import explain
 from controlplane.mirror.group_facts import told_groups
 from controlplane.mirror.models import JoinPoint
-from controlplane.mirror.selectors import join_status
+from controlplane.mirror.queries.streams import commit_rows, streams_board
+from controlplane.mirror.queries.table_details import join_status
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_streams import commit_rows, streams_board
-from controlplane.operations.services import declare_stream
+from controlplane.operations.actions import declare_stream
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.joined import commit, make
 from workers.clock import parse_instant
 from workers.lakehouse import LakehouseTable

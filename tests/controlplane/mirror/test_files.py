@@ -9,15 +9,15 @@ import pytest
 from controlplane.errors import InvalidRequest
 from controlplane.mirror import file_facts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
+from controlplane.mirror.queries.file_stats import write_heat
+from controlplane.mirror.queries.files import backlog, file_group, file_groups_page, partitions
 from controlplane.mirror.sync import forget_mirror, sync_table
-from controlplane.mirror.views_file_stats import write_heat
-from controlplane.mirror.views_files import backlog, file_group, file_groups_page, partitions
 from tests.controlplane.lake import Lake
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services import registry
-from workers.services.service import ServiceRequest
 from workers.table.view import FileSystemView
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 
 
 def row(number: int) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection
 
+from bench.support.fleet import FLEET, FOREIGN_EVERY, add_row, make_fleet
+from bench.support.golden import ARCHIVES
 from controlplane.mirror import sight
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.rounds import sync_round
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
-from tests.support.fleet import FLEET, FOREIGN_EVERY, add_row, make_fleet
-from tests.support.golden import ARCHIVES
 from workers import LakehouseTable, open_table
 
 pytestmark = pytest.mark.slow

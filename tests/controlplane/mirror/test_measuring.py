@@ -16,8 +16,8 @@ from controlplane.mirror import streams
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.models import JoinMeasure, SyncMark
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake
 from tests.support.joined import commit, make
 from workers import open_table

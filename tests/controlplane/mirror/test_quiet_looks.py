@@ -26,6 +26,7 @@ from workers.sink.state_file import SinkState, put_state
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 QUERIES_MAX = 4
+FIRST_QUERIES_MAX = 36
 _OF_A_ROUND = 1
 """Which tables are due."""
 
@@ -53,6 +54,18 @@ def test_a_look_that_finds_nothing_asks_four_times_at_most(
     assert mark.synced_at is not None
     assert mark.synced_at >= before
     assert quiet.row.synced_at == mark.synced_at
+
+
+def test_a_first_look_asks_little(
+    lake: Lake, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Of a new table with one commit: nothing is forgotten of what nobody knew."""
+    lake.commit(OSLO)
+
+    with django_assert_max_num_queries(FIRST_QUERIES_MAX):
+        assert sync_table(lake.row)
+
+    assert SyncMark.objects.get().running_until is None
 
 
 def test_a_round_adds_one_query_of_its_own(

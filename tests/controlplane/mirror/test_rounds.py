@@ -24,8 +24,8 @@ from controlplane.mirror.rounds import (
 )
 from controlplane.mirror.sight import sight_of
 from controlplane.node.processes import WORKERS
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.controlplane.lake import Lake, Write
 from workers.concurrency.heartbeat import path_of
 

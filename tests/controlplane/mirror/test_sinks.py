@@ -11,8 +11,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord
-from controlplane.mirror.sync import forget_mirror, sync_table
-from controlplane.mirror.views_sinks import (
+from controlplane.mirror.queries.sinks import (
     letter_commits,
     participants,
     sink_record,
@@ -20,6 +19,7 @@ from controlplane.mirror.views_sinks import (
     trace,
     transactions,
 )
+from controlplane.mirror.sync import forget_mirror, sync_table
 from tests.controlplane.lake import Lake
 from tests.support.sinks import (
     NOW_MS,

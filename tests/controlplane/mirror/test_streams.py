@@ -16,15 +16,15 @@ from pytest_django import DjangoAssertNumQueries
 from controlplane.mirror.event_times import event_time
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.models import JoinMeasure
-from controlplane.mirror.selectors import join_status
+from controlplane.mirror.queries.health import health_checks
+from controlplane.mirror.queries.streams import streams_board
+from controlplane.mirror.queries.table_details import join_status
 from controlplane.mirror.streams import measure, rest_after
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_health import health_checks
-from controlplane.mirror.views_streams import streams_board
-from controlplane.tables.services import register_table
+from controlplane.tables.actions import register_table
 from tests.controlplane.lake import Lake
 from workers import create_table
-from workers.time_units import TimeUnit
+from workers.options.time_units import TimeUnit
 
 NOW_MS = int(datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp() * 1000)
 

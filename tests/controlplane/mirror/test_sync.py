@@ -22,21 +22,21 @@ from controlplane.mirror.models import (
     SyncMark,
     UndoneRecord,
 )
-from controlplane.mirror.selectors import pending_markers, schema_history
+from controlplane.mirror.queries.table_details import pending_markers, schema_history
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import forget_mirror, observe, sync_table
 from controlplane.mirror.timeline_rows import timeline_window
 from controlplane.mirror.turns import Turn
 from controlplane.tables.models import Table
-from controlplane.tables.selectors import table_row
+from controlplane.tables.queries import table_row
 from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.models import Conflict
-from controlplane.writers.selectors import writers_board
+from controlplane.writers.queries import writers_board
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.outcome import Conflicted
-from workers.config import write_options
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.write.local import write_arrow
 from workers.write.request import WriteRequest

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from controlplane.operations.models import Operation
-from controlplane.operations.service_proof import service_proof
 from controlplane.operations.states import FINAL
+from controlplane.operations.table_service_proof import service_proof
 from controlplane.operations.verification import rollback_proof
 from tests.controlplane.lake import Lake
 from tests.controlplane.prepared_tables import Prepared, fresh_lake, prepare, rows_of

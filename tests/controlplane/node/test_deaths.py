@@ -21,11 +21,12 @@ import psutil
 import pytest
 from pytest_django import Settings
 
+from bench.support.ports import free_port
 from controlplane.node.living import is_writer
 from controlplane.node.places import Places
 from controlplane.node.supervision import Supervisor
 from tests.controlplane.node.asked_kinds import Asked, prepared_table
-from tests.controlplane.node.test_up_and_down import Node, free_port, wait_until
+from tests.controlplane.node.test_up_and_down import Node, wait_until
 from tests.controlplane.prepared_tables import SERVICES
 from tests.support.node_api import NodeApi
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.support.ports import free_port
 from controlplane.node.doctor import (
     KEY_PACKAGES,
     Finding,
@@ -223,9 +224,3 @@ def fake_java(folder: Path, says: str) -> None:
     program = folder / "java"
     program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
     program.chmod(0o755)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

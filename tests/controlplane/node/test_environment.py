@@ -16,6 +16,8 @@ from controlplane.node.places import Places
 from controlplane.node.processes import Process, processes
 from controlplane.node.secrets_file import NodeSecrets, ensure_secrets, read_secrets
 from controlplane.node.supervision import settings_text
+from tests.support.power_loss import Disk, KeepsNames, LosesAll
+from tests.support.recorded_disk import RecordedDisk
 
 SECRETS = NodeSecrets(
     django_secret_key="django-secret",
@@ -194,6 +196,24 @@ def test_a_socket_folder_of_somebody_else_is_not_used_again(tmp_path: Path) -> N
     assert chosen_again.node == identity.node
     Path(identity.sockets).rmdir()
     remove_sockets(tmp_path)
+
+
+def test_secrets_outlive_a_loss_of_power(tmp_path: Path) -> None:
+    """Another key would end every session, and no token of a worker would be valid any more."""
+    path = tmp_path / "secrets.json"
+    path.write_text("{}")
+    recording = RecordedDisk(tmp_path)
+
+    with recording.recorded():
+        ensure_secrets(path)
+
+    for chance in (LosesAll(), KeepsNames()):
+        for at_step in range(recording.began_at, len(recording.steps) + 1):
+            disk = Disk()
+            disk.take(recording.steps[:at_step])
+            left = disk.after_power_loss(chance)["secrets.json"]
+            is_over = at_step == len(recording.steps)
+            assert left in ([path.read_bytes()] if is_over else [b"{}", path.read_bytes()])
 
 
 def test_a_secret_that_a_later_version_needs_is_added_and_the_others_stay(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from bench.support.ports import free_port
 from controlplane.node.identity import BadSetting, Identity
 from controlplane.node.places import PROJECT
 from controlplane.node.processes import web_command
 from controlplane.node.proxies import trusted_proxies
-from tests.support.postgres import free_port
 
 _START_S = 20.0
 

@@ -17,6 +17,7 @@ import psutil
 import pytest
 import requests
 
+from bench.support.ports import free_port
 from controlplane.node.identity import Identity, read_identity
 from controlplane.node.living import processes_of
 from controlplane.node.places import PROJECT, Places
@@ -58,7 +59,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    passed_on = ("PATH", "HOME", "LANG", "JAVA_HOME")
+    passed_on = ("PATH", "HOME", "LANG", "JAVA_HOME", "JAVA_TOOL_OPTIONS")
     ports = {
         variable: str(free_port())
         for variable in ("SLUICE_WEB_PORT", "SLUICE_SPARK_PORT", "SLUICE_MARKER_PORT")
@@ -179,9 +180,3 @@ def wait_until(is_so: Callable[[], bool], *, seconds: float) -> None:
     while not is_so():
         assert time.monotonic() < until, f"not so after {seconds} s"
         time.sleep(0.3)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -14,13 +14,13 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import reconcile, record_report, request_write
+from controlplane.operations.kinds.write import cancel_job
 from controlplane.operations.models import Operation
-from controlplane.operations.requests import cancel_job
-from controlplane.operations.services import reconcile, record_report, request_write
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import sent_jobs
-from workers.config import driver_options
 from workers.jobs import CancelJob
+from workers.options.write_options import driver_options
 from workers.tasks.cancel import settle
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}

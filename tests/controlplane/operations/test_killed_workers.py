@@ -17,12 +17,12 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import reconcile
 from controlplane.operations.models import Operation
-from controlplane.operations.service_proof import service_proof
-from controlplane.operations.services import reconcile
 from controlplane.operations.states import OperationState
+from controlplane.operations.table_service_proof import service_proof
 from controlplane.operations.verification import rollback_proof
-from controlplane.tables.services import register_table
+from controlplane.tables.actions import register_table
 from controlplane.writers.models import Report
 from tests.controlplane.lake import Lake
 from tests.controlplane.prepared_tables import (

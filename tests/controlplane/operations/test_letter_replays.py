@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.operations.actions import plan_replay, reconcile, request_replay, start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import plan_replay, reconcile, request_replay, start_sink
 from tests.controlplane.lake import Lake
 from tests.controlplane.left_out import leave_out, sent_again
 from tests.controlplane.sink_jobs import OPTIONS

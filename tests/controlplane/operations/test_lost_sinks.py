@@ -18,9 +18,9 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import record_report, relaunch_sink, stop_sink
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.services import record_report, relaunch_sink, stop_sink
 from controlplane.operations.sink_board import sinks_board
 from controlplane.operations.sink_settling import relaunch_due, relaunch_lost
 from controlplane.operations.tasks import reconcile as reconcile_task
@@ -33,6 +33,8 @@ from tests.controlplane.sink_jobs import (
 )
 from tests.support.sinks import SINK, stuck_state
 from workers.clock import SystemClock
+from workers.ports import system_ports
+from workers.sink.epoch import acquire_epoch
 from workers.sink.places import SinkPlaces
 from workers.sink.state_file import put_state
 from workers.spark.process import ENDING_FILE
@@ -207,6 +209,7 @@ def test_sink_that_somebody_else_took_over_does_not_come_back(lake: Lake, admin:
 def test_sink_that_was_fenced_says_so_and_does_not_come_back(lake: Lake, admin: User) -> None:
     operation = start(lake, admin, relaunches_max=3)
     launched(operation)
+    acquire_epoch(lake.table.storage, SINK, system_ports(), owner="another/c-2")
     ending = {"state": "fenced", "message": "epoch 4 is held by c-2", "instant": None}
     (Path(run_dir(operation.pk)) / ENDING_FILE).write_text(json.dumps(ending))
 

@@ -22,7 +22,7 @@ from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import ServerSample
 from controlplane.operations.marker_server import restart_marker_server, shut_down, supervise
 from controlplane.operations.models import MarkerServer
-from controlplane.operations.selectors import marker_server_status
+from controlplane.operations.queries import marker_server_status
 from workers.markers import process
 
 RESTART_S_MAX = 10

@@ -4,6 +4,7 @@ the proof is gone, although timeline, mirror and worker said before that it was 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,12 +15,12 @@ from django.contrib.auth.models import User
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import request_replay, request_write, start_sink
 from controlplane.operations.effect_proofs import TITLES, effect_checks
 from controlplane.operations.models import Operation
-from controlplane.operations.service_effects import CHECKS
-from controlplane.operations.service_proof import service_proof
-from controlplane.operations.services import request_replay, request_write, start_sink
 from controlplane.operations.states import OperationKind
+from controlplane.operations.table_service_effects import CHECKS
+from controlplane.operations.table_service_proof import service_proof
 from controlplane.operations.verification import rollback_proof
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
@@ -27,11 +28,13 @@ from tests.controlplane.left_out import leave_out
 from tests.controlplane.service_jobs import ask, ask_rollback, work
 from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import SINK, TOPIC, commit_offsets, stopped_state
-from workers.config import write_options
-from workers.services import registry
-from workers.services.service import ServiceRequest
+from workers.files.log_block import ParquetData, encode_parquet_block
+from workers.files.log_file import read_log_file
+from workers.options.write_options import write_options
 from workers.sink.replays import LetterId, Replay, claim, put_end
 from workers.sink.state_file import TransactionShown, put_state
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 from workers.tasks import rollback
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -233,7 +236,32 @@ def cut(lake: Lake, at: str) -> None:
     written.write_bytes(written.read_bytes()[:-7])
 
 
-WRITES: list[tuple[str, Callable[[Lake, str], None], dict[str, bool]]] = [
+def blot(lake: Lake, at: str) -> None:
+    """As long as it was, and no longer readable."""
+    written = next(folder(lake).rglob(f"*_{at}.*"))
+    content = written.read_bytes()
+    middle = len(content) // 2
+    written.write_bytes(content[:middle] + bytes(64) + content[middle + 64 :])
+
+
+def thin_out(lake: Lake, at: str) -> None:
+    """The log of another write of as many bytes, with a row less."""
+    written = next(folder(lake).rglob(f"*_{at}.*"))
+    whole = written.read_bytes()
+    blocks = [
+        encode_parquet_block(
+            block.table().slice(1), instant=block.instant, avro_schema=json.loads(block.avro_schema)
+        )
+        for block in read_log_file(lake.table.storage, str(written.relative_to(folder(lake))))
+        if isinstance(block, ParquetData)
+    ]
+    content = b"".join(blocks)
+    padding = len(whole) - len(content)
+    assert padding >= 0, (len(whole), len(content))
+    written.write_bytes(content + bytes(padding))
+
+
+WRITES: list[tuple[str, Callable[[Lake, str], None], dict[str, bool | None]]] = [
     (
         "its commit is deleted",
         lambda lake, at: drop(f"{at}_*.deltacommit")(lake, Operation(instant=at)),
@@ -242,9 +270,11 @@ WRITES: list[tuple[str, Callable[[Lake, str], None], dict[str, bool]]] = [
     (
         "a file is deleted",
         lambda lake, at: drop(f"*_{at}.*")(lake, Operation(instant=at)),
-        {"timeline": True, "files": False},
+        {"timeline": True, "files": False, "rows": True},
     ),
-    ("a file is cut short", cut, {"timeline": True, "files": False}),
+    ("a file is cut short", cut, {"timeline": True, "files": False, "rows": False}),
+    ("a file is overwritten", blot, {"timeline": True, "files": True, "rows": False}),
+    ("a file has fewer rows", thin_out, {"timeline": True, "files": True, "rows": False}),
 ]
 
 
@@ -258,11 +288,27 @@ def test_write_is_proved_until_its_commit_or_a_file_is_tampered_with(
     operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
     instant = lake.commit(OSLO, BERGEN, operation_id=str(operation.pk))
     Operation.objects.filter(pk=operation.pk).update(state="succeeded", instant=instant)
-    assert proved(operation) == {"timeline": True, "files": True}
+    assert proved(operation) == {"timeline": True, "files": True, "rows": True}
 
     tamper(lake, instant)
 
     assert proved(operation) == left
+
+
+def test_write_whose_files_a_clean_took_since_says_so(lake: Lake, operator: User) -> None:
+    source = {"kind": "csv", "path": "/data/weather.csv"}
+    operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
+    lake.commit(OSLO, operation_id=str(operation.pk))
+    for ts in (11, 12, 13):
+        run(lake, "compaction")
+        lake.commit(OSLO | {"ts": ts})
+    run(lake, "clean", **{"hoodie.clean.commits.retained": "1"})
+
+    checks = {one.name: one for one in effect_checks(operation.pk)}
+
+    assert "rows" not in checks
+    assert checks["files"].is_proved
+    assert "later services have taken 1; none is left" in checks["files"].words
 
 
 def test_somebody_elses_commit_does_not_prove_a_write(lake: Lake, operator: User) -> None:
@@ -280,23 +326,23 @@ def test_replay_is_proved_once_its_letters_are_sent_and_the_table_has_read_over_
     start_sink(lake.row, OPTIONS, by=admin)
     instant = leave_out(lake.row)
     operation = request_replay(lake.row, SINK, by=admin, instant=instant, reason="mended")
-    assert proved(operation) == {"letters": False, "rows": False}
+    assert proved(operation) == {"letters": False, "read": False}
     claimed = Replay(1, str(operation.pk), "ada", 1, (LetterId(TOPIC, 0, 9),), ((0, 10),))
     storage = storage_of(lake.row)
 
     assert claim(storage, SINK, claimed)
-    assert proved(operation) == {"letters": False, "rows": False}
+    assert proved(operation) == {"letters": False, "read": False}
     put_end(storage, SINK, claimed, is_sent=True, until=((0, 12),))
-    assert proved(operation) == {"letters": True, "rows": None}, "the sink has to bring them"
+    assert proved(operation) == {"letters": True, "read": None}, "the sink has to bring them"
     newest = commit_offsets(lake.row.location, "0=12")
-    assert proved(operation) == {"letters": True, "rows": True}
+    assert proved(operation) == {"letters": True, "read": True}
 
     [commit] = folder(lake).rglob(f"{newest}_*.deltacommit")
     commit.unlink()
-    assert proved(operation) == {"letters": True, "rows": None}
+    assert proved(operation) == {"letters": True, "read": None}
     [marked] = folder(lake).rglob("replays/*.end")
     marked.unlink()
-    assert proved(operation) == {"letters": False, "rows": False}
+    assert proved(operation) == {"letters": False, "read": False}
 
 
 def test_sink_is_proved_until_the_table_lacks_what_it_reported(lake: Lake, admin: User) -> None:

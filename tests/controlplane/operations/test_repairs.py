@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from controlplane.audit.models import AuditEvent
 from controlplane.operations.models import Operation
-from controlplane.operations.service_proof import service_proof
+from controlplane.operations.table_service_proof import service_proof
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import work
 

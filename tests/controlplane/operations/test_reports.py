@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.actions import record_report, request_write, start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import record_report, request_write, start_sink
 from controlplane.tables.models import Table
 from controlplane.writers.models import Report
 from tests.controlplane.lake import Lake

@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.actions import request_write, start_sink
+from controlplane.operations.kinds.sink import launch_again
 from controlplane.operations.models import Operation
 from controlplane.operations.schedules import update_service_setting
-from controlplane.operations.services import request_write, start_sink
-from controlplane.operations.sinks import launch_again
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import OPTIONS, start
 from workers.errors import InvalidInput

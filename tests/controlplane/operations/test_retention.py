@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.operations import retention
+from controlplane.operations.actions import request_write
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.services import request_write
 from tests.controlplane.lake import Lake
 
 DAY_S = 86_400

@@ -10,17 +10,17 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.audit.models import AuditEvent
-from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid
+from controlplane.errors import InvalidRequest, KeyReused, NotAllowedNow, PlanVoid
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.models import Operation
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     plan_rollback,
     reconcile,
     record_report,
 )
+from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask_rollback as ask
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -104,7 +104,7 @@ def test_the_same_key_has_one_effect_and_another_request_with_it_is_refused(
 
     assert first.pk == again.pk
     assert Operation.objects.count() == 1
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(KeyReused):
         ask(lake, older, admin, idempotency_key="k1")
 
 

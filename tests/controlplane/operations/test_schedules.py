@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest
+from controlplane.mirror.queries.health import DELTA_COMMITS_MAX
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_health import DELTA_COMMITS_MAX
 from controlplane.node.demo_upkeep import SERVICES
 from controlplane.operations.models import Operation
 from controlplane.operations.schedules import (
@@ -69,7 +69,7 @@ def test_a_service_waits_for_its_commits_its_interval_and_its_last_run(
 def test_what_a_schedule_started_says_so_and_is_sent_again_like_others(
     lake: Lake, admin: User
 ) -> None:
-    from controlplane.operations.services import reconcile
+    from controlplane.operations.actions import reconcile
 
     turn_on(lake, admin)
     lake.commit(OSLO)

@@ -10,20 +10,20 @@ from django.contrib.auth.models import User
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.mirror.queries.table_services import pending_plans, savepoints
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_services import pending_plans, savepoints
-from controlplane.operations.models import Operation
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     request_cancel,
 )
+from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, begun, work
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable
-from workers.services import local_runner, registry
-from workers.services.rewrite import rewrite_group
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
 from workers.spark.process import forbid_launch, is_forbidden
+from workers.table_services import local_runner, registry
+from workers.table_services.rewrite_slice import rewrite_group
+from workers.table_services.service import ServiceRequest
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}

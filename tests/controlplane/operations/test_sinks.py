@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,14 +14,15 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.models import Operation
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     record_report,
     request_cancel,
     start_sink,
     stop_sink,
 )
-from controlplane.operations.sinks import GRACE_S
+from controlplane.operations.kinds.sink import GRACE_S
+from controlplane.operations.models import Operation
+from controlplane.operations.run_dirs import run_dir
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import (
@@ -33,6 +36,7 @@ from workers.jobs import SinkJob, driver_job
 from workers.sink.places import SinkPlaces
 from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, read_stop
+from workers.spark.process import ENDING_FILE
 
 
 def test_sink_is_queued_as_a_job_with_its_session_chosen_beforehand(
@@ -141,6 +145,7 @@ def test_sink_that_ends_after_a_graceful_stop_has_succeeded(
     operation = running()
     stop_sink(lake.row, SINK, by="olaf")
     ended = {"state": "succeeded", "message": "asked to stop"}
+    (Path(run_dir(operation.pk)) / ENDING_FILE).write_text(json.dumps(ended))
 
     record_report({"operation_id": str(operation.pk), **ended})
 

@@ -19,8 +19,8 @@ lost        succeeded failed cancelled fenced
 failed      succeeded conflicted rolled_back
 cancelled   succeeded rolled_back
 succeeded
-conflicted
-rolled_back
+conflicted  succeeded
+rolled_back succeeded
 fenced
 """
 

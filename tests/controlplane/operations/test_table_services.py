@@ -11,24 +11,24 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.audit.models import AuditEvent
-from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid
+from controlplane.errors import InvalidRequest, KeyReused, NotAllowedNow, PlanVoid
+from controlplane.mirror.queries.files import backlog
+from controlplane.mirror.queries.table_services import savepoints, service_history
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_files import backlog
-from controlplane.mirror.views_services import savepoints, service_history
-from controlplane.operations.models import Operation
-from controlplane.operations.service_proof import ServiceProof, service_proof
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     permission_of,
     plan_service,
     reconcile,
     service_kinds,
 )
+from controlplane.operations.models import Operation
+from controlplane.operations.table_service_proof import ServiceProof, service_proof
 from controlplane.tables.access import Permission
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, begun, work
-from workers.config import write_options
-from workers.services import registry
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -176,7 +176,7 @@ def test_the_same_key_has_one_effect_and_another_request_with_it_is_refused(
     again = ask(lake, "compaction", operator, idempotency_key="k")
 
     assert first.pk == again.pk
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(KeyReused):
         ask(lake, "savepoint", operator, idempotency_key="k")
 
 

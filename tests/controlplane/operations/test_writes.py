@@ -22,11 +22,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.demo import kill_in_the_middle
-from controlplane.operations.models import Operation
-from controlplane.operations.recovery import recover_tables
-from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     kill_demo_writer,
     reconcile,
     record_report,
@@ -35,6 +31,10 @@ from controlplane.operations.services import (
     start_demo_conflict,
     start_demo_schema_conflict,
 )
+from controlplane.operations.demo import kill_in_the_middle
+from controlplane.operations.models import Operation
+from controlplane.operations.recovery import recover_tables
+from controlplane.operations.run_dirs import run_dir
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from tests.controlplane.service_jobs import sent_jobs
 from workers.concurrency.heartbeat import path_of
@@ -126,10 +126,8 @@ def test_a_driver_that_died_after_its_decision_has_succeeded(lake: Lake, admin: 
 
 
 def test_a_driver_that_died_in_the_middle_of_its_rounds_has_failed(lake: Lake, admin: User) -> None:
-    operation = start(lake, admin)
+    operation = start(lake, admin, kind="demo_stream", path=None, rounds=40)
     run_dead(operation)
-    progress = {"done": 3, "total": 40, "unit": "rounds"}
-    record_report({"operation_id": str(operation.pk), "state": "progress", "progress": progress})
     lake.commit(OSLO, operation_id=str(operation.pk))
     sync_table(lake.row)
 
@@ -201,11 +199,14 @@ def test_the_last_word_of_a_driver_counts_even_when_its_report_was_lost(
 ) -> None:
     operation = start(lake, admin)
     run_dead(operation)
+    loser = lake.begin(OSLO, mode=OPTIMISTIC, operation_id=str(operation.pk))
+    lake.begin(BERGEN, mode=OPTIMISTIC).commit()
+    loser.commit()
     folder = Path(run_dir(operation.pk))
     ending: dict[str, Any] = {
         "state": "conflicted",
         "message": "lost to ingest",
-        "instant": None,
+        "instant": loser.instant,
         "outcome": {},
     }
     (folder / ENDING_FILE).write_text(json.dumps(ending))

@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from controlplane.tables.actions import register_table
 from controlplane.tables.locations import overlap
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 
 
 def test_a_location_is_stored_resolved_and_without_a_trailing_slash(

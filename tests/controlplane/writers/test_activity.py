@@ -17,10 +17,10 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.marker_tree import marker_tree
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import request_abort
 from controlplane.operations.models import Operation
-from controlplane.operations.services import request_abort
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from controlplane.writers.activity import WriterActivity, writers_activity
 from controlplane.writers.locks import lock_status, lock_waits
 from controlplane.writers.markers import marker_directories
@@ -36,9 +36,9 @@ from tests.support.lost_writes import (
 )
 from workers.concurrency.outcome import Committed, RolledBack
 from workers.concurrency.transaction import table_lock
-from workers.config import write_options
 from workers.errors import EarlyConflict
 from workers.markers.store import delete_markers, markers_file, write_type
+from workers.options.write_options import write_options
 from workers.tasks import rollback
 
 WAIT_S = 30

@@ -14,11 +14,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.mirror.sync import forget_mirror, sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import ConflictDetail, conflict_detail, conflicts_page
 from tests.support.lost_writes import SCHEMA, LostWrites, copied
-from tests.support.services import run
+from tests.support.table_services import run
 from workers.lakehouse import open_table
 from workers.timeline import decisions
 

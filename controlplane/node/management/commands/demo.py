@@ -24,8 +24,8 @@ from controlplane.node.demo_streams import (
     table_location,
 )
 from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
+from controlplane.operations.actions import request_cancel
 from controlplane.operations.models import Operation
-from controlplane.operations.services import request_cancel
 from controlplane.operations.states import OPEN, OperationKind, OperationState
 from controlplane.tables.models import Table as TableRow
 from workers.clock import Clock, SystemClock
@@ -92,7 +92,7 @@ class Command(BaseCommand):
         )
 
     def _status(self) -> None:
-        from workers.spark.sources.ad_requests import STREAMS
+        from workers.spark.inputs.ad_requests import STREAMS
 
         row = TableRow.objects.filter(slug=SLUG).first()
         if row is None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
@@ -15,7 +16,7 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell import sink_reset, sinks
 from controlplane.node.shell.sinks import Place
-from controlplane.operations.services import relaunch_sink
+from controlplane.operations.actions import relaunch_sink
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
@@ -96,7 +97,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self._act(options)
-        except (ControlPlaneError, LakehouseError) as error:
+        except (ControlPlaneError, LakehouseError, PermissionDenied) as error:
             raise CommandError(str(error)) from error
 
     def _act(self, options: Mapping[str, Any]) -> None:

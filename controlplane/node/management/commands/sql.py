@@ -20,10 +20,10 @@ from controlplane.mirror.sync import sync_table
 from controlplane.node.management.commands.table import registered
 from controlplane.node.management.commands.write import marker_options
 from controlplane.node.shell.confirmation import add_confirmation
-from controlplane.node.shell.services import Asked, plan_and_run
+from controlplane.node.shell.table_services import Asked, plan_and_run
+from controlplane.tables.actions import register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from workers.concurrency.outcome import Committed
 from workers.errors import LakehouseError
 from workers.lakehouse import LakehouseTable, open_table

@@ -16,11 +16,11 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.rollbacks import plan_and_roll_back
-from controlplane.node.shell.services import Asked, plan_and_run
-from controlplane.node.shell.views import show_file_groups, show_schema, show_services
+from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
+from controlplane.node.shell.table_services import Asked, plan_and_run
 from controlplane.operations.permissions import is_destructive
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from workers.errors import LakehouseError
 
 _SERVICES = {

@@ -18,11 +18,11 @@ from django.db import DatabaseError, OperationalError
 
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.confirmation import add_confirmation
-from controlplane.node.shell.services import Asked, plan_and_run
-from controlplane.operations.services import PLANNED_OPERATIONS
+from controlplane.node.shell.table_services import Asked, plan_and_run
+from controlplane.operations.actions import PLANNED_OPERATIONS
+from controlplane.tables.actions import register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table as TableRow
-from controlplane.tables.services import register_table
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.jobs import OPERATIONS, WriteJob

@@ -1,0 +1,1 @@
+"""One module per kind of operation: its parameters, who may, its plan, its task, how it ends."""

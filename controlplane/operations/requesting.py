@@ -1,0 +1,152 @@
+"""The one way to ask for an operation, whatever its kind: role, idempotency key, words, plan hash,
+audit. A kind (`kinds`) says what is asked for; nothing here knows one of them.
+
+The same request by the same person, told by its key, is one operation however often it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError
+
+from controlplane.errors import KeyReused, NotAllowedNow, PlanVoid
+from controlplane.operations.confirmation import Confirmation, check_words
+from controlplane.operations.models import Operation
+from controlplane.operations.queueing import Request, Requester, Wanted, queue
+from controlplane.tables.access import Permission, may
+from controlplane.tables.models import Table
+
+
+class Plan(Protocol):
+    """What would be done, as far as every kind is asked about it."""
+
+    @property
+    def plan_hash(self) -> str: ...
+    @property
+    def blockers(self) -> Sequence[str]:
+        """Why it cannot run now; empty when it can."""
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to do."""
+
+
+P = TypeVar("P", bound=Plan | None)
+
+
+class Ask(Protocol[P]):
+    """What somebody asks for, with its parameters: one class per kind."""
+
+    @property
+    def table(self) -> Table: ...
+    @property
+    def name(self) -> str:
+        """In a sentence after `this`: "rollback", "service"."""
+
+    @property
+    def permission(self) -> Permission: ...
+    @property
+    def confirmation(self) -> Confirmation: ...
+    @property
+    def is_bound_to_plan(self) -> bool:
+        """Whether nobody may ask for it without the hash of its plan."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """All that makes it this request and no other, as JSON."""
+
+    @property
+    def busy(self) -> str:
+        """Why the database would not take it."""
+
+    def plan(self) -> P:
+        """What would be done now; None for what has no plan. Raises ControlPlaneError."""
+
+    def wanted(self, request: Request, plan: P) -> Wanted:
+        """Its row and its job. Raises InvalidRequest for parameters that it cannot have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What comes with every request beside its parameters."""
+
+    reason: str = ""
+    typed_name: str = ""
+    plan_hash: str = ""
+    idempotency_key: str | None = None
+
+
+def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
+    """Queue what is asked for, once.
+
+    Raises PermissionDenied; KeyReused for a key that came with another request before;
+    InvalidRequest for its words and parameters; PlanVoid when the table moved on since the plan
+    was shown; NotAllowedNow for a plan that is blocked or empty, or while another one is open.
+    """
+    _check_role(ask, by)
+    digest = _digest(ask, given)
+    if known := _known(by, given.idempotency_key, digest):
+        return known
+    check_words(ask.table, given.reason, given.typed_name, ask.confirmation)
+    plan = ask.plan()
+    if plan is not None:
+        _check_plan(ask, plan, given.plan_hash)
+    request = Request(
+        by=by,
+        reason=given.reason.strip(),
+        plan_hash=given.plan_hash,
+        idempotency_key=given.idempotency_key,
+        digest=digest,
+    )
+    try:
+        return queue(ask.wanted(request, plan), request)
+    except IntegrityError as error:
+        # The same request, twice at once.
+        if known := _known(by, given.idempotency_key, digest):
+            return known
+        raise NotAllowedNow(ask.busy, table=ask.table.slug) from error
+
+
+def _check_role(ask: Ask[P], by: Requester) -> None:
+    if by.user is not None and not may(by.user, ask.permission):
+        raise PermissionDenied(f"this needs the role {ask.permission.role}")
+
+
+def _check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
+    is_bound = bool(plan_hash) or ask.is_bound_to_plan
+    if is_bound and plan.plan_hash != plan_hash:
+        raise PlanVoid("the table changed since the plan was shown", table=ask.table.slug)
+    if plan.blockers:
+        raise NotAllowedNow(f"this {ask.name} is blocked", blockers=list(plan.blockers))
+    if plan.is_empty:
+        raise NotAllowedNow("there is nothing to do", table=ask.table.slug)
+
+
+def _digest(ask: Ask[P], given: Given) -> str:
+    asked = {
+        "ask": type(ask).__name__,
+        "table": ask.table.pk,
+        "body": dict(ask.body),
+        "reason": given.reason.strip(),
+        "plan_hash": given.plan_hash,
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _known(by: Requester, idempotency_key: str | None, digest: str) -> Operation | None:
+    """What the same person already asked for with this key."""
+    if not idempotency_key or by.user is None:
+        return None
+    known = Operation.objects.filter(requested_by=by.user, idempotency_key=idempotency_key).first()
+    if known is not None and known.request_digest != digest:
+        raise KeyReused(
+            "this idempotency key was used for another request; take a new one",
+            operation=str(known.pk),
+        )
+    return known

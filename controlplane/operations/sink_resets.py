@@ -1,0 +1,259 @@
+"""Where a sink goes on, set by a person: a plan, and then one commit without rows.
+
+It is done while the person waits, by this process: it asks the broker and commits, and takes no
+longer than these two. The plan's hash says from where and to where, so that what is asked for
+twice, or after the sink has gone on, changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from controlplane.audit.actions import record
+from controlplane.audit.models import AuditEvent
+from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
+from controlplane.mirror.storage import engine_table
+from controlplane.operations.confirmation import check_words
+from controlplane.operations.kinds.sink import newest_operation, open_operation, own_options
+from controlplane.tables.models import Table
+from workers.clock import InstantTime
+from workers.errors import (
+    InvalidInput,
+    KafkaFailed,
+    LakehouseError,
+    LockTimeout,
+    PlanChanged,
+    StorageFailed,
+)
+from workers.options.sink_keys import SinkMode
+from workers.sink.config import SinkConfig, sink_config
+from workers.sink.reset import PartitionReset, ResetPlan, plan_reset, reset_offsets, reset_target
+from workers.table.table import Table as EngineTable
+
+WHAT = "sink.reset"
+TO_CHARS_MAX = 60_000
+BROKER_WAIT_S = 5.0
+"""A person waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkResetPlan:
+    """What a reset would change, now."""
+
+    sink_id: str
+    topic: str
+    to: str
+    """The offsets of this plan, as they are asked for: `earliest` and `latest` move on."""
+    is_same_topic: bool
+    topic_id: str
+    standing_topic_id: str
+    """Of the topic that the table's offsets are of."""
+    standing_instant: InstantTime
+    partitions: list[PartitionReset]
+    gone: list[int]
+    """Partitions that the topic has not, and are forgotten."""
+    read_again: int
+    passed_over: int
+    is_append: bool
+    plan_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkReset:
+    sink_id: str
+    instant: InstantTime
+    """Of the commit that carries the offsets."""
+
+
+def plan_sink_reset(table: Table, sink_id: str, *, to: str) -> SinkResetPlan:
+    """`to`: earliest, latest, or `{"0": 17}` with the next offset of each partition. Asks the
+    broker; changes nothing.
+
+    Raises InvalidRequest, NotAllowedNow for a sink that runs or was not launched here,
+    StorageUnavailable where table or broker do not answer.
+    """
+    config = _config(table, sink_id)
+    _, plan = _planned(table, config, to)
+    return _shown(config, plan)
+
+
+def reset_sink(
+    table: Table,
+    sink_id: str,
+    *,
+    to: str,
+    plan_hash: str,
+    typed_name: str,
+    reason: str,
+    by: User,
+    idempotency_key: str | None = None,
+) -> SinkReset:
+    """Carry the plan out. The same key by the same person has one effect.
+
+    Raises what `plan_sink_reset` raises, PlanVoid when the sink or the topic has moved on since.
+    """
+    check_words(table, reason, typed_name)
+    if known := _known(table, sink_id, by, idempotency_key, plan_hash):
+        return known
+    config = _config(table, sink_id)
+    opened, plan = _planned(table, config, to)
+    if _hash_of(config, plan) != plan_hash:
+        raise PlanVoid("the sink or its topic has moved on since; look at the new plan")
+    try:
+        instant = carry_out(
+            opened,
+            config,
+            plan,
+            row=table,
+            by=by.get_username(),
+            reason=reason.strip(),
+            plan_hash=plan_hash,
+            idempotency_key=idempotency_key,
+        )
+    except PlanChanged as error:
+        raise PlanVoid(error.message) from error
+    except (LockTimeout, InvalidInput) as error:
+        raise NotAllowedNow(error.message, **error.values) from error
+    except LakehouseError as error:
+        raise StorageUnavailable(
+            f"whether it was reset is not certain, look at its plan again: {error.message}"
+        ) from error
+    return SinkReset(sink_id=config.sink_id, instant=instant)
+
+
+def asked_of_the_broker(
+    table: EngineTable, config: SinkConfig, environment: Mapping[str, str], to: str
+) -> ResetPlan:
+    """Raises LakehouseError."""
+    from workers.sink.kafka.client_config import connection
+    from workers.sink.kafka.topics import Topics
+
+    settings = connection(config, environment)
+    topics = Topics(settings, timeout_s=BROKER_WAIT_S, clock=table.ports.clock)
+    return plan_reset(table, config, topics.facts(config.topic), reset_target(to))
+
+
+def carry_out(
+    table: EngineTable,
+    config: SinkConfig,
+    plan: ResetPlan,
+    *,
+    row: Table | None,
+    by: str,
+    reason: str = "",
+    plan_hash: str = "",
+    idempotency_key: str | None = None,
+) -> InstantTime:
+    """Commit the plan; of a table that is registered, in the audit: before, and how it ended.
+
+    Raises LakehouseError.
+    """
+    offsets = {str(partition): offset for partition, offset in plan.offsets.items()}
+    details = {
+        "sink": config.sink_id,
+        "topic": config.topic,
+        "offsets": offsets,
+        "read_again": plan.read_again,
+        "passed_over": plan.passed_over,
+        "key": idempotency_key or "",
+    }
+
+    def note(result: str, **more: str) -> None:
+        if row is not None:
+            record(
+                who=by,
+                what=WHAT,
+                subject=row.slug,
+                result=result,
+                reason=reason,
+                plan_hash=plan_hash,
+                details={**details, **more},
+            )
+
+    note("requested")
+    try:
+        instant = reset_offsets(table, config, plan, by=by)
+    except LakehouseError as error:
+        note("failed", error=str(error)[:500])
+        raise
+    note("succeeded", instant=instant)
+    return instant
+
+
+def _planned(table: Table, config: SinkConfig, to: str) -> tuple[EngineTable, ResetPlan]:
+    if open_operation(table, config.sink_id) is not None:
+        raise NotAllowedNow("the sink runs, or is starting; stop it first", sink=config.sink_id)
+    if not to.strip() or len(to) > TO_CHARS_MAX:
+        raise InvalidRequest('say to where: earliest, latest or {"0": 17, "1": 4}')
+    try:
+        opened = engine_table(table)
+        return opened, asked_of_the_broker(opened, config, os.environ, to.strip())
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+    except (StorageFailed, KafkaFailed) as error:
+        raise StorageUnavailable(error.message) from error
+    except LakehouseError as error:
+        raise NotAllowedNow(error.message, **error.values) from error
+
+
+def _config(table: Table, sink_id: str) -> SinkConfig:
+    before = newest_operation(table, sink_id)
+    if before is None:
+        raise NotAllowedNow(
+            "this sink was not launched from here, so its broker is not known; "
+            "`manage.py sink reset` takes the options",
+            sink=sink_id,
+        )
+    return sink_config(own_options(before.parameters["job"]["sink_options"]))
+
+
+def _known(
+    table: Table, sink_id: str, by: User, idempotency_key: str | None, plan_hash: str
+) -> SinkReset | None:
+    """What the same person did under this key. Raises InvalidRequest when that was another."""
+    if not idempotency_key:
+        return None
+    done = AuditEvent.objects.filter(
+        who=by.get_username(), what=WHAT, result="succeeded", details__key=idempotency_key
+    ).first()
+    if done is None:
+        return None
+    same = (done.object, done.details["sink"], done.plan_hash) == (table.slug, sink_id, plan_hash)
+    if not same:
+        raise InvalidRequest("this idempotency key was used for another request")
+    return SinkReset(sink_id=sink_id, instant=done.details["instant"])
+
+
+def _shown(config: SinkConfig, plan: ResetPlan) -> SinkResetPlan:
+    return SinkResetPlan(
+        sink_id=config.sink_id,
+        topic=config.topic,
+        to=json.dumps({str(partition): offset for partition, offset in plan.offsets.items()}),
+        is_same_topic=plan.is_same_topic,
+        topic_id=plan.topic_id,
+        standing_topic_id=plan.standing.topic_id,
+        standing_instant=plan.standing.instant,
+        partitions=list(plan.partitions),
+        gone=list(plan.gone),
+        read_again=plan.read_again,
+        passed_over=plan.passed_over,
+        is_append=config.mode is SinkMode.APPEND,
+        plan_hash=_hash_of(config, plan),
+    )
+
+
+def _hash_of(config: SinkConfig, plan: ResetPlan) -> str:
+    """Over from where and to where; records that come to the topic meanwhile change nothing."""
+    told = {
+        "sink": config.sink_id,
+        "from": [plan.standing.instant, plan.standing.epoch, plan.standing.topic_id],
+        "stands": sorted(plan.standing.offsets.items()),
+        "to": [plan.cluster_id, plan.topic_id, sorted(plan.offsets.items())],
+    }
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
