@@ -38,6 +38,10 @@ def _headline(row: ConflictRow, partitions: int) -> str:
     if (keys := inserted_keys(row)) is not None:
         if keys.is_apart and keys.count:
             return f"{counted(keys.count, 'key')} in two partitions"
+        if keys.is_of_read and keys.count:
+            return f"{counted(keys.count, 'row')} changed after being read"
+        if keys.is_of_read:
+            return "Rows that were read"
         how = "to delete came meanwhile" if keys.is_of_delete else "inserted by both"
         return f"{counted(keys.count, 'new key')} {how}" if keys.count else "New keys"
     if not row.overlap_count:
@@ -53,6 +57,8 @@ def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
         return "The schemas could not be brought together"
     if (keys := inserted_keys(row)) is not None and keys.is_of_delete:
         return "A delete takes what stands when it commits: these keys came after it had looked"
+    if keys is not None and keys.is_of_read:
+        return "What was read must still stand: these rows were changed after it had read them"
     if keys is not None and keys.is_apart:
         return "A key stands in one partition: the two brought it to different ones"
     if keys is not None:

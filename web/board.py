@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from controlplane.mirror.views_sinks import SILENCE_TOLD_FOR
+from controlplane.mirror.queries.sinks import SILENCE_TOLD_FOR
 from controlplane.operations.stream_rounds import StreamRounds
-from controlplane.writers.selectors import WriterRow, writers_board
+from controlplane.writers.queries import WriterRow, writers_board
 from web.doors import as_operation_id
 from web.templatetags.lake import age
 

@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Mark(Protocol):
-    """What a bar needs to know of an instant; `controlplane.mirror.selectors.InstantRow` has it."""
+    """What a bar needs to know of an instant; the `InstantRow` of `mirror.timeline_rows` has it."""
 
     @property
     def requested_at(self) -> str: ...

@@ -18,6 +18,7 @@ from django.shortcuts import render
 from controlplane.errors import (
     ControlPlaneError,
     InvalidRequest,
+    KeyReused,
     NotAllowedNow,
     PlanVoid,
     QueueUnavailable,
@@ -29,6 +30,7 @@ View = Callable[..., HttpResponse]
 
 _TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
     InvalidRequest: (400, "That cannot be understood"),
+    KeyReused: (422, "This form was sent before with other words"),
     NotAllowedNow: (409, "Not possible at the moment"),
     QueueUnavailable: (503, "The queue does not answer"),
     PlanVoid: (409, "The table changed since the plan was shown"),

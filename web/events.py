@@ -20,6 +20,7 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.views.decorators.http import require_GET
 
 from controlplane.events import EVERYWHERE, channel
 from controlplane.tables.access import Permission, access_table, may
@@ -33,6 +34,7 @@ RETRY_MS = 2_000
 FULL_RETRY_S = 10
 
 
+@require_GET
 async def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Changes of one table."""
     user = await request.auser()
@@ -47,6 +49,7 @@ async def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
     return _stream(user.pk, channels=[channel(slug), channel(EVERYWHERE)])
 
 
+@require_GET
 async def all_events(request: HttpRequest) -> HttpResponseBase:
     """Changes of every table."""
     user = await request.auser()

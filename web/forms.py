@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from controlplane.operations.services import PlanView
+from controlplane.operations.actions import PlanView
 
 REASON_CHARS_MAX = 500
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.operations.services import PlanItemRow, ServicePlanView
+from controlplane.operations.actions import PlanItemRow, ServicePlanView
 from web import figures
 from web.chart_marks import Figure
 

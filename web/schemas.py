@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from controlplane.mirror.selectors import type_text
+from controlplane.mirror.queries.table_details import type_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from controlplane.mirror.views_files import Backlog, backlog
-from controlplane.mirror.views_services import (
+from controlplane.mirror.queries.files import Backlog, backlog
+from controlplane.mirror.queries.table_services import (
     PendingPlanRow,
     ServiceRunRow,
     pending_plans,
     service_history,
 )
+from controlplane.operations.actions import ServiceKind, service_kinds
+from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.operations.schedules import ServiceSettingRow, service_settings
-from controlplane.operations.selectors import OperationRow, recent_operations
-from controlplane.operations.services import ServiceKind, service_kinds
 from web import figures
 from web.chart_marks import Figure
-from web.service_words import ServiceText, text_of
+from web.table_service_words import ServiceText, text_of
 from web.templatetags.lake import age, count, instant_age_s, size
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from controlplane.operations.services import ServicePlanView
+from controlplane.operations.actions import ServicePlanView
 
 REASON_CHARS_MAX = 500
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controlplane.operations.effect_proofs import TITLES, effect_checks
-from controlplane.operations.selectors import OperationDetail
-from controlplane.operations.service_proof import ServiceProof, service_proof_of
+from controlplane.operations.queries import OperationDetail
+from controlplane.operations.table_service_proof import ServiceProof, service_proof_of
 from controlplane.operations.verification import RollbackProof, rollback_proof
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.joined import DIRECT, NON_BLOCKING
 from workers import LakehouseTable, create_table
 

@@ -17,13 +17,13 @@ from django.contrib.auth.models import User
 
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from workers import create_table, open_table
-from workers.config import write_options
-from workers.services import registry
-from workers.services.service import ServiceRequest
-from workers.tasks.service import run_service
+from workers.options.write_options import write_options
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
+from workers.tasks.table_service import run_service
 
 SLUG = "fares"
 LATE = "20990101000000000"

@@ -33,8 +33,8 @@ from controlplane.mirror.sync import sync_table  # noqa: E402
 from controlplane.node.demo_streams import DemoRun, start_streams  # noqa: E402
 from controlplane.node.demo_streams import table_location as demo_location  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
+from controlplane.tables.actions import register_table  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402
-from controlplane.tables.services import register_table  # noqa: E402
 from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
 from tests.browser.joined import joined_table  # noqa: E402

@@ -14,10 +14,10 @@ from django.utils import timezone
 from controlplane.events import publish_change
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import start_sink
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.sinks import (
     NOW_MS,
     SINK,

@@ -4,6 +4,8 @@ serious.
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 from pathlib import Path
 
@@ -52,10 +54,13 @@ STILL = {
     "sink-start": "/t/orders/sinks/start",
     "sink-stop": "/t/orders/sinks/orders-in/stop",
     "sink-relaunch": "/t/orders/sinks/returns/relaunch",
+    "sink-reset": "/t/orders/sinks/returns/reset",
     "empty-files": "/t/empty/files",
     "empty-schema": "/t/empty/schema",
 }
 """Pages that do not follow the live stream."""
+THEMES = ("light", "dark")
+SEED = os.environ["SLUICE_TEST_SEED"]
 CHART_MS_MAX = 15_000
 
 
@@ -72,15 +77,28 @@ def visit(page: Page, site: Site, path: str) -> None:
         )
 
 
+def drawn(theme: str, width: int) -> dict[str, str]:
+    """Of each page at this width the seed draws one theme."""
+    return {
+        name: path
+        for name, path in {**PAGES, **STILL}.items()
+        if random.Random(f"{SEED} {name} {width}").choice(THEMES) == theme
+    }
+
+
+@pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "every page"]
+)
 @pytest.mark.parametrize("width", [1440, 320])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_page_is_clean_accessible_and_never_wider_than_the_screen(
-    theme: str, width: int, page: Page, site: Site, seen: Seen, tmp_path: Path
+    theme: str, width: int, every: bool, page: Page, site: Site, seen: Seen, tmp_path: Path
 ) -> None:
+    paths = {**PAGES, **STILL} if every else drawn(theme, width)
     page.set_viewport_size({"width": width, "height": 900})
     page.context.add_cookies([{"name": "sluice_theme", "value": theme, "url": site.url}])
 
-    for name, path in {**PAGES, **STILL}.items():
+    for name, path in paths.items():
         visit(page, site, path)
         page.screenshot(path=tmp_path / f"{name}-{theme}-{width}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name

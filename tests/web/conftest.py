@@ -28,8 +28,8 @@ from controlplane.mirror.models import (
 )
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import MarkerServer, Operation
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from controlplane.writers.models import Conflict
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
 from web.windows import to_instant
@@ -62,6 +62,11 @@ def root(tmp_path: Path, settings: Settings) -> Path:
 @pytest.fixture
 def admin(db: None) -> User:
     return _person("ada", "admin")
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    return _person("olaf", "operator")
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_as_hudi
 from workers import create_table
 from workers.lakehouse import LakehouseTable

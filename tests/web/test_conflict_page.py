@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
 from tests.support.lost_writes import LostWrites, copied, retried_write

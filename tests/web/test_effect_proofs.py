@@ -8,8 +8,8 @@ import pyarrow as pa
 from django.contrib.auth.models import User
 from django.test import Client
 
+from controlplane.operations.actions import request_write
 from controlplane.operations.models import Operation
-from controlplane.operations.services import request_write
 from controlplane.tables.models import Table
 from tests.web.conftest import TRIPS
 from workers import open_table
@@ -32,7 +32,7 @@ def test_page_of_a_write_proves_it_from_storage_until_a_file_is_gone(
     next(Path(trips.location).glob(f"*_{outcome.instant}.*")).unlink()
     tampered = as_viewer.get(page).content.decode()
 
-    assert waiting.count("</svg>waiting<") == 2
-    assert (proved.count("</svg>proved<"), proved.count("not proved")) == (2, 0)
+    assert waiting.count("</svg>waiting<") == 3
+    assert (proved.count("</svg>proved<"), proved.count("not proved")) == (3, 0)
     assert "with 1 row and carries" in proved
     assert (tampered.count("</svg>proved<"), tampered.count("</svg>not proved<")) == (1, 1)

@@ -12,10 +12,10 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SchemaRecord
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
-from tests.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from workers import create_table, open_table
 from workers.files.properties import load_properties, store_properties
 from workers.storage.local import LocalStorage

@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import rivalries
 from tests.support.lost_writes import CITIES, LostWrites, begin, copied, rides
 from web.heat_table import COLUMNS_MAX, LINES_MAX, HeatCell, heat_table

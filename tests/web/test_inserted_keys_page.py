@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,15 +12,23 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.mirror.sync import sync_table
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
+from tests.scenarios.test_deletes_beside_inserts import Beside
 from tests.support.keyed_streams import CLICK, SHOWN
 from tests.support.keyed_streams import SCHEMA as KEYED
 from tests.support.lost_writes import CITIES, SCHEMA, begin, rides
 from web.conflicts.story import Story, story
-from workers import create_table
+from workers import create_table, open_table
+from workers.concurrency.outcome import Conflicted
+from workers.sql.run import run_sql
+
+NARROW = {
+    "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+    "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+}
 
 
 @pytest.fixture
@@ -114,3 +123,51 @@ def test_keys_that_two_brought_to_different_partitions_are_told_as_such(
     assert "Touched 1 key in different partitions" in page
     listed = as_viewer.get("/t/rides/conflicts").content.decode()
     assert "1 key in two partitions" in listed
+
+
+def test_rows_that_were_changed_after_they_were_read_are_told_as_such(
+    root: Path, admin: User, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = root / "narrow"
+    fields: list[pa.Field[Any]] = [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("city", pa.string(), nullable=False),
+        pa.field("size", pa.int64()),
+    ]
+    create_table(
+        location,
+        name="rides",
+        schema=pa.schema(fields),
+        record_key=["id"],
+        table_type="MERGE_ON_READ",
+        options=NARROW,
+    )
+    rows = pa.table({"id": ["a", "b"], "city": ["Oslo", "Oslo"], "size": [1, 1]})
+    begin(location, rows, writer="setup").wins()
+    whole = begin(location, rows.slice(0, 1), writer="fares-ingest")
+    options = {
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.markers.type": "direct",
+        "sluice.writer.name": "slow",
+    }
+    Beside(monkeypatch)(whole.wins)
+    outcome = run_sql("UPDATE t SET size = 2", tables={"t": open_table(location)}, options=options)
+    assert isinstance(outcome, Conflicted), outcome
+    sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
+
+    found = told(outcome.instant)
+    page = as_viewer.get(f"/t/rides/conflicts/{outcome.instant}").content.decode()
+    listed = as_viewer.get("/t/rides/conflicts").content.decode()
+
+    assert "slow read rows at" in found.sentence
+    assert "fares-ingest had changed or deleted one of them" in found.sentence
+    assert found.rule.title == "What was read must still stand"
+    assert [step.title for step in found.steps] == [
+        "Run it again",
+        "Let it retry by itself next time",
+        "Or set every required column",
+    ]
+    assert "reads these rows anew, with what fares-ingest wrote" in found.steps[0].words
+    assert "A changed 1 row that B had read" in page
+    assert "They stand in" in page
+    assert "1 row changed after being read" in listed

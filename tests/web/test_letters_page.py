@@ -10,10 +10,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from controlplane.operations.actions import start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import start_sink
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.controlplane.left_out import leave_out, sent_again
 from tests.support.sinks import SINK, TOPIC
 from workers import create_table

@@ -10,10 +10,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.mirror.health_check import Check
+from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_health import health_checks
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from workers import create_table
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable

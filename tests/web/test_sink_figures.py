@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.mirror.views_sinks import TraceRow, TransactionRow
+from controlplane.mirror.queries.sinks import TraceRow, TransactionRow
 from tests.support.sinks import NOW_MS
 from web import sink_figures as figures
 

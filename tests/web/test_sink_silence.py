@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_health import health_checks
 from controlplane.tables.models import Table
 from tests.support.sinks import NOW_MS, stopped_state, stuck_state
 from tests.web.test_sinks_page import PAGE, words

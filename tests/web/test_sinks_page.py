@@ -13,8 +13,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import start_sink
 from controlplane.operations.models import Operation
-from controlplane.operations.services import start_sink
 from controlplane.tables.models import Table
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
 from tests.web.test_untrusted_text import PAYLOADS, Elements

@@ -15,17 +15,17 @@ from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.group_rows import GroupCommitRow
 from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.queries.streams import CompletenessPoint, CoverageColumn, CoverageMap
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_streams import CompletenessPoint, CoverageColumn, CoverageMap
 from controlplane.operations.models import Operation
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.joined import commit, make
 from web import stream_figures as figures
 from workers import open_table
 from workers.clock import parse_instant
-from workers.time_units import AHEAD_MAX_MS
+from workers.options.time_units import AHEAD_MAX_MS
 
 QUERIES_MAX = 20
 NOON_MS = 1_777_636_800_000

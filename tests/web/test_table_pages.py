@@ -16,11 +16,11 @@ from django.utils import timezone
 
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
+from controlplane.mirror.queries.health import health_checks
+from controlplane.mirror.queries.schema import schema_diff
 from controlplane.mirror.sync import sync_table
-from controlplane.mirror.views_health import health_checks
-from controlplane.mirror.views_schema import schema_diff
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.web.conftest import TRIPS, instant
 from workers.lakehouse import create_table
 

@@ -14,11 +14,11 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.actions import ServiceKind, plan_service, service_kinds
 from controlplane.operations.models import Operation, ServiceSetting
-from controlplane.operations.services import ServiceKind, plan_service, service_kinds
 from controlplane.tables.models import Table
 from tests.web.conftest import TRIPS
-from web.service_words import text_of
+from web.table_service_words import text_of
 from workers import open_table
 
 CLEAN = "/t/trips/services/run/clean?hoodie.clean.commits.retained=1"

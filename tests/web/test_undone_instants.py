@@ -12,14 +12,14 @@ from django.test import Client
 from controlplane.mirror.models import UndoneRecord
 from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.mirror.timeline_rows import timeline_window
+from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
-from controlplane.tables.services import register_table
 from tests.support.lost_writes import LostWrites, copied
 from workers import open_table
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services import registry
-from workers.services.service import ServiceRequest
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 
 
 @pytest.fixture

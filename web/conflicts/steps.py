@@ -39,8 +39,10 @@ def steps(detail: ConflictDetail, schema: SchemaStory | None, early: EarlyLine) 
 
 def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
     found = [_retried(detail) or _again(detail)]
-    if inserted_keys(detail.row) is not None:
+    if (keys := inserted_keys(detail.row)) is not None:
         found.append(_retries(detail))
+        if keys.is_of_read:
+            found.append(_all_set())
     elif detail.row.details.get("rule") != "taken_back":
         found.append(_retries(detail))
         found += _non_blocking(detail)
@@ -96,6 +98,14 @@ def _again(detail: ConflictDetail) -> Step:
             "It then starts from the table without the commit that was taken back.",
             page=page,
         )
+    keys = inserted_keys(detail.row)
+    if keys is not None and keys.is_of_read:
+        return Step(
+            "Run it again",
+            f"It then reads these rows anew, with what {name_of(winner)} wrote, and changes those "
+            "that still match. There is nothing to clean up first.",
+            page=page,
+        )
     base = f"what {name_of(winner)} wrote" if winner.ending == "committed" else "the table of now"
     clean = (
         "There is nothing to clean up first."
@@ -117,6 +127,14 @@ def _retries(detail: ConflictDetail) -> Step:
         "Let it retry by itself next time",
         "A refused write begins again on the fresh table, up to three times.",
         (RETRIES,),
+    )
+
+
+def _all_set() -> Step:
+    return Step(
+        "Or set every required column",
+        "A statement that sets them all takes nothing along that it had read, as does an upsert of "
+        "whole rows: neither ever loses by this rule.",
     )
 
 

@@ -91,7 +91,9 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
             f"{name_of(loser)} was built on {winner.instant}, which was rolled back before it "
             "could commit."
         )
-    if (keys := inserted_keys(row)) is not None:
+    if (keys := inserted_keys(row)) is not None and keys.is_of_read:
+        return _read_before(detail, keys)
+    if keys is not None:
         what = f"the same {counted(keys.count, 'new key')}"
         if keys.is_of_delete:
             what = f"{counted(keys.count, 'key')} that it wanted to delete"
@@ -114,6 +116,20 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
     return (
         f"{name_of(loser)} {stopped} at {clock(row.verdict_ms)}, but {name_of(winner)} had "
         f"completed a write of {what}{_sooner(detail)}."
+    )
+
+
+def _read_before(detail: ConflictDetail, keys: InsertedKeys) -> str:
+    winner, loser = name_of(detail.winner), name_of(detail.loser)
+    read = f"{loser} read rows at {clock(detail.row.began_ms)}, when it began, to write them back"
+    if not keys.count:
+        return (
+            f"{read} with other values. {winner} wrote beside it, to files that are gone since, so "
+            "whether one of these rows was among them cannot be told any more."
+        )
+    those = "one of them" if keys.count == 1 else f"{keys.count:,} of them"
+    return (
+        f"{read} with other values, but {winner} had changed or deleted {those}{_sooner(detail)}."
     )
 
 
@@ -181,6 +197,15 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
             "the same partition only: the second to complete would leave a key in two, or change a "
             "row that has moved. So keys are compared in every mode.",
             strategy or "by key and partition",
+        )
+    if keys is not None and keys.is_of_read:
+        return Rule(
+            "What was read must still stand",
+            "An UPDATE or a MERGE takes along the required columns that it does not set, with the "
+            "values that it read when it began. Over what another writer has put there since they "
+            "would be old, and half of a row that was deleted would come back. So the keys that "
+            "were read are looked for in each commit since.",
+            strategy or "by the keys that were read",
         )
     if keys is not None:
         return Rule(

@@ -40,7 +40,8 @@ def by_partition(
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
     """New keys that both writers inserted, or that one inserted and the other wanted to delete; or
-    keys that the two brought to different partitions, of a table where each stands in one.
+    keys that the two brought to different partitions, of a table where each stands in one; or keys
+    of rows that one read to write them back and the other changed meanwhile.
     """
 
     named: tuple[str, ...]
@@ -48,20 +49,45 @@ class InsertedKeys:
     count: int
     is_of_delete: bool = False
     is_apart: bool = False
+    is_of_read: bool = False
 
     @property
     def hidden(self) -> int:
         return self.count - len(self.named)
 
+    @property
+    def heading(self) -> str:
+        """Of what lies between the two writers; A is the winner."""
+        keys = counted(self.count, "key")
+        match self:
+            case InsertedKeys(count=0, is_of_read=True):
+                return "A wrote rows that cannot be read any more"
+            case InsertedKeys(count=0):
+                return "A inserted keys that cannot be read any more"
+            case InsertedKeys(is_of_read=True):
+                return f"A changed {counted(self.count, 'row')} that B had read"
+            case InsertedKeys(is_of_delete=True):
+                return f"Inserted {keys} that the other wanted to delete"
+            case InsertedKeys(is_apart=True):
+                return f"Touched {keys} in different partitions"
+            case _:
+                return f"Both inserted {counted(self.count, 'new key')}"
+
 
 def inserted_keys(row: ConflictRow) -> InsertedKeys | None:
     """None of a conflict by another rule."""
     rule = row.details.get("rule")
-    if rule not in ("inserted_twice", "deleted_unseen", "brought_apart"):
+    if rule not in ("inserted_twice", "deleted_unseen", "brought_apart", "changed_since_read"):
         return None
     named = tuple(str(key) for key in row.details.get("keys") or ())
     count = max(len(named), int(row.details.get("key_count") or 0))
-    return InsertedKeys(named, count, rule == "deleted_unseen", rule == "brought_apart")
+    return InsertedKeys(
+        named,
+        count,
+        is_of_delete=rule == "deleted_unseen",
+        is_apart=rule == "brought_apart",
+        is_of_read=rule == "changed_since_read",
+    )
 
 
 def counted(number: int, thing: str) -> str:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from controlplane.errors import ControlPlaneError
 from controlplane.node.demo_streams import SLUG, DemoRun, start_streams
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     kill_demo_writer,
     start_demo_conflict,
     start_demo_schema_conflict,

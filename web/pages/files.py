@@ -16,18 +16,18 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from controlplane.mirror.selectors import pending_markers
-from controlplane.mirror.views_file_stats import size_bins, write_heat
-from controlplane.mirror.views_files import (
+from controlplane.mirror.queries.file_stats import size_bins, write_heat
+from controlplane.mirror.queries.files import (
     SMALL_FILE_BYTES,
     FileGroupRow,
     PartitionRow,
     file_groups_page,
     partitions,
 )
-from controlplane.mirror.views_files import (
+from controlplane.mirror.queries.files import (
     file_group as file_group_detail,
 )
+from controlplane.mirror.queries.table_details import pending_markers
 from controlplane.tables.access import Permission, access_table
 from web import figures
 from web.doors import page, person

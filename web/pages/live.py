@@ -11,15 +11,15 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.mirror.selectors import join_status, pending_markers
+from controlplane.mirror.queries.table_details import join_status, pending_markers
 from controlplane.mirror.timeline_rows import newest_undone
-from controlplane.operations.selectors import marker_server_status, recent_operations
-from controlplane.operations.services import has_demo_ended
+from controlplane.operations.actions import has_demo_ended
+from controlplane.operations.queries import marker_server_status, recent_operations
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
-from controlplane.tables.selectors import table_row
+from controlplane.tables.queries import table_row
 from controlplane.writers.conflicts import recent_conflicts
-from controlplane.writers.selectors import writers_board
+from controlplane.writers.queries import writers_board
 from web.advice import explain
 from web.board import board
 from web.doors import page, person

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.marker_tree import marker_tree
-from controlplane.operations.selectors import MarkerServerStatus, SampleRow, marker_server_status
+from controlplane.operations.queries import MarkerServerStatus, SampleRow, marker_server_status
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.markers import marker_directories
 from web.doors import page, person, told

@@ -13,11 +13,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import NotAllowedNow
-from controlplane.operations.selectors import operation_detail, operation_for_cancel
-from controlplane.operations.services import is_cancellable, request_cancel
+from controlplane.operations.actions import is_cancellable, request_cancel
+from controlplane.operations.queries import operation_detail, operation_for_cancel
 from controlplane.tables.access import Permission, access_table, may
 from web.doors import page, person, told
-from web.service_words import text_of
+from web.table_service_words import text_of
 from web.verdicts import verification
 
 

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_readers import READ_ALIKE
-from controlplane.mirror.views_health import health_checks
-from controlplane.mirror.views_sinks import old_keys_note
+from controlplane.mirror.queries.health import health_checks
+from controlplane.mirror.queries.sinks import old_keys_note
 from controlplane.tables.access import Permission, access_table
 from web.doors import page, person
 from web.pages.timeline import timeline_context

@@ -17,12 +17,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from controlplane.errors import ControlPlaneError, PlanVoid
-from controlplane.mirror.selectors import instant_detail
+from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
-from controlplane.operations.selectors import recent_operations
-from controlplane.operations.services import PlanView, plan_rollback, request_rollback
+from controlplane.operations.actions import PlanView, plan_rollback, request_rollback
+from controlplane.operations.queries import recent_operations
 from controlplane.tables.access import Permission, access_table, may
-from controlplane.writers.selectors import writers_board
+from controlplane.writers.queries import writers_board
 from web.doors import page, person, told
 from web.forms import RollbackForm
 from web.plans import files_treemap

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from controlplane.mirror.queries.table_services import SavepointRow
+from controlplane.mirror.queries.table_services import savepoints as savepoint_rows
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
-from controlplane.mirror.views_services import SavepointRow
-from controlplane.mirror.views_services import savepoints as savepoint_rows
 from controlplane.tables.access import Permission, access_table, may
 from web.doors import page, person
 

@@ -11,10 +11,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.mirror.selectors import SchemaRow, schema_history
-from controlplane.mirror.views_schema import schema_diff
+from controlplane.mirror.queries.schema import schema_diff
+from controlplane.mirror.queries.table_details import SchemaRow, schema_history
 from controlplane.tables.access import Permission, access_table
-from controlplane.writers.selectors import WriterRow, writers_board
+from controlplane.writers.queries import WriterRow, writers_board
 from web import figures
 from web.doors import page, person
 

@@ -10,9 +10,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
+from controlplane.mirror.queries.sinks import letter_commits
 from controlplane.mirror.sink_letters import LetterPage, sink_letters
-from controlplane.mirror.views_sinks import letter_commits
-from controlplane.operations.services import plan_replay, request_replay
+from controlplane.operations.actions import plan_replay, request_replay
 from controlplane.operations.sink_board import SinkSummary, letters_directory, sink_summary
 from controlplane.tables.access import Permission, access_table
 from web.doors import explained, page, person

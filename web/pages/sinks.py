@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from controlplane.errors import ControlPlaneError
-from controlplane.mirror.views_sinks import (
+from controlplane.mirror.queries.sinks import (
     ODD,
     ParticipantRow,
     participants,
@@ -25,7 +25,7 @@ from controlplane.mirror.views_sinks import (
     trace,
     transactions,
 )
-from controlplane.operations.services import relaunch_sink, start_sink, stop_sink
+from controlplane.operations.actions import relaunch_sink, start_sink, stop_sink
 from controlplane.operations.sink_board import (
     SinkSummary,
     sink_summary,
@@ -178,6 +178,7 @@ def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str,
         "board": board,
         "sink": sink,
         "may_operate": may(person(request), Permission.OPERATE),
+        "may_administer": may(person(request), Permission.ADMINISTER),
     }
     if sink is not None:
         now_ms = int(now.timestamp() * 1000)

@@ -17,9 +17,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.cell_stories import explain
-from controlplane.mirror.views_streams import StreamsBoard, commit_rows, streams_board
+from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
+from controlplane.operations.actions import declare_stream
 from controlplane.operations.declaring import TYPES
-from controlplane.operations.services import declare_stream
 from controlplane.operations.stream_rounds import stream_rounds
 from controlplane.operations.stream_writes import launch_stream, stream_writes
 from controlplane.tables.access import Permission, access_table, may

@@ -11,8 +11,8 @@ from controlplane.errors import ControlPlaneError
 from controlplane.operations.schedules import service_settings, update_service_setting
 from controlplane.tables.access import Permission, access_table, may
 from web.doors import page, person, told
-from web.service_forms import SettingForm
-from web.service_words import chosen, text_of
+from web.table_service_forms import SettingForm
+from web.table_service_words import chosen, text_of
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

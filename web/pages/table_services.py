@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from controlplane.errors import ControlPlaneError, InvalidRequest, PlanVoid
-from controlplane.operations.services import (
+from controlplane.operations.actions import (
     ServiceKind,
     ServicePlanView,
     permission_of,
@@ -26,9 +26,9 @@ from controlplane.operations.services import (
 from controlplane.tables.access import Permission, access_table, may
 from web.doors import page, person, told
 from web.plans import deletion_treemap, item_groups
-from web.service_board import service_board
-from web.service_forms import ServiceForm
-from web.service_words import chosen, missing, text_of
+from web.table_service_board import service_board
+from web.table_service_forms import ServiceForm
+from web.table_service_words import chosen, missing, text_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -15,9 +15,9 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from controlplane.fields import INSTANT_TIME
-from controlplane.mirror.views_files import file_groups_page
+from controlplane.mirror.queries.files import file_groups_page
 from controlplane.tables.access import Permission, access_table, may
-from controlplane.tables.selectors import TableRow, tables_overview
+from controlplane.tables.queries import TableRow, tables_overview
 from web.doors import page, person
 
 QUESTION_CHARS_MAX = 200

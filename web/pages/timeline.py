@@ -17,10 +17,10 @@ from django.views.decorators.http import require_safe
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.decoded import decoded_instant
 from controlplane.mirror.density import timeline_density
-from controlplane.mirror.selectors import instant_detail
+from controlplane.mirror.queries.links import instant_links
+from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import STATES, InstantRow, TimelineWindow, timeline_window
-from controlplane.mirror.views_links import instant_links
-from controlplane.operations.selectors import operation_detail
+from controlplane.operations.queries import operation_detail
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.conflicts import conflict_of
 from web import charts

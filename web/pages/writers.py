@@ -16,8 +16,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.selectors import OperationRow, operations_page
-from controlplane.operations.services import request_abort
+from controlplane.operations.actions import request_abort
+from controlplane.operations.queries import OperationRow, operations_page
 from controlplane.operations.states import OPEN
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table, may

@@ -1,0 +1,285 @@
+"""Every page against every role. The list of pages comes from the URL resolver, so a new one fails
+until the table below says who may see it and who may press its buttons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
+
+from controlplane.mirror.storage import storage_of
+from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import request_write
+from controlplane.tables.models import Table
+from tests.support.sinks import SINK, stuck_state
+from tests.web.conftest import fill
+from workers.sink.state_file import put_state
+from workers.table_services import registry
+
+# Page, method, then the answer for: anonymous, no role, viewer, operator, admin. `login` leads to
+# the sign-in page. A form that is empty is refused as 422, 400 or 409, or leads back (302): whoever
+# gets that was let in. A page stands once for each kind of thing that it may be asked for.
+MATRIX = """
+tables                                 GET   login 403 200 200 200
+tables-rows                            GET   login 403 200 200 200
+go                                     GET   login 302 302 302 302
+go?q=trips                             GET   login 302 302 302 302
+go?q=oslo&table=trips                  GET   login 302 302 302 302
+login                                  GET   200   200 200 200 200
+login                                  POST  200   200 200 200 200
+logout                                 POST  login login login login login
+events-all                             GET   401   403 503 503 503
+events                                 GET   401   403 503 503 503
+overview                               GET   login 403 200 200 200
+health                                 GET   login 403 200 200 200
+live                                   GET   login 403 200 200 200
+live-part:part=writers                 GET   login 403 200 200 200
+demo-start                             POST  login 403 403 404 404
+demo:button=kill                       POST  login 403 403 403 404
+timeline                               GET   login 403 200 200 200
+timeline-figure                        GET   login 403 200 200 200
+timeline-rows                          GET   login 403 200 200 200
+timeline-instant                       GET   login 403 200 200 200
+files                                  GET   login 403 200 200 200
+files-rows                             GET   login 403 200 200 200
+file-group                             GET   login 403 404 404 404
+writers                                GET   login 403 200 200 200
+writers-part                           GET   login 403 200 200 200
+writer-abort                           GET   login 403 403 200 200
+writer-abort-now                       POST  login 403 403 302 302
+locks                                  GET   login 403 200 200 200
+locks-part:part=history                GET   login 403 200 200 200
+markers                                GET   login 403 200 200 200
+markers-part:part=server               GET   login 403 200 200 200
+marker-tree                            GET   login 403 200 200 200
+conflicts                              GET   login 403 200 200 200
+conflicts-rows                         GET   login 403 200 200 200
+conflicts-rivals                       GET   login 403 200 200 200
+conflict                               GET   login 403 200 200 200
+conflict-part                          GET   login 403 200 200 200
+schema                                 GET   login 403 200 200 200
+streams                                GET   login 403 200 200 200
+streams-part:part=board                GET   login 403 200 200 200
+streams-why                            GET   login 403 200 200 200
+stream-declare                         GET   login 403 200 200 200
+stream-declare                         POST  login 403 403 403 422
+stream-launch                          POST  login 403 403 302 302
+sinks                                  GET   login 403 200 200 200
+sinks-list                             GET   login 403 200 200 200
+sink-start                             GET   login 403 200 200 200
+sink-start                             POST  login 403 403 422 422
+sinks-part:part=state                  GET   login 403 200 200 200
+sink-replay                            GET   login 403 403 403 409
+sink-replay                            POST  login 403 403 403 409
+sink-reset                             GET   login 403 403 403 200
+sink-reset                             POST  login 403 403 403 400
+sink-stop                              GET   login 403 403 200 200
+sink-stop                              POST  login 403 403 302 302
+sink-relaunch                          GET   login 403 403 200 200
+sink-relaunch                          POST  login 403 403 302 302
+services                               GET   login 403 200 200 200
+services-part:part=cards               GET   login 403 200 200 200
+service:service=adopt                  GET   login 403 200 200 200
+service:service=adopt                  POST  login 403 403 403 422
+service:service=archive                GET   login 403 200 200 200
+service:service=archive                POST  login 403 403 422 422
+service:service=clean                  GET   login 403 200 200 200
+service:service=clean                  POST  login 403 403 422 422
+service:service=clustering             GET   login 403 200 200 200
+service:service=clustering             POST  login 403 403 422 422
+service:service=compaction             GET   login 403 200 200 200
+service:service=compaction             POST  login 403 403 422 422
+service:service=delete                 GET   login 403 200 200 200
+service:service=delete?path=/data/a.csv GET  login 403 403 400 400
+service:service=delete                 POST  login 403 403 403 422
+service:service=delete_partition       GET   login 403 200 200 200
+service:service=delete_partition       POST  login 403 403 403 422
+service:service=delete_savepoint       GET   login 403 200 200 200
+service:service=delete_savepoint       POST  login 403 403 403 422
+service:service=insert_overwrite       GET   login 403 200 200 200
+service:service=insert_overwrite       POST  login 403 403 403 422
+service:service=insert_overwrite_table GET   login 403 200 200 200
+service:service=insert_overwrite_table POST  login 403 403 403 422
+service:service=repair                 GET   login 403 200 200 200
+service:service=repair                 POST  login 403 403 403 422
+service:service=restore                GET   login 403 200 200 200
+service:service=restore                POST  login 403 403 403 422
+service:service=savepoint              GET   login 403 200 200 200
+service:service=savepoint              POST  login 403 403 422 422
+service:service=upgrade                GET   login 403 200 200 200
+service:service=upgrade                POST  login 403 403 403 422
+service-setting:service=clean          GET   login 403 200 200 200
+service-setting:service=clean          POST  login 403 403 403 422
+savepoints                             GET   login 403 200 200 200
+savepoints-rows                        GET   login 403 200 200 200
+rollback                               GET   login 403 200 200 200
+rollback-choices                       GET   login 403 200 200 200
+rollback-plan                          GET   login 403 200 200 200
+rollback-plan                          POST  login 403 403 403 422
+operation                              GET   login 403 200 200 200
+operation-state                        GET   login 403 200 200 200
+operation-cancel                       POST  login 403 403 302 302
+"""
+ROLES = ("anonymous", "nobody", "viewer", "operator", "admin")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+OF_DJANGO = {("login", "PUT"), ("login", "OPTIONS"), ("logout", "OPTIONS")}
+"""What its own pages answer besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One line of the table, for one role."""
+
+    page: str
+    """The name of its address, then `:name=value` of the address, then its query."""
+    method: str
+    answer: str
+
+    @property
+    def name(self) -> str:
+        return self.page.partition("?")[0].partition(":")[0]
+
+    def address(self, known: Mapping[str, str], wanted: Mapping[str, set[str]]) -> str:
+        path, _, query = self.page.partition("?")
+        given = dict(pair.split("=") for pair in path.split(":")[1:])
+        values = {**known, **given}
+        if self.name in ("conflict", "conflict-part"):
+            values |= {"slug": "ads", "instant": known["lost"]}
+        kwargs = {key: values[key] for key in wanted[self.name]}
+        return reverse(self.name, kwargs=kwargs) + (f"?{query}" if query else "")
+
+
+def listed_methods(lines: list[Expected]) -> set[tuple[str, str]]:
+    """(page, method), HEAD with every GET but that of the live streams, which have no end."""
+    named = {(line.name, line.method) for line in lines} | OF_DJANGO
+    heads = {(name, "HEAD") for name, method in named if method == "GET"}
+    return named | {(name, head) for name, head in heads if not name.startswith("events")}
+
+
+def table_of(role: str) -> list[Expected]:
+    lines = [line.split() for line in MATRIX.strip().splitlines()]
+    column = ROLES.index(role)
+    return [Expected(page, method, answers[column]) for page, method, *answers in lines]
+
+
+def pages() -> dict[str, set[str]]:
+    """What each page's address takes, by its name; those of the API have a table of their own."""
+    named: dict[str, set[str]] = {}
+    for pattern in _patterns(get_resolver()):
+        assert pattern.name, f"{pattern} has no name, so no table can list it"
+        assert pattern.name not in named, f"two addresses are called {pattern.name}"
+        named[pattern.name] = set(pattern.pattern.regex.groupindex)
+    return named
+
+
+def _patterns(resolver: URLResolver) -> Iterator[URLPattern]:
+    for pattern in resolver.url_patterns:
+        if isinstance(pattern, URLPattern):
+            yield pattern
+        elif pattern.namespace != "api":
+            yield from _patterns(pattern)
+
+
+@pytest.fixture
+def places(trips: Table, admin: User) -> dict[str, str]:
+    """What addresses are made of: a table in storage with a sink and an operation, and one whose
+    mirror knows a conflict.
+    """
+    put_state(storage_of(trips), stuck_state())
+    sync_table(trips)
+    now = timezone.now()
+    busy = fill("ads", admin, now=now)
+    newest = trips.instants.order_by("requested_at").last()
+    assert newest is not None
+    source = {"kind": "csv", "path": "/data/weather.csv"}
+    queued = request_write(table=trips, parameters={"source": source}, by=admin)
+    return {
+        "slug": trips.slug,
+        "instant": newest.requested_at,
+        "requested_at": newest.requested_at,
+        "operation_id": str(queued.pk),
+        "sink_id": SINK,
+        "lost": busy.conflicts.get(kind="write").loser_instant,
+    }
+
+
+@pytest.fixture
+def client_of(
+    client: Client, nobody: User, viewer: User, operator: User, admin: User
+) -> dict[str, Client]:
+    people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
+    clients = {"anonymous": client}
+    for role, person in people.items():
+        clients[role] = Client()
+        clients[role].force_login(person)
+    return clients
+
+
+def answer(client: Client, method: str, address: str) -> str:
+    response = client.generic(method, address, b"", "application/x-www-form-urlencoded")
+    is_to_login = response.status_code == 302 and response["Location"].startswith("/login/")
+    return "login" if is_to_login else str(response.status_code)
+
+
+def test_the_matrix_names_every_page_and_every_service() -> None:
+    listed = table_of("admin")
+    services = {line.page.split("=")[1] for line in listed if line.page.startswith("service:")}
+
+    assert {line.name for line in listed} == set(pages())
+    assert {name.partition("?")[0] for name in services} == set(registry.service_names())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_gets_exactly_what_it_may(
+    role: str, places: dict[str, str], client_of: dict[str, Client]
+) -> None:
+    lines, wanted = table_of(role), pages()
+    heads = listed_methods(lines)
+
+    differing = {}
+    for line in lines:
+        # Whoever leaves is a client of its own, so that the others stay signed in.
+        client = Client() if line.name == "logout" else client_of[role]
+        address = line.address(places, wanted)
+        methods = [line.method]
+        if line.method == "GET" and (line.name, "HEAD") in heads:
+            methods.append("HEAD")
+        for method in methods:
+            if (got := answer(client, method, address)) != line.answer:
+                differing[f"{method} {line.page}"] = f"{got} instead of {line.answer}"
+
+    assert differing == {}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_page_answers_a_method_that_the_matrix_does_not_list(
+    role: str, places: dict[str, str], client_of: dict[str, Client]
+) -> None:
+    lines, wanted = table_of(role), pages()
+    listed = listed_methods(lines)
+
+    answered = {
+        f"{method} {line.page}": got
+        for line in lines
+        for method in METHODS
+        if (line.name, method) not in listed
+        and (got := answer(client_of[role], method, line.address(places, wanted))) != "405"
+    }
+
+    assert answered == {}
+
+
+def test_a_button_without_a_csrf_token_changes_nothing(places: dict[str, str], admin: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin)
+    buttons = [line for line in table_of("admin") if line.method == "POST"]
+
+    answers = {line.page: answer(client, "POST", line.address(places, pages())) for line in buttons}
+
+    assert set(answers.values()) == {"403"}
