@@ -33,8 +33,8 @@ from bench import (
 from bench.dataset import Dataset
 from bench.engine import ROOT, JobFailed, engine
 from bench.lines import Line, as_text
+from bench.support.hudi_environment import HudiMissing, hudi_environment
 from bench.workloads import Bench
-from tests.support.hudi_environment import HudiMissing, hudi_environment
 
 RESULT: Final = Path(__file__).parent / "latest.json"
 _LOAD_MAX = 0.5

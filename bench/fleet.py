@@ -21,11 +21,11 @@ import psutil
 
 from bench.engine import ROOT, Engine, JobFailed, driver_environment, engine
 from bench.lines import Goal, Line
+from bench.support.fleet import FLEET, make_fleet
+from bench.support.postgres import postgres_cluster, programs
+from bench.support.redis_server import redis_server
 from controlplane.node.places import places_from
 from controlplane.node.processes import WORKERS, beat_command, worker_command
-from tests.support.fleet import FLEET, make_fleet
-from tests.support.postgres import postgres_cluster, programs
-from tests.support.redis_server import redis_server
 from workers.clock import SystemClock
 
 _PATIENCE_S: Final = 300.0

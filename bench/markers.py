@@ -21,8 +21,8 @@ import psutil
 
 from bench.engine import JobFailed, driver_environment, engine
 from bench.lines import Goal, Line
-from tests.support.hudi_environment import HudiMissing, hudi_environment
-from tests.workers.markers.harness import free_port
+from bench.support.hudi_environment import HudiMissing, hudi_environment
+from bench.support.ports import free_port
 from workers.markers.marker import markers_directory_path
 from workers.markers.process import await_health, server_url, start_server, stop
 from workers.markers.tokens import mint_token

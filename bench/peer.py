@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from bench.engine import Engine, JobFailed, engine
-from tests.support.hudi_environment import HudiMissing, hudi_environment
+from bench.support.hudi_environment import HudiMissing, hudi_environment
 
 
 def hudi_engine(driver: str, folder: Path) -> AbstractContextManager[Engine]:

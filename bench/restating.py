@@ -22,8 +22,8 @@ from bench.engine import JobFailed
 from bench.lines import Line
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table
+from workers.options.write_options import write_options
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bench.lines import Goal, Line
-from tests.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import BUCKET, shared_server
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable, create_table

@@ -20,7 +20,7 @@ from workers.schema.table_schema import TableSchema
 from workers.storage.local import LocalStorage
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
 
@@ -36,14 +36,14 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 }
 
 
-def instants(count: int) -> list[Instant]:
+def instants(count: int) -> list[CompletedInstant]:
     """Completed ones, the last of them some seconds ago."""
     first_ms = SystemClock().now_ms() - (count + 10) * _INSTANT_MS
     return [_instant(first_ms + number * _INSTANT_MS) for number in range(count)]
 
 
-def _instant(requested_ms: int) -> Instant:
-    return Instant(
+def _instant(requested_ms: int) -> CompletedInstant:
+    return CompletedInstant(
         format_instant(requested_ms),
         Action.DELTACOMMIT,
         State.COMPLETED,
@@ -66,7 +66,7 @@ def commit_elsewhere(folder: Path, content: bytes) -> None:
     add_files(folder, [_instant(SystemClock().now_ms() - _COMPLETED_AFTER_MS)], content)
 
 
-def add_files(folder: Path, listed: Sequence[Instant], content: bytes) -> None:
+def add_files(folder: Path, listed: Sequence[CompletedInstant], content: bytes) -> None:
     """The three files of each."""
     (folder / _LAYOUT.directory).mkdir(parents=True, exist_ok=True)
     for one in listed:
@@ -97,7 +97,7 @@ def wide_table(folder: Path, *, partitions: int, file_groups: int, has_logs: boo
             (partition / name).write_bytes(b"")
 
 
-def _names(listed: Sequence[Instant], file_groups: int, has_logs: bool) -> Iterator[str]:
+def _names(listed: Sequence[CompletedInstant], file_groups: int, has_logs: bool) -> Iterator[str]:
     first, second = listed
     for number in range(file_groups):
         file_id = bucket_file_id(number)

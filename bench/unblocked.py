@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from bench.engine import JobFailed
 from bench.lines import Goal, Line
-from tests.support.writer_process import WriterProcess
+from bench.support.writer_process import WriterProcess
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import create_table, open_table
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 
 INTERVAL_MS: Final = 1_000

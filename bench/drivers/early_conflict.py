@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from workers.clock import InstantTime, SystemClock
 from workers.concurrency.outcome import Committed, Conflicted
-from workers.config import write_options
 from workers.lakehouse import open_table
 from workers.markers.process import await_health, server_url, start_server, stop
 from workers.markers.store import read_markers
+from workers.options.write_options import write_options
 from workers.ports import system_ports
 from workers.recovery.plan import files_of
 from workers.write.client import WriteClient

@@ -11,7 +11,7 @@ from typing import Any
 import django
 
 from bench.drivers.serving import Job, serve
-from tests.support.fleet import add_row
+from bench.support.fleet import add_row
 from workers.lakehouse import open_table
 
 _POLL_S = 0.02
@@ -19,7 +19,7 @@ _SLUG = "t000"
 
 
 def register(root: str) -> int:
-    from controlplane.tables.services import register_table
+    from controlplane.tables.actions import register_table
 
     locations = sorted(Path(root).iterdir())
     for location in locations:

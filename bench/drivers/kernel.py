@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from bench.drivers.serving import Job, serve
 from bench.wide_rows import GROUPS, STREAMS, Versions, all_streams
-from workers.column_groups import GROUPS_KEY, GroupRule, group_rule
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_base import merge_states_into
 from workers.merge.group_merge import fresh_states
 from workers.merge.versions import DELETE, DELETED_FIELD, ROW
+from workers.options.column_groups import GroupRule, group_rule
+from workers.options.group_keys import GROUPS_KEY
 
 _DELETED_SHARE: Final = 0.1
 

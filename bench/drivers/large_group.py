@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from bench.dataset import SCHEMA, rows
-from workers.config import write_options
 from workers.lakehouse import create_table, open_table
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 
 _BYTES_PER_ROW = 33
 _LOG_SHARE = 10

@@ -15,10 +15,10 @@ from bench.drivers.queries import ROW_TYPE, aggregated, content_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import create_table, open_table
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 OPTIONS: Final = {"hoodie.write.markers.type": "direct", "sluice.writer.name": "bench"}

@@ -20,12 +20,12 @@ from bench.wide_rows import (
     Versions,
     hundred_rows,
 )
-from workers.column_groups import GROUPS_KEY
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.group_keys import GROUPS_KEY
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 
 _MODE: Final = {
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.drivers.serving import Job, serve
-from tests.support.counted_storage import CountedStorage
+from bench.support.counted_storage import CountedStorage
 from workers.lakehouse import LakehouseTable, open_table
 from workers.read.snapshot import plan_snapshot
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.support.golden import ARCHIVES, golden_archive, unpacked
+from bench.support.golden import ARCHIVES, golden_archive, unpacked
 from workers import create_table
 from workers.lakehouse import LakehouseTable
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
+from bench.support.ports import free_port
 
 _SERVER_USER = "postgres"
 
@@ -54,12 +55,6 @@ def postgres_cluster() -> Iterator[str]:
             yield f"postgres://sluice@127.0.0.1:{port}/postgres"
         finally:
             run(f"{bin_dir}/pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _unprivileged(place: Path) -> str | None:

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import redis
 
+from bench.support.ports import free_port
 from controlplane.node.processes import redis_server as program
-from tests.support.postgres import free_port
 
 _WAIT_MAX_S = 20.0
 

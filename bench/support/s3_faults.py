@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.support.s3_process import Request
+    from bench.support.s3_process import Request
 
 BEFORE = {
     "503": ("503 Service Unavailable", "SlowDown"),

@@ -1,6 +1,6 @@
 """An S3 server for tests, as a process of its own: moto behind a lock per key.
 
-    python -m tests.support.s3_process --port 0 --bucket lake
+    python -m bench.support.s3_process --port 0 --bucket lake
 
 moto looks at a condition and writes in two steps, so that of several conditional writes more than
 one may win; here those of one key come one after the other. Every request waits `latency_ms` first,
@@ -23,7 +23,7 @@ from typing import Any
 
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from tests.support.s3_faults import Fault, answer_of
+from bench.support.s3_faults import Fault, answer_of
 
 CONTROL = "/_control"
 _App = Callable[[dict[str, Any], Any], Iterable[bytes]]

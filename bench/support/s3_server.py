@@ -14,7 +14,7 @@ from typing import Any
 
 import requests
 
-from tests.support.s3_process import CONTROL
+from bench.support.s3_process import CONTROL
 
 BUCKET = "lake"
 _CREDENTIALS = {
@@ -70,7 +70,7 @@ def shared_server() -> S3Server:
 
 def _started() -> int:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.s3_process", "--bucket", BUCKET],
+        [sys.executable, "-m", "bench.support.s3_process", "--bucket", BUCKET],
         cwd=Path(__file__).resolve().parents[2],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
         stdout=subprocess.PIPE,

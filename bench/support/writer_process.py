@@ -1,6 +1,6 @@
 """One writer as a process of its own: it can be stopped, killed and paused at named points.
 
-    python -m tests.support.writer_process '{"location": …, "name": …, "rows": […], "options": {…}}'
+    python -m bench.support.writer_process '{"location": …, "name": …, "rows": […], "options": {…}}'
 
 The last line of its output is the outcome as JSON. `WriterProcess` is the side of the test.
 """
@@ -56,7 +56,7 @@ class WriterProcess:
         }
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.writer_process", json.dumps(order)],
+            [sys.executable, "-m", "bench.support.writer_process", json.dumps(order)],
             cwd=_ROOT,
             env=environment,
             stdout=subprocess.PIPE,

@@ -1,0 +1,1 @@
+"""What benches and tests both start: peers, servers, writer processes, prepared tables."""
