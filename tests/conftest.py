@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests.support.crash_count import CrashCount
+from tests.support.sampling import leave_to_soak
 from tests.support.shared_work import SharedWork
 
 SEED = "SLUICE_TEST_SEED"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_LEAST = 2 << 30
+JAVA = "JAVA_TOOL_OPTIONS"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""Tests start many Java machines for a few minutes each: Spark, Kafka, Apache Hudi. What the
+second compiler costs they do not live to see come back.
+"""
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -26,16 +34,37 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(CrashCount(), "crash count")
         # Workers take it over: what chance chooses to run, all of them choose alike.
         os.environ.setdefault(SEED, str(_seed()))
+        os.environ.setdefault(JAVA, JAVA_OPTIONS)
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
     if _has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collecting makes some millions of objects that live until the end, and the garbage collector
+    went through them again and again: while they are made, and at each of its full rounds later.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # Or libraries in C report at the end what nobody released.
 
 
 def pytest_report_header() -> str:
     return f"{SEED}={os.environ[SEED]}"
 
 
+@pytest.hookimpl(tryfirst=True)  # Before `-m` chooses by marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_to_soak(items, int(os.environ[SEED]))
     chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     for item in items:
         if chromium is None and item.get_closest_marker("browser") is not None:

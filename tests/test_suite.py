@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
 
-from tests.support.crash_count import CASES, CASES_LEAST, SUITE_TESTS, CrashCount
+from tests.support.crash_count import CASES, CASES_LEAST, DRAWN_EVERY, SUITE_TESTS, CrashCount
+from tests.support.sampling import leave_to_soak
 from tests.support.shared_work import part_of
 
 
@@ -29,19 +32,29 @@ def test_files_that_share_a_process_are_one_part_and_crash_cases_are_many() -> N
     )
 
 
+SUITE = 12
+LEAST_OF_DRAWN = CASES_LEAST // DRAWN_EVERY
+
+
 @pytest.mark.parametrize(
     ("cases", "passed", "fails"),
-    [(CASES_LEAST, 2, False), (CASES_LEAST - 1, 2, True), (CASES_LEAST - 1, 1, False)],
-    ids=["enough", "too few", "part of the suite"],
+    [
+        (CASES_LEAST, SUITE, False),
+        (CASES_LEAST - 1, SUITE, True),
+        (LEAST_OF_DRAWN, SUITE // DRAWN_EVERY, False),
+        (LEAST_OF_DRAWN - 1, SUITE // DRAWN_EVERY, True),
+        (1, SUITE // DRAWN_EVERY - 1, False),
+    ],
+    ids=["enough", "too few", "enough of a draw", "too few of a draw", "some tests"],
 )
-def test_full_crash_suite_with_too_few_distinct_cases_fails_the_run(
+def test_crash_suite_with_too_few_distinct_cases_fails_the_run(
     cases: int, passed: int, fails: bool
 ) -> None:
     count = CrashCount()
     for number in range(passed):
-        # What both tests tried is one case.
+        # What all tests tried is one case.
         count.pytest_runtest_logreport(
-            _report((CASES, [str(one) for one in range(cases)]), (SUITE_TESTS, 2))
+            _report((CASES, [str(one) for one in range(cases)]), (SUITE_TESTS, SUITE))
         )
         count.pytest_runtest_logreport(_report((CASES, [f"lost {number}"]), outcome="failed"))
 
@@ -49,6 +62,48 @@ def test_full_crash_suite_with_too_few_distinct_cases_fails_the_run(
     count.pytest_sessionfinish(session)
 
     assert session.exitstatus == (1 if fails else 0)
+
+
+def test_of_neighbours_the_seed_draws_one_and_all_others_are_left_to_the_soak() -> None:
+    names = [f"test_{function}[{case}]" for function in "ab" for case in range(7)]
+    drawn_by_seed = {seed: _drawn(names, seed) for seed in range(30)}
+
+    for drawn in drawn_by_seed.values():
+        of_a, of_b = ([case for name, case in drawn if name == f"test_{one}"] for one in "ab")
+        assert [case // 3 for case in of_a] == [case // 3 for case in of_b] == [0, 1, 2]
+    assert _drawn(names, 5) == drawn_by_seed[5]
+    assert {one for drawn in drawn_by_seed.values() for one in drawn} == {
+        (f"test_{function}", case) for function in "ab" for case in range(7)
+    }
+
+
+def test_what_was_collected_is_out_of_the_way_of_the_garbage_collector() -> None:
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10_000
+
+
+def _drawn(names: list[str], seed: int) -> list[tuple[str, int]]:
+    """(function, case) of the tests that are not left to the soak."""
+    tests = [_Test(f"tests/test_x.py::{name}") for name in names]
+    plain = _Test("tests/test_x.py::test_plain", is_sampled=False)
+    leave_to_soak(cast(list[pytest.Item], [*tests, plain]), seed)
+    assert plain.added == []
+    kept = [test.nodeid.rpartition("::")[2] for test in tests if "soak" not in test.added]
+    return [(name.partition("[")[0], int(name[-2])) for name in kept]
+
+
+@dataclass
+class _Test:
+    nodeid: str
+    is_sampled: bool = True
+    added: list[str] = field(default_factory=list)
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        assert name == "sampled"
+        return pytest.mark.sampled(every=3).mark if self.is_sampled else None
+
+    def add_marker(self, marker: pytest.MarkDecorator) -> None:
+        self.added.append(marker.name)
 
 
 class _Session:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from bench.support.s3_server import BUCKET, hudi_rs_options, shared_server
 from tests.support.invariants import assert_table_is_sound
 from tests.support.referee import referee_table
-from tests.support.s3_server import BUCKET, hudi_rs_options, shared_server
 from workers import create_table
 from workers.lakehouse import LakehouseTable
 

@@ -14,8 +14,8 @@ from workers.concurrency.conflicts import (
     write_set,
 )
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
-from workers.config import write_options
 from workers.files.names import bucket_file_id
+from workers.options.write_options import write_options
 from workers.timeline.metadata import CommitMetadata, WriteStat, commit_metadata
 from workers.write.client import Transaction, WriteClient
 from workers.write.context import Operation

@@ -13,13 +13,13 @@ import pytest
 from tests.behaviours.setups import reading
 from tests.scenarios.services import run
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
-from workers.bloom_options import BloomOptions, FilterType
 from workers.files.base_file import read_base_file
 from workers.files.key_range import KeyRange
 from workers.files.meta_columns import RECORD_KEY
 from workers.index.bloom_filter import AskedKeys
 from workers.index.file_keys import FileKeys, read_file_keys
 from workers.lakehouse import open_table
+from workers.options.bloom_options import BloomOptions, FilterType
 from workers.schema.alter import RenameColumn
 from workers.table.view import FileSystemView
 

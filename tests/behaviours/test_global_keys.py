@@ -16,9 +16,9 @@ from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioT
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.index_kind import IndexKind
 from workers.lakehouse import open_table
 from workers.merge.mergers import register_merger
+from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
 
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ")

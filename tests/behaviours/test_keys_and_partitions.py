@@ -18,7 +18,7 @@ from tests.support.scenario_table import schema_of
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.lakehouse import LakehouseTable, create_table
+from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.read.snapshot import read_snapshot
 
 SCHEMA = schema_of(
@@ -31,6 +31,8 @@ SCHEMA = schema_of(
     value=pa.int64(),
 )
 TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
+TWO = schema_of(a=pa.string(), b=pa.string(), n=pa.int64())
+HASHED = "hoodie.bucket.index.hash.field"
 DIRECT = {"hoodie.write.markers.type": "direct"}
 Row = dict[str, Any]
 
@@ -297,4 +299,58 @@ def test_plain_keys_that_look_like_several_fields_are_written_and_found(
     assert set(table.read().column("n").to_pylist()) == {2}
     with pytest.raises(InvalidInput, match="never ends"):
         table.write(pa.table([["http://x:80/a,b"], [1]], schema=schema), options=DIRECT)
+    judged(table)
+
+
+def keyed_by_two(where: Path, table_type: str, hashed: str) -> LakehouseTable:
+    return create_table(
+        where / "two",
+        name="two",
+        schema=TWO,
+        record_key=["a", "b"],
+        table_type=table_type,
+        options={"hoodie.bucket.index.num.buckets": "1", HASHED: hashed},
+    )
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+@pytest.mark.parametrize(
+    ("hashed", "second"), [("a", "10:30"), ("a,b", "x,y:z:w")], ids=["one hashed", "all hashed"]
+)
+def test_keys_of_several_fields_on_which_hudi_never_ends_are_refused(
+    tmp_path: Path, table_type: str, hashed: str, second: str
+) -> None:
+    table = keyed_by_two(tmp_path, table_type, hashed)
+    good = {"a": ["x:1,2", "y"], "b": ["plain", "x,y:z"], "n": [1, 1]}
+    table.write(pa.table(good, schema=TWO), options=DIRECT)
+    bad = pa.table([["k", "1"], ["plain", second], [1, 1]], schema=TWO)
+
+    refused = r"never ends.*column=a, b.*first_key=a:1,b:.*first_rows=\[1\]"
+    with pytest.raises(InvalidInput, match=refused):
+        table.write(bad, options=DIRECT)
+
+    assert sorted(table.read().column("a").to_pylist()) == ["x:1,2", "y"]
+    judged(table)
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+def test_rows_with_keys_that_are_refused_now_are_read_and_can_be_deleted(
+    tmp_path: Path, table_type: str
+) -> None:
+    """Hashed otherwise afterwards: with one bucket every row stays where it is."""
+    stuck = pa.table([["1", "k"], ["10:30", "plain"], [1, 1]], schema=TWO)
+    keyed_by_two(tmp_path, table_type, "a,b").write(stuck, options=DIRECT)
+    properties = tmp_path / "two/.hoodie/hoodie.properties"
+    text = properties.read_text()
+    changed = text.replace(f"{HASHED}=a,b", f"{HASHED}=a")
+    assert changed != text
+    properties.write_text(changed)
+    table = open_table(tmp_path / "two")
+    with pytest.raises(InvalidInput, match="never ends"):
+        table.write(stuck, options=DIRECT)
+
+    outcome = table.delete(stuck.select(["a", "b"]).slice(0, 1), options=DIRECT)
+
+    assert isinstance(outcome, Committed), outcome
+    assert table.read().column("a").to_pylist() == ["k"]
     judged(table)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bench.support.s3_server import shared_server
 from tests.behaviours.bucket_tables import (
     COW,
     MOR,
@@ -24,7 +25,6 @@ from tests.behaviours.bucket_tables import (
     MakeTable,
     assert_agreed,
 )
-from tests.support.s3_server import shared_server
 from workers.lakehouse import LakehouseTable, open_table
 
 _ROOT = Path(__file__).resolve().parents[2]

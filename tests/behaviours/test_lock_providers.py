@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bench.support.writer_process import WriterProcess
 from tests.support.lock_providers import PROVIDERS, Servers, options_for
 from tests.support.scenario_table import ScenarioTables
-from tests.support.writer_process import WriterProcess
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable, open_table
-from workers.lock_config import URL_VARIABLE
+from workers.options.lock_options import URL_VARIABLE
 from workers.timeline.instant import Action
 from workers.timeline.metadata import LOCK_KEY, read_commit_metadata
 

@@ -18,8 +18,8 @@ from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioT
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import EarlyConflict, InvalidInput
 from workers.files.names import bucket_of
-from workers.index_kind import IndexKind
 from workers.lakehouse import open_table
+from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
 from workers.timeline.metadata import CommitMetadata
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.behaviours.setups import KINDS_AND_MODES
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables, schema_of
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 

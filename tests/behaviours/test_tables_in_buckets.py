@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from bench.support.s3_server import shared_server
 from tests.behaviours.bucket_tables import (
     COW,
     MOR,
@@ -17,7 +18,6 @@ from tests.behaviours.bucket_tables import (
     assert_agreed,
     cities,
 )
-from tests.support.s3_server import shared_server
 from workers import open_table
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, TableExists
@@ -98,7 +98,7 @@ def test_of_two_writers_of_a_file_group_one_loses(make: MakeTable, table_type: s
 
 
 def write_late(table: LakehouseTable, find: Callable[[], pa.Table]) -> object:
-    from workers.config import write_options
+    from workers.options.write_options import write_options
     from workers.write.local import write_found
     from workers.write.request import WriteRequest
 

@@ -18,15 +18,15 @@ from tests.crash.operations import ALONE, COLUMNS, FIRST, SCHEMA, Operation
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Files, MemoryStorage, RecordingStorage
 from tests.support.referee import referee_rows
-from workers.config import WriteOptions, write_options
 from workers.errors import InstantRolledBack, PlanOvertaken, ServiceRefused
 from workers.files.names import parse_base_file, parse_log_file
 from workers.lakehouse import LakehouseTable, create_table, open_table, write_arrow
+from workers.options.write_options import WriteOptions, write_options
 from workers.ports import Ports
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
 from workers.storage.base import Storage
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, Instant
@@ -173,16 +173,20 @@ class Trial:
 
     def run(self) -> None:
         deaths = died_everywhere(self.start, self._run)
-        self.old, self.new = rows_of(self.start), rows_of(deaths[-1])
+        self.knows_rows(deaths[-1])
         if self.operation.keeps_rows:
             assert self.new == self.old
         for number, crashed in enumerate(deaths, self.offset):
             self._assert_old_or_new(crashed)
-            expected = self._expected(crashed)
+            expected = self.expected(crashed)
             deaths_again = self._recovered(crashed, expected)
             if number % self.every == 0:
                 for crashed_again in deaths_again:
                     self._recovered(crashed_again, expected)
+
+    def knows_rows(self, end: State) -> None:
+        """What readers see before the operation, and after."""
+        self.old, self.new = rows_of(self.start), rows_of(end)
 
     def judge(self, directory: Path) -> None:
         """hudi-rs reads every distinct end state as we do."""
@@ -201,7 +205,7 @@ class Trial:
         if not self.operation.takes_back:
             assert rows_of(crashed) in (self.old, self.new)
 
-    def _expected(self, crashed: State) -> tuple[Rows, ...]:
+    def expected(self, crashed: State) -> tuple[Rows, ...]:
         """What recovery must end in: a decision that is durable comes about, else nothing does."""
         if self.operation.keeps_rows:
             return (self.old,)

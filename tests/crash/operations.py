@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, write_arrow
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.timeline.instant import Action
 from workers.write.client import WriteRequest
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.crash.harness import COW, MOR, NBCC, Kind, Trial, made
 from tests.crash.operations import OPERATIONS, Operation, Options, Run
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable
+from workers.options.write_options import write_options
 from workers.schema.alter import AddColumn, RenameColumn, SchemaChange
 from workers.write.alter import alter_schema
 

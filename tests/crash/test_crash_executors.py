@@ -25,7 +25,6 @@ from tests.crash.test_crash_sleepers import (
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Crash, MemoryStorage
 from workers.concurrency.locks.storage_record import StorageRecord
-from workers.config import write_options
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,
@@ -35,12 +34,13 @@ from workers.errors import (
     ServiceBusy,
 )
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import files_of
-from workers.services.attempt import AttemptHeartbeat
-from workers.services.registry import service
-from workers.services.service import ServiceOutcome, ServiceRequest
 from workers.table.schema_history import read_instant
+from workers.table_services.attempt import AttemptHeartbeat
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.timeline import decisions, transitions
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import RollbackPlanFile
@@ -216,7 +216,7 @@ def test_executor_that_beats_again_remembers_that_it_was_silent() -> None:
     options = write_options(BEATS)
     ports = still_ports(clock, prefix="sleeper")
     heartbeat = AttemptHeartbeat(storage, ports, "20240101000000000", service="x", options=options)
-    heartbeat.start()
+    heartbeat.start(None)
     lapsed = [heartbeat.has_lapsed]
     clock.sleep(20)
 

@@ -15,10 +15,10 @@ from tests.crash.operations import SCHEMA, Operation, Options, Run
 from tests.support.crash_count import CASES
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MemoryStorage
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table, write_arrow
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteRequest
 
 pytestmark = pytest.mark.slow

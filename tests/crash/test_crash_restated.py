@@ -17,8 +17,8 @@ from tests.support.memory_storage import MemoryStorage
 from workers.concurrency import transaction
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.outcome import CommitOutcome, Committed
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
+from workers.options.write_options import write_options
 from workers.timeline.metadata import RESTATES_KEY, WRITER_KEY, read_commit_metadata
 from workers.write.client import Transaction, WriteRequest
 from workers.write.handles import write_file_groups

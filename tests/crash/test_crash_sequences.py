@@ -30,9 +30,9 @@ from tests.crash.operations import (
     UPSERT,
     Operation,
 )
-from tests.support.crash_count import SUITE_TESTS
+from tests.support.crash_count import DRAWN_EVERY, SUITE_TESTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(every=DRAWN_EVERY)]
 
 SEQUENCES = [
     (kind, first, second)

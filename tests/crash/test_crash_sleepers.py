@@ -22,14 +22,14 @@ from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Crash, MemoryStorage
 from tests.support.referee import referee_rows
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.errors import LakehouseError
 from workers.files.names import instant_of
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
+from workers.options.write_options import write_options
 from workers.processes import ProcessName
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteRequest
 
 OTHERS = [rows((name, 5, "Turin", "p"), (name, 5, "Turin", "q")) for name in "uvw"]

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from bench.support.golden import ARCHIVES, MISSING, golden_archive
 from tests.crash.digests import digest
 from tests.crash.harness import COW, MOR, Kind, State, died_everywhere, made
 from tests.crash.operations import UPSERT
 from tests.support.crash_ports import START_MS, StillClock, still_ports
-from tests.support.golden import ARCHIVES, MISSING, golden_archive
 from tests.support.memory_storage import Files, MemoryStorage
 from tests.support.old_tables import files_of, with_oldest_archived
 from tests.support.referee import referee_table
-from workers.config import write_options
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import LakehouseTable, open_table
-from workers.services.service import ServiceRequest
-from workers.services.upgrade.service import Upgrade
+from workers.options.write_options import write_options
 from workers.storage.base import FileInfo
+from workers.table_services.service import ServiceRequest
+from workers.table_services.upgrade.service import Upgrade
 from workers.timeline.instant import Instant
 
 pytestmark = pytest.mark.skipif(not ARCHIVES, reason=MISSING)

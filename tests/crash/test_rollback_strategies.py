@@ -22,8 +22,8 @@ from tests.crash.harness import (
 from tests.crash.operations import UPSERT
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MemoryStorage
-from workers.config import write_options
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import files_of
 from workers.table.table import Table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hudi_environment import HudiMissing, hudi_environment
+from bench.support.hudi_environment import HudiMissing, hudi_environment
 from tests.support.hudi_peer import HudiPeer
 
 

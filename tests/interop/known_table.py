@@ -14,10 +14,10 @@ import pyarrow as pa
 from tests.support.hudi_peer import HudiPeer, write_options
 from tests.support.referee import referee_table
 from workers.concurrency.outcome import Committed
-from workers.config import write_options as engine_options
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.services.registry import service
-from workers.services.service import ServiceOutcome, ServiceRequest
+from workers.options.write_options import write_options as engine_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceOutcome, ServiceRequest
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.hudi_peer import HudiPeer, write_options
 from workers.concurrency.outcome import Committed
-from workers.config import write_options as own_options
 from workers.errors import UnsupportedTable
 from workers.lakehouse import create_table, open_table
+from workers.options.write_options import write_options as own_options
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare

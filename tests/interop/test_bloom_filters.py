@@ -15,13 +15,13 @@ import pytest
 from tests.support.hudi_peer import HudiPeer, write_options
 from tests.support.referee import referee_table
 from tests.workers.index.bloom_cases import CASES, Case
-from workers.bloom_options import BloomOptions, FilterType
 from workers.concurrency.outcome import Committed
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.index.bloom_filter import AskedKeys, BloomFilter
 from workers.index.file_keys import FileKeys, read_file_keys
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.options.bloom_options import BloomOptions, FilterType
 from workers.table.view import FileSystemView
 
 pytestmark = pytest.mark.interop

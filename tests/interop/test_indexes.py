@@ -18,8 +18,8 @@ from tests.support.invariants import assert_keys_are_unique
 from tests.support.referee import referee_table
 from workers.concurrency.outcome import Committed
 from workers.files.meta_columns import PARTITION_PATH
-from workers.index_kind import IndexKind
 from workers.lakehouse import create_table, open_table
+from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.hudi_peer import HudiPeer
 from workers.concurrency.transaction import table_lock
-from workers.config import write_options
 from workers.errors import LeaseLost
 from workers.lakehouse import create_table, open_table
+from workers.options.write_options import write_options
 
 pytestmark = pytest.mark.interop
 

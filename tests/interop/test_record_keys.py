@@ -9,25 +9,29 @@ import random
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.support.hudi_environment import HudiMissing, hudi_environment
 from tests.interop.foreign import options
-from tests.support.hudi_environment import HudiMissing, hudi_environment
 from tests.support.hudi_peer import HudiPeer, PeerFailed, write_options
 from tests.support.scenario_table import schema_of
 from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
-from workers.index.bucket import bucket_of_keys
+from workers.files.record_key import composite_keys
+from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys, endless_keys
 from workers.lakehouse import create_table, open_table
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 SEED = 20_261_123
 PLAIN_KEYS = 3_000
+COMPOSITE_KEYS = 600
+KEY_FIELDS = ("a", "b", "c")
 ENDLESS = "http://x:80/a,b"
 SPINNING_S = 3.0
 """Of processor time; other keys take less than a thousandth."""
@@ -64,18 +68,60 @@ def test_plain_keys_with_both_separators_go_where_hudi_puts_them(peer: HudiPeer)
     assert dict(zip(ours, theirs, strict=True)) == ours
 
 
-def test_hudi_never_ends_on_a_plain_key_that_we_refuse(
+@pytest.mark.parametrize("hashed", ["a", "b", "c", "a,b", "b,c", "a,b,c"])
+def test_keys_of_several_fields_go_where_hudi_puts_them_or_are_refused(
+    peer: HudiPeer, hashed: str
+) -> None:
+    chance = random.Random(f"{SEED} {hashed}")
+    texts = ("a", "b", "1", ":", ":", ",", "é")
+    rows = [
+        ["".join(chance.choice(texts) for _ in range(chance.randint(1, 5))) for _ in KEY_FIELDS]
+        for _ in range(COMPOSITE_KEYS)
+    ]
+    columns: list[Any] = [pa.array(column) for column in zip(*rows, strict=True)]
+    keys = composite_keys(KEY_FIELDS, columns)
+    told = {"fields": KEY_FIELDS, "index_fields": hashed.split(",")}
+    endless = set(endless_keys(keys, columns, **told).tolist())
+    ours = bucket_of_composite_keys(keys, columns, buckets=1009, **told).tolist()
+    asked = [at for at in range(len(keys)) if at not in endless]
+    assert endless, f"seed={SEED}"
+    assert len(asked) > COMPOSITE_KEYS / 3, f"seed={SEED}"
+
+    theirs = peer.buckets([keys[at].as_py() for at in asked], hashed, 1009)
+
+    assert dict(zip(asked, theirs, strict=True)) == {at: ours[at] for at in asked}
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "hashed"),
+    [
+        (ENDLESS, None, "id"),
+        ("a:1,b:10:30", ("1", "10:30"), "a"),
+        ("a:1,b:x,y:z:w", ("1", "x,y:z:w"), "a,b"),
+    ],
+    ids=["plain", "the last field is not hashed", "a value looks like fields"],
+)
+def test_hudi_never_ends_on_a_key_that_we_refuse(
     tmp_path_factory: pytest.TempPathFactory,
+    key: str,
+    values: tuple[str, ...] | None,
+    hashed: str,
 ) -> None:
     found = hudi_environment()
     if isinstance(found, HudiMissing):
         pytest.skip(f"Apache Hudi is not available: {found.reason}")
-    assert bucket_of(ENDLESS) is None
+    if values is None:
+        assert bucket_of(key) is None
+    else:
+        texts: list[Any] = [pa.array([one]) for one in values]
+        told = {"fields": ("a", "b"), "index_fields": hashed.split(",")}
+        assert composite_keys(("a", "b"), texts).to_pylist() == [key]
+        assert endless_keys(pa.array([key]), texts, **told).tolist() == [0]
     peer = HudiPeer(found.python, found.jar, tmp_path_factory.mktemp("endless"))
     try:
         assert peer.buckets(["x,y:z"], "id", 1009) == [bucket_of("x,y:z")]
         before_s = _processor_s(peer.pid)
-        asked = threading.Thread(target=_ask, args=(peer, ENDLESS), daemon=True)
+        asked = threading.Thread(target=_ask, args=(peer, key, hashed), daemon=True)
         asked.start()
 
         while asked.is_alive() and _processor_s(peer.pid) < before_s + SPINNING_S:
@@ -86,9 +132,9 @@ def test_hudi_never_ends_on_a_plain_key_that_we_refuse(
         peer.kill()
 
 
-def _ask(peer: HudiPeer, key: str) -> None:
+def _ask(peer: HudiPeer, key: str, hashed: str) -> None:
     with suppress(PeerFailed):  # It is killed while it is at it.
-        peer.buckets([key], "id", 1009)
+        peer.buckets([key], hashed, 1009)
 
 
 def _processor_s(pid: int) -> float:

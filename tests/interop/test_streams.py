@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.hudi_peer import HudiPeer
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 
 pytestmark = pytest.mark.interop
 

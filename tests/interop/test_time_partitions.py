@@ -18,7 +18,7 @@ from workers.concurrency.outcome import Committed
 from workers.files.names import partition_path
 from workers.files.time_texts import Unformatted, time_texts
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.time_partitions import time_rule
+from workers.options.time_partitions import time_rule
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bench.support.golden import ARCHIVES, unpacked
 from tests.interop.foreign import KINDS, SCHEMA, ForeignTable, options
 from tests.interop.test_adopted_tables import BUCKET_INDEX, BUCKETS, DIRECT, expect
-from tests.support.golden import ARCHIVES, unpacked
 from tests.support.hudi_peer import HudiPeer
 from tests.support.referee import referee_table
 from workers.concurrency.outcome import Committed
 from workers.files.meta_columns import META_COLUMNS
 from workers.files.properties import load_properties
 from workers.lakehouse import open_table
-from workers.readability import HISTORY_KEY
+from workers.options.readability import HISTORY_KEY
 from workers.storage.local import LocalStorage
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]

@@ -13,12 +13,19 @@ from tests.support.hudi_peer import HudiPeer, PeerFailed, write_options
 from tests.support.scenario_table import Row, ScenarioTable, schema_of
 from tests.support.widened_ordering import (
     AVRO_BLOCKS,
+    DECIMALS_LEFT,
     FAR,
+    FIRST,
     NARROW,
+    NARROW_DECIMALS,
     NARROW_ROWS,
+    NEWER,
     STANDING,
     WIDE,
+    WIDE_DECIMAL_ROWS,
+    WIDE_DECIMALS,
     WIDE_ROWS,
+    decimal_row,
     fill,
     upsert,
 )
@@ -69,6 +76,35 @@ def test_hudi_reads_what_we_read_of_both_types_and_writes_on(
     peer.write(location, table.batch(theirs, wide), given)
     rows = {one["id"]: one["city"] for one in open_table(location).read().to_pylist()}
     assert (rows[4], rows[7]) == ("far", "hudi")
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_reads_decimals_that_have_more_whole_digits_since(
+    location: Path, peer: HudiPeer, table_type: str
+) -> None:
+    """Hudi 1.2 upserts into no copy-on-write table that is ordered by decimals, widened or not."""
+    table = ScenarioTable(location, table_type=table_type, schema=NARROW_DECIMALS, ordering=["ts"])
+    rows = [decimal_row(key, FIRST, "first") for key in range(1, 9)]
+    upsert(table, rows, NARROW_DECIMALS).wins()
+    upsert(table, [decimal_row(1, NEWER, "narrow")], NARROW_DECIMALS).wins()
+    upsert(table, WIDE_DECIMAL_ROWS, WIDE_DECIMALS).wins()
+
+    assert {one["id"]: one["city"] for one in table.rows()} == DECIMALS_LEFT
+    assert read_by(peer, table) == table.rows()
+    table.assert_referee_agrees()
+    if table_type == "COPY_ON_WRITE":
+        return
+    given = write_options(
+        name="scenario",
+        record_key=["id"],
+        ordering=["ts"],
+        buckets=table.table.config.buckets,
+        table_type="MERGE_ON_READ",
+    )
+    theirs = [decimal_row(4, FAR - 1, "older"), decimal_row(8, FAR, "hudi")]
+    peer.write(location, table.batch(theirs, WIDE_DECIMALS), given)
+    found = {one["id"]: one["city"] for one in open_table(location).read().to_pylist()}
+    assert (found[4], found[8]) == ("far", "hudi")
 
 
 def test_hudi_fails_on_deletes_of_the_older_type_which_we_therefore_leave_in_no_log(

@@ -10,11 +10,11 @@ from tests.support.clocks import ManualClock
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Crash, FaultyStorage, MemoryStorage
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import run
+from tests.support.table_services import run
 from tests.support.watched_storage import WatchedStorage
-from workers.config import write_options
 from workers.errors import SnapshotExpired
 from workers.lakehouse import LakehouseTable, open_table
+from workers.options.write_options import write_options
 from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
 from workers.timeline.instant import Action, Instant
 from workers.timeline.pending_plans import plan_content

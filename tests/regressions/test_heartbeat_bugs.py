@@ -18,8 +18,8 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, Died, Sleep, WatchedStorage
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.concurrency.outcome import Committed, RolledBack
-from workers.config import write_options
 from workers.errors import InstantRolledBack, LockTimeout
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline import decisions

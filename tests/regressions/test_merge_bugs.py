@@ -18,12 +18,12 @@ from tests.support.scenario_table import (
     ScenarioTables,
     ScenarioWriter,
 )
-from tests.support.services import run
+from tests.support.table_services import run
 from tests.workers.merge.oracle import KEY, merged_rows
 from tests.workers.read.layouts import CONFIGS, SCHEMA, Layout, keyed
-from workers.config import write_options
 from workers.files.base_file import write_base_parts
 from workers.lakehouse import LakehouseTable, create_table
+from workers.options.write_options import write_options
 from workers.read.file_slice import merge_slice_batches, read_slice
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.file_group import FileSlice

@@ -20,13 +20,13 @@ from tests.support.scenario_table import (
     ScenarioTable,
     ScenarioTables,
 )
-from tests.support.services import run
+from tests.support.table_services import run
 from tests.support.watched_storage import Died, WatchedStorage
-from workers.config import write_options
 from workers.errors import RollbackRefused, SnapshotChanged, SnapshotExpired
 from workers.lakehouse import open_table
 from workers.markers.marker import MARKERS_TYPE, markers_directory
 from workers.markers.store import delete_markers, read_names
+from workers.options.write_options import write_options
 from workers.read.undisturbed import LOOKS_MAX
 from workers.recovery.failed_writes import delete_late_files, roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import ScenarioTables, schema_of
-from tests.support.services import run
+from tests.support.table_services import run
 from workers.clock import next_instant
 from workers.table.table import Table
 from workers.timeline.instant import Action

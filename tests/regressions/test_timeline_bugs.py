@@ -15,20 +15,20 @@ from tests.support.clocks import ManualClock
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, MemoryStorage
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import run
+from tests.support.table_services import run
 from tests.support.watched_storage import At, Sleep, WatchedStorage
 from workers.clock import format_instant, next_instant
 from workers.concurrency import transaction
 from workers.concurrency.heartbeat import DIRECTORY as HEARTBEATS
 from workers.concurrency.heartbeat import HeartbeatContent
-from workers.config import write_options
 from workers.errors import LeaseLost, MalformedTable, SnapshotExpired
 from workers.files.names import LogFileName
 from workers.lakehouse import LakehouseTable, open_table
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.services.compaction.planning import propose
-from workers.services.compaction.settings import compaction_settings
 from workers.storage.base import FileInfo
+from workers.table_services.compaction.planning import propose
+from workers.table_services.compaction.settings import compaction_settings
 from workers.timeline import transitions
 from workers.timeline.instant import Action
 from workers.timeline.timeline import Timeline

@@ -17,7 +17,6 @@ from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioT
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.clock import InstantTime
 from workers.concurrency.outcome import Committed, Conflicted, RolledBack, Unknown
-from workers.config import write_options
 from workers.errors import (
     InstantRolledBack,
     PlanOvertaken,
@@ -26,12 +25,13 @@ from workers.errors import (
     ServiceRefused,
 )
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
 from workers.storage.base import Storage
 from workers.table.table import Table
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.context import Operation
 from workers.write.handles import write_file_groups

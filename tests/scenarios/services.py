@@ -12,11 +12,11 @@ import pytest
 from tests.support.scenario_table import LONG_AGO_S, ScenarioTable
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import path_of
-from workers.config import write_options
 from workers.lakehouse import open_table
-from workers.services.execution import Claim
-from workers.services.registry import service
-from workers.services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.execution import Claim
+from workers.table_services.registry import service
+from workers.table_services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
 
 OPTIONS = write_options({"hoodie.write.markers.type": "direct", "sluice.writer.name": "service"})
 

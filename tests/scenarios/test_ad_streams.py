@@ -15,7 +15,7 @@ import pytest
 
 from workers.errors import ServiceBusy, ServiceRefused
 from workers.lakehouse import create_table, open_table
-from workers.spark.sources.ad_requests import (
+from workers.spark.inputs.ad_requests import (
     CLOCKS,
     COLUMN_GROUPS,
     IS_DELETED,

@@ -11,9 +11,9 @@ import pytest
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
 from tests.support.watched_storage import At, WatchedStorage
 from workers.concurrency.outcome import Committed, Conflicted
-from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.schema.alter import (
     AddColumn,
     DropColumn,

@@ -18,10 +18,10 @@ from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_a
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.errors import TableChanged, UnsupportedTable
 from workers.files.properties import BACKUP_PATH, PROPERTIES_PATH, load_properties
 from workers.lakehouse import LakehouseTable, open_table
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.schema.alter import AddColumn
 from workers.table import overtaken

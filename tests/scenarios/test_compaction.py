@@ -7,7 +7,6 @@ import pytest
 
 from tests.scenarios.services import Died, dies_before_finishing, grows_cold, plan, run, scheduled
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
-from workers.config import write_options
 from workers.errors import (
     InstantRolledBack,
     InvalidInput,
@@ -16,9 +15,10 @@ from workers.errors import (
     ServiceBusy,
     ServiceRefused,
 )
-from workers.services.execution import claimed
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.execution import claimed
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action

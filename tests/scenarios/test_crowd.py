@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.timeline.instant import Action
 

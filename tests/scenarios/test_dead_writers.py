@@ -10,9 +10,9 @@ import pytest
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.transaction import settled_timeline
-from workers.config import write_options
 from workers.errors import InstantRolledBack
 from workers.markers.store import delete_markers, read_markers
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.timeline import decisions

@@ -16,13 +16,13 @@ from workers import stop_points
 from workers.concurrency.conflicts import Conflict, write_set
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.concurrency.sought_keys import SoughtCheck, SoughtKeys
-from workers.config import write_options
 from workers.errors import PlanChanged
 from workers.files.base_keys import SortedKeys
 from workers.lakehouse import open_table
-from workers.services.registry import service
-from workers.services.service import ServiceOutcome, ServiceRequest
+from workers.options.write_options import write_options
 from workers.spark.placement import stage_prepared
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.timeline.metadata import WriteStat, commit_metadata
 from workers.write.prepare import prepare
 from workers.write.sought import sought_by

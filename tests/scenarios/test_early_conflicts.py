@@ -21,9 +21,9 @@ from tests.support.scenario_table import (
 )
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.outcome import Committed, Conflicted
-from workers.early_detection import EarlyStrategy
 from workers.errors import EarlyConflict
 from workers.files.names import bucket_file_id
+from workers.options.early_detection import EarlyStrategy
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 

@@ -7,10 +7,10 @@ import pytest
 from tests.scenarios.services import run
 from tests.support.scenario_table import ScenarioTable, ScenarioWriter
 from workers import stop_points
-from workers.config import write_options
 from workers.errors import InvalidInput
+from workers.options.write_options import write_options
+from workers.options.writer_modes import OLD_POLICY_KEY, POLICY_KEY, FailedWritesPolicy
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.writer_modes import OLD_POLICY_KEY, POLICY_KEY, FailedWritesPolicy
 
 MODE = "hoodie.write.concurrency.mode"
 OSLO, BERGEN = {"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}

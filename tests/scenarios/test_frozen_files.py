@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.frozen_writer import FrozenWriter
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from tests.support.services import plan, run
+from tests.support.table_services import plan, run
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.config import write_options
+from workers.options.service_keys import LATE_WRITER_KEY
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.services.archive_policy import WAIT_KEY
 
 OPTIONS = {"hoodie.write.markers.type": "direct", "sluice.writer.name": "sleeper"}
 BATCH = [{"id": number, "city": "never committed"} for number in range(100, 120)]
@@ -77,7 +77,7 @@ def test_file_that_comes_after_a_person_gave_its_writer_up_is_not_counted_and_is
 ) -> None:
     with frozen(lake) as writer:
         instant = passed_by(lake)
-        run(lake.table, "archive", **LIMITS, **{WAIT_KEY: "0"})
+        run(lake.table, "archive", **LIMITS, **{LATE_WRITER_KEY: "0"})
         before = lake.rows()
 
         writer.writes_its_file_and_is_killed()

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from bench.support.counted_storage import CountedStorage
 from tests.scenarios.services import run
-from tests.support.counted_storage import CountedStorage
 from tests.support.invariants import assert_keys_are_unique
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, WatchedStorage
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.outcome import Committed
-from workers.index_kind import IndexKind
 from workers.lakehouse import open_table
+from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
 
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ")

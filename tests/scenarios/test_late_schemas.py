@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.late_schemas import BASE, KINDS, LATE, fill_late
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.plan import plan_rollback
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline.metadata import RESTATES_KEY

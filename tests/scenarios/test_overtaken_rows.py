@@ -109,6 +109,56 @@ def test_whole_row_says_null_in_a_column_that_its_writer_did_not_know(
     assert table.leftovers() == []
 
 
+@pytest.mark.parametrize(
+    ("others", "city"),
+    [
+        ([upsert(row(1, 5, "Unaware"))], "Unaware"),
+        ([upsert(row(1, 4, "Unaware"))], "Late"),
+        ([upsert(row(1, 5, "One")), upsert(row(1, 5, "Other"))], "Other"),
+        ([upsert(row(1, 6, "One")), upsert(row(1, 5, "Other"))], "One"),
+        ([upsert(row(1, 5, "Unaware")), delete(1)], "Late"),
+        ([delete(1), upsert(row(1, 5, "Unaware"))], "Unaware"),
+        ([upsert(row(1, 2, "Unaware"))], "Late"),
+    ],
+    ids=["wins", "ties", "two tie", "first wins", "deleted", "after a delete", "loses"],
+)
+@pytest.mark.parametrize("begins_with", [1, -1], ids=["in order", "in reverse"])
+def test_row_that_stands_says_null_in_a_column_that_the_loser_of_a_late_commit_brought(
+    tables: ScenarioTables, others: list[Act], city: str, begins_with: int
+) -> None:
+    table = filled(tables)
+    late = table.writer("late", mode="non-blocking")
+    late.upsert({**row(1, 4, "Late"), "weight": 7}, schema=WIDER)
+    writers = [table.writer(f"rival{number}", mode="non-blocking") for number in range(len(others))]
+    for writer, act in list(zip(writers, others, strict=True))[::begins_with]:
+        act(writer)
+    for writer in writers:
+        writer.wins()
+
+    late.wins()
+
+    table.assert_referee_agrees()
+    seen = table.rows()[1]
+    assert seen["city"] == city
+    assert seen["weight"] == (7 if city == "Late" else None)
+    assert table.leftovers() == []
+
+
+@pytest.mark.parametrize("ts", [4, 5, 6], ids=["older", "tie", "newer"])
+def test_whole_row_says_null_in_a_column_of_the_base_file_that_its_writer_did_not_know(
+    tables: ScenarioTables, ts: int
+) -> None:
+    one_bucket = {"hoodie.bucket.index.num.buckets": "1"}
+    table = tables(table_type="MERGE_ON_READ", schema=SCHEMA, ordering=["ts"], options=one_bucket)
+    late = table.writer("late", mode="non-blocking").upsert(row(1, ts, "Late"))
+    table.writer("rival").upsert({**row(1, 5, "Rival"), "weight": 7}, schema=WIDER).wins()
+
+    late.wins()
+
+    table.assert_referee_agrees()
+    assert table.rows()[0]["weight"] == (7 if ts < 5 else None)
+
+
 def test_only_what_would_be_seen_otherwise_is_written_again(tables: ScenarioTables) -> None:
     table = filled(tables)
     late = upsert(row(1, 5, "Late"), row(2, 4, "Late"), row(3, 5, "Late"))

@@ -12,7 +12,7 @@ from tests.scenarios.services import run
 from tests.support.scenario_table import Row, ScenarioTable, ScenarioTables, schema_of
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.files.properties import load_properties
-from workers.table_config import config_from_properties
+from workers.options.table_options import config_from_properties
 
 KEY = "hoodie.datasource.write.payload.class"
 OLD_KEY = "hoodie.compaction.payload.class"

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables, ScenarioWriter
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
-from workers.config import write_options
 from workers.lakehouse import open_table
 from workers.markers.marker import markers_directory
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.timeline.metadata import RollbackPlanFile
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import Died, WatchedStorage
-from workers.config import write_options
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 
 OPTIONS = write_options({})

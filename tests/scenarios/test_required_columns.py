@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.scenario_table import MODES, Row, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.errors import BadRows, InvalidInput
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.alter import RelaxColumn
 from workers.schema.from_arrow import optional

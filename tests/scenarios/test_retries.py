@@ -13,12 +13,12 @@ import pytest
 from tests.support.scenario_table import ScenarioTable, schema_of
 from tests.support.watched_storage import At, WatchedStorage
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
-from workers.config import write_options
 from workers.errors import PlanChanged
 from workers.lakehouse import LakehouseTable, open_table
+from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds, ThreadScheduler, system_ports
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.retrying import PAUSE_FIRST_S, PAUSE_MAX_S, pause_s
 

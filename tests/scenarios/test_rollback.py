@@ -7,8 +7,8 @@ import pytest
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables, ScenarioWriter
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.config import write_options
 from workers.errors import PlanChanged, RollbackRefused, StopPointRaised
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import RollbackPlan
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from tests.support.watched_storage import WatchedStorage
-from workers.config import write_options
 from workers.markers.marker import markers_directory
 from workers.markers.store import delete_markers, markers_file, write_type
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 
 CITIES = [f"city{number}" for number in range(30)]

@@ -15,7 +15,7 @@ from tests.support.scenario_table import (
     schema_of,
 )
 from workers.clock import InstantTime
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.table_schema import TableSchema
 from workers.timeline import decisions

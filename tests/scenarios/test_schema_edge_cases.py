@@ -24,14 +24,14 @@ from tests.scenarios.edge_cases import (
 from tests.support.foreign_commits import foreign_commit, foreign_pending
 from tests.support.scenario_table import ScenarioTables, schema_of
 from tests.support.watched_storage import At, ForgetfulStorage
-from workers.config import write_options
 from workers.errors import MalformedTable
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline import transitions
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
-from workers.timeline.instant import Action
+from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.metadata import SCHEMA_KEY
 
 CASES = Cases()
@@ -164,7 +164,7 @@ def schema_of_archived_commits_is_found(tables: ScenarioTables, strategy: str) -
     table = tables(schema=S1)
     table.writer("first").upsert_and_commit(TWO, schema=S2)
     open_ = writer(table, strategy).upsert(ONE)
-    done = [one for one in table.instants() if one.is_completed]
+    done = [one for one in table.instants() if isinstance(one, CompletedInstant)]
     content = [table.storage.read(table.table.layout.path(one)) for one in done]
     archived = [ArchivedInstant(one, body) for one, body in zip(done, content, strict=True)]
     append(table.storage, archived, lambda: None)

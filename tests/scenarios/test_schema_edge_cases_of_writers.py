@@ -28,9 +28,9 @@ from tests.support.foreign_commits import foreign_commit
 from tests.support.scenario_table import ScenarioTables
 from tests.support.watched_storage import At, WatchedStorage
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.lakehouse import open_table, write_arrow
+from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.alter import AddColumn, RenameColumn, WidenColumn
 from workers.timeline.instant import Action

@@ -17,8 +17,8 @@ from tests.support.clocks import ManualClock, SkewedClock
 from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioTables, ScenarioWriter
 from tests.support.watched_storage import At, Died, Sleep, WatchedStorage, fails
 from workers.concurrency import late_writers
-from workers.config import write_options
 from workers.errors import InstantRolledBack, LakehouseError, LockTimeout
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline.instant import Action
@@ -72,11 +72,15 @@ def test_publisher_who_wakes_after_his_commit_was_undone_does_not_bring_it_back(
     )
     sleeper = table.writer("sleeper", storage=storage).upsert({"id": 1, "city": "Oslo"})
 
-    with asleep_in(sleeper, sleep, sleeper.commit):
+    with asleep_in(sleeper, sleep, sleeper.commit) as publishing:
         admin = later(table, "admin").table
         rollback(admin, an_admin(table, sleeper.last_instant), OPTIONS)
         assert table.rows() == []
 
+    publishing.result()
+    # Before anybody else came, who would have repaired it.
+    assert table.table.timeline().find(sleeper.last_instant) is None
+    assert table.rows() == []
     later(table, "next").upsert_and_commit({"id": 2, "city": "Bergen"})
     assert table.rows() == [{"id": 2, "city": "Bergen"}]
     assert table.table.timeline().find(sleeper.last_instant) is None

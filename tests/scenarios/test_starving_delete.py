@@ -16,11 +16,11 @@ from tests.scenarios.services import run
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import WatchedStorage
 from workers.concurrency.outcome import Committed, Conflicted
-from workers.config import write_options
 from workers.errors import BadRows, InvalidInput
 from workers.lakehouse import LakehouseTable, open_table
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 
 BUCKETS = 16
 KEYS = 96

@@ -11,16 +11,16 @@ import pytest
 from tests.support.foreign_properties import change_as_hudi
 from tests.support.scenario_table import ScenarioTables, schema_of
 from workers.concurrency.outcome import CommitOutcome, Committed
-from workers.config import write_options
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.options.write_options import write_options
+from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.table.schema_history import read_instant
 from workers.timeline.metadata import PROCESS_KEY
 from workers.write.context import WriteContext
 from workers.write.local import write_found
 from workers.write.request import WriteRequest
-from workers.writer_modes import MODE_KEY, ConcurrencyMode
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
 SCHEMA = schema_of(

@@ -12,9 +12,9 @@ import pytest
 from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioWriter
 from tests.support.watched_storage import At, WatchedStorage, fails
 from workers.concurrency.outcome import Committed, Unknown
-from workers.config import write_options
 from workers.errors import LakehouseError, StorageFailed, WriteOutcomeUnknown
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 
 OPTIONS = write_options({})

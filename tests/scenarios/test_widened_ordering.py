@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
+from tests.support.foreign_commits import foreign_commit
 from tests.support.scenario_table import Row, ScenarioTable, ScenarioTables, schema_of
 from tests.support.widened_ordering import (
     AVRO_BLOCKS,
@@ -29,6 +30,10 @@ from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.lakehouse import open_table
 from workers.schema.alter import SchemaChange, WidenColumn
+from workers.schema.table_schema import TableSchema
+from workers.sql.run import run_sql
+from workers.timeline.instant import Action
+from workers.timeline.metadata import SCHEMA_KEY
 
 KINDS: list[tuple[str, Mapping[str, str]]] = [
     ("COPY_ON_WRITE", {}),
@@ -38,6 +43,7 @@ KINDS: list[tuple[str, Mapping[str, str]]] = [
 IDS = ["copy-on-write", "merge-on-read", "avro logs"]
 ROWS = [one for one in NARROW_ROWS if not one[DELETED]]
 """Without deletes whose ages are ints."""
+REFUSED = r"from int to long and from float to double.*hudi-rs.*column=ts"
 LEFT = [
     STANDING[0],
     {"id": 2, "ts": NEWER - 1, "city": "late"},
@@ -117,7 +123,7 @@ def test_float_becomes_double(tables: ScenarioTables) -> None:
     ("old", "new"),
     [
         (pa.int32(), pa.float64()),
-        (pa.decimal128(9, 2), pa.decimal128(18, 2)),
+        (pa.decimal128(9, 2), pa.decimal128(18, 4)),
     ],
     ids=str,
 )
@@ -128,13 +134,60 @@ def test_other_types_are_refused_by_alter_and_by_a_batch(
     fill(table)
     before = table.listing()
 
-    with pytest.raises(InvalidInput, match=r"from int to long and from float to double.*column=ts"):
+    with pytest.raises(InvalidInput, match=REFUSED):
         open_table(table.location).alter(WidenColumn("ts", new))
     wide = schema_of(id=pa.int64(), ts=new, city=pa.string())
-    with pytest.raises(InvalidInput, match=r"from int to long and from float to double.*column=ts"):
+    with pytest.raises(InvalidInput, match=REFUSED):
         upsert(table, [{"id": 1, "ts": NEWER, "city": "x"}], wide)
 
     assert table.listing() == before
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("statement", "refused"),
+    [
+        ("ALTER TABLE t ALTER COLUMN ts TYPE DOUBLE", REFUSED),
+        ("INSERT INTO t (id, ts, city) SELECT id, ts, city FROM s", r"say CAST.*column=ts"),
+        (
+            "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET ts = s.ts",
+            r"say CAST.*column=ts",
+        ),
+    ],
+    ids=["ALTER", "INSERT", "MERGE"],
+)
+def test_no_statement_makes_a_double_of_an_int(
+    tables: ScenarioTables, table_type: str, statement: str, refused: str
+) -> None:
+    table = made(tables, table_type)
+    fill(table)
+    before = table.listing()
+    source = pa.table({"id": [1], "ts": [20.5], "city": ["x"]})
+
+    with pytest.raises(InvalidInput, match=refused):
+        run_sql(statement, tables={"t": table.lakehouse, "s": source})
+
+    assert table.listing() == before
+
+
+@pytest.mark.parametrize("strategy", ["simple", "evolvability"])
+def test_writer_of_ints_loses_to_another_engine_that_made_a_double_of_them(
+    tables: ScenarioTables, strategy: str
+) -> None:
+    table = made(tables, "MERGE_ON_READ")
+    fill(table)
+    options = {"hoodie.write.concurrency.schema.conflict.resolution.strategy": strategy}
+    ours = upsert(table, ROWS, NARROW, mode="non-blocking", options=options)
+    wide = TableSchema.from_arrow(
+        schema_of(id=pa.int64(), ts=pa.float64(), city=pa.string()), table_name="scenario"
+    )
+    foreign_commit(table.table, {SCHEMA_KEY: wide.avro_json}, "UPSERT", Action.DELTACOMMIT)
+
+    conflict = ours.loses()
+
+    assert conflict.kind == "schema"
+    assert "ordering column" in conflict.message
+    assert [one["city"] for one in table.rows()] == ["first"] * 8
 
 
 def test_deletes_of_the_older_type_stand_in_the_way_until_they_are_compacted(

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import pytest
 
+from bench.support.writer_process import WriterProcess
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
-from tests.support.writer_process import WriterProcess
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.config import write_options
+from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline import decisions

@@ -34,11 +34,11 @@ from tests.crash.operations import ALONE
 from tests.state_machine.model import Key, Model, Row, Rows
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Moment
-from workers.config import write_options
 from workers.errors import PlanOvertaken, RollbackRefused, ServiceRefused, SnapshotExpired
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.services.registry import service
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
 from workers.timeline.instant import Action
 
 PARTS = ("p", "q", "r/s")

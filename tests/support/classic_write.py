@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from tests.support.fencing import roll_back, wait_until
 from tests.support.scenario_table import ScenarioTable, schema_of
 from tests.support.spark_faults import start_then_wait_for_the_rival, started
-from workers.config import write_options
-from workers.spark.write import carry_out, run_tasks
+from tests.support.spark_tasks import run_tasks
+from workers.options.write_options import write_options
+from workers.spark.write import carry_out
 from workers.write.client import WriteClient
 
 SLOTS = 2

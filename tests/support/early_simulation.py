@@ -30,8 +30,6 @@ from workers.concurrency.conflicts import (
 from workers.concurrency.heartbeat import HeartbeatContent, path_of
 from workers.concurrency.locks.record import decode_lock
 from workers.concurrency.locks.storage_record import LOCK_PATH
-from workers.config import WriteOptions, write_options
-from workers.early_detection import EarlyDetection, EarlyStrategy
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, bucket_file_id
 from workers.markers.detecting import DirectlyDetected
@@ -40,12 +38,14 @@ from workers.markers.direct import DirectMarkers
 from workers.markers.doom import read_doom, refuse_doomed
 from workers.markers.marker import IOType, Marker
 from workers.markers.store import delete_markers
+from workers.options.early_detection import EarlyDetection, EarlyStrategy
+from workers.options.table_keys import TableType
+from workers.options.write_options import WriteOptions, write_options
 from workers.ports import Ports
 from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import FileInfo
 from workers.table.table import Table, TableDefinition, create
-from workers.table_config import TableType
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 from workers.clock import next_instant
 from workers.table.table import Table
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.metadata import CommitMetadata
 
 
 def foreign_commit(
     table: Table, extra: Mapping[str, str], operation: str, action: Action
-) -> Instant:
+) -> CompletedInstant:
     """A completed commit of no files."""
     content = CommitMetadata({}, dict(extra), operation).encode(action)
     requested = next_instant(table.ports.clock, table.timeline().last_time)
     completed = next_instant(table.ports.clock, requested)
-    done = Instant(requested, action, State.COMPLETED, completed)
+    done = CompletedInstant(requested, action, State.COMPLETED, completed)
     for pending in (
         Instant(requested, action, State.REQUESTED),
         Instant(requested, action, State.INFLIGHT),

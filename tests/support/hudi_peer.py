@@ -187,5 +187,6 @@ def _environment(python: Path) -> dict[str, str]:
     """Only what Spark needs: our own SPARK_* and PYTHONPATH would mislead it."""
     import os
 
-    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "JAVA_HOME")}
+    names = ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return kept | {"PYSPARK_PYTHON": str(python), "TZ": "UTC"}

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from workers import create_table
 from workers.concurrency.outcome import Committed
-from workers.group_facts import GROUP_FACTS_KEY
 from workers.lakehouse import LakehouseTable
+from workers.timeline.group_facts import GROUP_FACTS_KEY
 from workers.timeline.metadata import read_commit_metadata
 
 GROUPS = [

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.broker import Broker, kafka_class_path
@@ -42,6 +43,12 @@ def fresh_topic(topics: Topics, partitions: int) -> str:
     name = f"trips-{uuid.uuid4().hex[:12]}"
     topics.create(name, partitions)
     return name
+
+
+def add_partitions(broker: Broker, topic: str, total: int) -> None:
+    """The topic has `total` partitions then."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=30)
 
 
 def sink_of(broker: Broker, topic: str, **options: str) -> SinkConfig:

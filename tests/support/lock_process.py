@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from workers.concurrency.transaction import table_lock
-from workers.config import WriteOptions, write_options
 from workers.errors import LakehouseError
 from workers.lakehouse import open_table
+from workers.options.write_options import WriteOptions, write_options
 from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import postgres_cluster
-from tests.support.redis_server import redis_server
+from bench.support.postgres import postgres_cluster
+from bench.support.redis_server import redis_server
 
 SHARED = ("storage", "filesystem", "sqlite", "postgres", "redis")
 """Those that keep processes apart."""

@@ -16,11 +16,11 @@ import pytest
 
 from workers import create_table, open_table
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
-from workers.config import write_options
 from workers.errors import EarlyConflict
-from workers.services import registry
-from workers.services.service import ServiceRequest
+from workers.options.write_options import write_options
 from workers.table.table import Table
+from workers.table_services import registry
+from workers.table_services.service import ServiceRequest
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare

@@ -73,4 +73,7 @@ def _begun(table: ScenarioTable, chance: random.Random, name: str) -> ScenarioWr
     keys = chance.sample(KEYS, chance.randint(1, 3))
     if chance.random() < 0.3:
         return deleting(writer, *keys)
-    return writer.upsert(*(row(key, chance.choice(_AGES), name) for key in keys))
+    rows = [row(key, chance.choice(_AGES), name) for key in keys]
+    if chance.random() < 0.7:
+        return writer.upsert(*rows)
+    return writer.upsert(*({**one, "weight": one["id"] + 1} for one in rows), schema=WIDER)

@@ -28,8 +28,8 @@ from workers.clock import Clock, InstantTime, SystemClock
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
-from workers.config import write_options
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds
 from workers.storage.base import Storage
 from workers.table.table import Table

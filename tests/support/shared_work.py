@@ -15,8 +15,20 @@ GROUPS = {
     "pytest.mark.browser": "browser",
 }
 """Files with this mark go to one worker: they share a process that takes long to start."""
-FIRST = (*GROUPS.values(), "tests/controlplane/node/test_up_and_down.py", "tests/state_machine/")
-"""The longest parts first, or one worker waits for them at the end."""
+FIRST = (
+    *GROUPS.values(),
+    "tests/controlplane/node/",
+    "tests/sink/",
+    "tests/scenarios/test_ad_streams.py",
+    "tests/controlplane/test_postgres.py",
+    "tests/workers/markers/test_marker_crash.py",
+    "tests/crash/test_crash_executors.py",
+    "tests/scenarios/test_key_partitions_by_chance.py",
+    "tests/state_machine/",
+)
+"""The longest parts first, or one worker waits for them at the end: they have few tests, and xdist
+begins with the parts that have many.
+"""
 SPREAD = ("tests/crash/", "tests/sink_simulator/")
 """Files whose tests share nothing that takes long; their cases are spread."""
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from workers.clock import SystemClock, format_instant
 from workers.concurrency.outcome import Committed
-from workers.config import write_options
 from workers.lakehouse import open_table
+from workers.options.write_options import write_options
 from workers.sink.state_file import (
     ParticipantShown,
     SinkState,
@@ -106,10 +106,12 @@ def commit_offsets(
     sink_id: str = SINK,
     row: Mapping[str, Any] | None = None,
     extra: Mapping[str, str] | None = None,
+    schema: pa.Schema | None = None,
 ) -> str:
     """One row under the keys of a sink's commit; its instant."""
     table = open_table(location).table
-    batch = pa.Table.from_pylist([dict(row or {"id": "1", "ts": 1, "city": "Oslo"})])
+    given = [dict(row or {"id": "1", "ts": 1, "city": "Oslo"})]
+    batch = pa.Table.from_pylist(given, schema=schema)
     options = write_options({"sluice.writer.name": sink_id, "hoodie.write.markers.type": "direct"})
     told = {
         "kafka.commit.offsets": offsets,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
-from workers.services.rewrite import GroupRewrite, RewriteContext
-from workers.spark.services import write_group
+from workers.spark.table_services import write_group
 from workers.spark.write import write_owned
 from workers.storage.base import Storage
+from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.staging import StagedGroup

@@ -13,13 +13,20 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.support import spark_daemon
 from workers.spark.connect_server import ConnectServer, start_connect_server, stop_connect_server
 from workers.spark.session import connect_session
 
 
 def start_test_server(work_dir: Path) -> ConnectServer:
     """However long it takes on a machine that has other work."""
-    return start_connect_server(work_dir, heap="1g", master="local[4,4]", wait_s=300.0)
+    return start_connect_server(
+        work_dir,
+        heap="1g",
+        master="local[4,4]",
+        wait_s=300.0,
+        more_settings={"spark.python.daemon.module": spark_daemon.__name__},
+    )
 
 
 @cache

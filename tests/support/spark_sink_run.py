@@ -17,7 +17,8 @@ from tests.support.sink_run import ask_to_stop, has_committed
 from workers.clock import SystemClock
 from workers.jobs import SinkJob
 from workers.lakehouse import open_table
-from workers.sink.config import SINK_OPTIONS, SinkConfig, sink_config
+from workers.options.sink_keys import SINK_OPTIONS
+from workers.sink.config import SinkConfig, sink_config
 from workers.sink.state_file import SinkState, read_state
 from workers.spark.process import ENDING_FILE, LOG_FILE, is_driver, kill_driver, launch
 from workers.storage.local import LocalStorage

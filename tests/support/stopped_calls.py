@@ -50,8 +50,8 @@ def serve(action: Callable[[], object], *, below: str) -> None:
         left = int(line)
         answer = action()
         if left:  # Fewer calls than that.
-            left = 0
-            sys.stdout.write(f"{_ENDED}\n")
+            made, left = int(line) - left, 0
+            sys.stdout.write(f"{_ENDED} {made}\n")
             sys.stdout.flush()
             os.kill(os.getpid(), signal.SIGSTOP)
         sys.stdout.write(f"{json.dumps(answer)}\n")
@@ -70,6 +70,8 @@ class StoppedProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.calls = 0
+        """How many there were, once it has come to its end without being stopped."""
 
     def begin(self, stopped_before: int = 0) -> None:
         """0 stops nowhere."""
@@ -86,7 +88,9 @@ class StoppedProcess:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], 0)[0]:
             return True
-        assert self._process.stdout.readline().strip() == _ENDED
+        said, made = self._process.stdout.readline().split()
+        assert said == _ENDED, said
+        self.calls = int(made)
         return False
 
     def thaw(self) -> None:

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.support.s3_server import BUCKET, shared_server
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
-from tests.support.s3_server import BUCKET, shared_server
 from workers.locations import bucket_place
 from workers.storage import object_store
 from workers.storage.base import Storage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workers.config import write_options
-from workers.services.registry import service
-from workers.services.service import ServiceOutcome, ServicePlan, ServiceRequest
+from workers.options.write_options import write_options
 from workers.table.table import Table
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceOutcome, ServicePlan, ServiceRequest
 
 
 def plan(table: Table, name: str, **parameters: str) -> ServicePlan:

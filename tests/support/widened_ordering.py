@@ -5,6 +5,7 @@ stand beside one another, in base files and logs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -46,6 +47,25 @@ STANDING = [
     {"id": 8, "ts": NEWEST, "city": "back"},
 ]
 """What `NARROW_ROWS` and then `WIDE_ROWS` leave of the keys 1 to 8 that were there first."""
+
+
+NARROW_DECIMALS = schema_of(id=pa.int64(), ts=pa.decimal128(10, 2), city=pa.string())
+WIDE_DECIMALS = schema_of(id=pa.int64(), ts=pa.decimal128(20, 2), city=pa.string())
+DECIMALS_LEFT = dict.fromkeys(range(1, 9), "first") | {1: "narrow", 4: "far", 8: "new"}
+"""What key 1 at `NEWER` and `WIDE_DECIMAL_ROWS` leave of the keys 1 to 8 at `FIRST`."""
+
+
+def decimal_row(key: int, ts: int, city: str) -> Row:
+    """Unmarked: of decimals no delete tells its age."""
+    return {"id": key, "ts": Decimal(ts), "city": city}
+
+
+WIDE_DECIMAL_ROWS = [
+    decimal_row(1, NEWER - 1, "late"),
+    decimal_row(4, FAR, "far"),
+    decimal_row(6, OLDER, "late"),
+    decimal_row(8, NEWEST, "new"),
+]
 
 
 def fill(table: ScenarioTable) -> None:

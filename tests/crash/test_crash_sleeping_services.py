@@ -1,0 +1,199 @@
+"""Whoever cleans, archives, rolls back or repairs freezes at every call of its storage,
+also at those that only look; others do the same work to its end, write, and do it once more. Then
+it wakes up.
+
+Whatever the moment: the rows, the past that could still be read and the history stay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.crash.harness import COW, DEAD_AFTER_MS, Rows, State, made
+from tests.crash.operations import ALONE, COLUMNS, SECOND, UPSERT, rows
+from tests.crash.test_crash_sleepers import Patient
+from tests.crash.test_crash_successors import CallingStorage
+from tests.support.crash_ports import StillClock, still_ports
+from tests.support.memory_storage import Files
+from workers.errors import (
+    InstantRolledBack,
+    LakehouseError,
+    LeaseLost,
+    LockTimeout,
+    MalformedTable,
+    PlanChanged,
+    RollbackRefused,
+    ServiceBusy,
+    ServiceRefused,
+)
+from workers.lakehouse import LakehouseTable, open_table, write_arrow
+from workers.options.write_options import write_options
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.table_services.registry import service
+from workers.table_services.service import ServiceRequest
+from workers.write.client import WriteRequest
+
+SEED = int(os.environ["SLUICE_TEST_SEED"])
+EVERY = 3
+"""Of this many calls one, beginning where the seed says; in the soak all of them."""
+STOPPED = (
+    InstantRolledBack,
+    LeaseLost,
+    LockTimeout,
+    PlanChanged,
+    RollbackRefused,
+    ServiceBusy,
+    ServiceRefused,
+)
+"""Why a sleeper did not do its work. MalformedTable is never among them."""
+SECOND_ROUND = [rows((name, 5, "Turin", "p"), (name, 5, "Turin", "q")) for name in "uvwxyz"]
+SHORT = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}
+Work = Callable[[LakehouseTable, str], object]
+"""Table, and the instant of its newest write at the start."""
+
+
+def serve(name: str, **parameters: str) -> Work:
+    def work(table: LakehouseTable, newest: str) -> object:
+        request = ServiceRequest(
+            by="test", reason="test", parameters=ALONE.get(name, {}) | parameters
+        )
+        return service(name).run(table.table, request, write_options(COW.options))
+
+    return work
+
+
+def roll_back(table: LakehouseTable, newest: str) -> object:
+    request = RollbackRequest(newest, by="test", reason="test")
+    return rollback(table.table, request, write_options(COW.options))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    work: Work
+    writes: int = 4
+    """Before it begins."""
+    is_repeated: bool = True
+    """Others do it once more after they have written."""
+
+
+KINDS: Mapping[str, Kind] = {
+    "archive": Kind(serve("archive", **SHORT), writes=5),
+    "clean": Kind(serve("clean", **{"hoodie.clean.commits.retained": "1"})),
+    "repair": Kind(serve("repair")),
+    "rollback": Kind(roll_back, is_repeated=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    rows: Rows
+    past: Mapping[str, Rows | str]
+    """As of each commit that anybody knows of; or why it cannot be read."""
+    history: frozenset[str]
+
+
+def seen(files: Files, now_ms: int) -> Seen:
+    table = opened(files, StillClock(now_ms), "look")
+    history = frozenset(one.requested_at for one in table.table.archived_times())
+    active = {one.requested_at for one in table.table.timeline().completed_writes()}
+    past = {at: rows_at(table, at) for at in sorted(history | active)}
+    return Seen(plain(table.read().to_pylist()), past, history)
+
+
+def rows_at(table: LakehouseTable, instant: str) -> Rows | str:
+    try:
+        return plain(table.read(as_of=instant).to_pylist())
+    except MalformedTable:
+        raise
+    except LakehouseError as error:
+        return type(error).__name__
+
+
+def plain(found: list[dict[str, object]]) -> Rows:
+    return sorted(tuple(row[name] for name in COLUMNS) for row in found)
+
+
+def opened(
+    files: Files,
+    clock: StillClock,
+    prefix: str,
+    before_call: Callable[[str, str], None] = lambda call, path: None,
+) -> LakehouseTable:
+    storage = CallingStorage(clock, files)
+    ports = replace(still_ports(clock, prefix=prefix), processes=Patient())
+    table = open_table(storage.location, ports=ports, storage=storage)
+    storage.before_call = before_call
+    return table
+
+
+def write(table: LakehouseTable, number: int) -> None:
+    write_arrow(table.table, SECOND_ROUND[number], WriteRequest(), dict(COW.options))
+
+
+@dataclass
+class Story:
+    kind: Kind
+    start: State
+    newest: str
+    calls: int = 0
+
+    def told(self, freeze_at: int) -> tuple[object, Seen | None, Seen]:
+        """What the sleeper answered; and what was seen before and after it woke up."""
+        clock, files = StillClock(self.start.now_ms), dict(self.start.files)
+        before: list[Seen] = []
+        self.calls = 0
+
+        def freeze(call: str, path: str) -> None:
+            self.calls += 1
+            if self.calls == freeze_at:
+                self._others_go_on(files, clock)
+                before.append(seen(files, clock.now_ms()))
+
+        try:
+            answer = self.kind.work(opened(files, clock, "sleeper", freeze), self.newest)
+        except LakehouseError as error:
+            answer = error
+        return answer, before[0] if before else None, seen(files, clock.now_ms())
+
+    def _others_go_on(self, files: Files, clock: StillClock) -> None:
+        clock.sleep(DEAD_AFTER_MS / 1000)
+        other = opened(files, clock, "other")
+        roll_back_dead_writers(other.table, write_options(COW.options))
+        self.kind.work(other, self.newest)
+        for number in range(3):
+            write(other, number)
+        if self.kind.is_repeated:
+            self.kind.work(other, self.newest)
+
+
+def begun(kind: Kind) -> Story:
+    start = made(COW, (UPSERT,))
+    clock, files = StillClock(start.now_ms), dict(start.files)
+    table = opened(files, clock, "before")
+    for number in range(kind.writes):
+        write(table, number % len(SECOND_ROUND))
+    write_arrow(table.table, SECOND, WriteRequest(), dict(COW.options))
+    newest = table.table.timeline().completed_writes()[-1].requested_at
+    clock.sleep(1)
+    return Story(kind, State(files, clock.now_ms()), newest)
+
+
+@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_service_that_freezes_at_any_call_takes_nothing_away_when_it_wakes(
+    name: str, every: int
+) -> None:
+    story = begun(KINDS[name])
+    whole, _, _ = story.told(0)
+    assert not isinstance(whole, LakehouseError), whole
+    for moment in range(1 + SEED % every, story.calls + 1, every):
+        answer, before, after = story.told(moment)
+        at = f"SLUICE_TEST_SEED={SEED}, frozen before call {moment}"
+        if isinstance(answer, LakehouseError):
+            assert isinstance(answer, STOPPED), (at, answer)
+        assert after == before, (at, answer)
