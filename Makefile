@@ -4,6 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# A run of the tests starts some hundreds of processes; without bytecode each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 PYTHON_BIN ?= $(firstword $(shell command -v python3.11 2>/dev/null) $(shell command -v python3 2>/dev/null))
@@ -104,7 +106,7 @@ longer: setup ## What CI runs last: whole nodes, other engines, the browser.
 
 .PHONY: soak
 soak: setup ## The same with large numbers: 2,000 kills of the marker server, 100,000 reads and more (hours).
-	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m soak
+	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "soak or sampled"
 
 .PHONY: bench
 bench: setup ## Against Apache Hudi and delta-rs (three quarters of an hour, on a quiet machine): bench/latest.json.
