@@ -89,8 +89,8 @@ def _correct(operation: Operation) -> bool:
     if outcome.state is before:
         _say_what_was_committed(operation, outcome)
         return False
-    told = f"{outcome.message or 'storage shows its effect'}; reported as {before} before"
-    if move(operation.pk, outcome.state, message=told) is None:
+    correction = f"{outcome.message or 'storage shows its effect'}; reported as {before} before"
+    if move(operation.pk, outcome.state, message=correction) is None:
         return False
     if outcome.instant:
         amend(operation.pk, instant=outcome.instant)
@@ -102,5 +102,5 @@ def _say_what_was_committed(operation: Operation, outcome: Outcome) -> None:
     """Of many rounds some may stand, and what was cancelled may have committed first."""
     at = outcome.instant
     if at and at not in operation.message:
-        told = [operation.message] if operation.message else []
-        amend(operation.pk, instant=at, message="; ".join([*told, f"{at} was committed"]))
+        sentences = [operation.message] if operation.message else []
+        amend(operation.pk, instant=at, message="; ".join([*sentences, f"{at} was committed"]))

@@ -54,14 +54,14 @@ def declare_stream(
     check_words(table, reason, typed_name)
     if unknown := sorted(set(types.values()) - set(TYPES)):
         raise InvalidRequest("a column is of one of these types", unknown=unknown, known=TYPES)
-    told = {"group": dict(group), "types": dict(types)}
-    _note(table, by, "requested", reason, told)
+    declaration = {"group": dict(group), "types": dict(types)}
+    _note(table, by, "requested", reason, declaration)
     try:
         _declare(table, group, types)
     except LakehouseError as error:
-        _note(table, by, "failed", reason, {**told, "error": str(error)[:500]})
+        _note(table, by, "failed", reason, {**declaration, "error": str(error)[:500]})
         raise _told(error) from error
-    _note(table, by, "succeeded", reason, told)
+    _note(table, by, "succeeded", reason, declaration)
     publish_change(table.slug, "streams")
 
 

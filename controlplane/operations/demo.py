@@ -128,10 +128,12 @@ def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operatio
 
 def _running(table: Table) -> list[Operation]:
     """Demo writes that report to be running, newest first."""
-    found = Operation.objects.filter(
+    running_writes = Operation.objects.filter(
         table=table, kind=OperationKind.WRITE.value, state=OperationState.RUNNING.value
     ).order_by("-requested_at")
-    return [one for one in found if one.parameters["job"]["source"]["kind"].startswith("demo_")]
+    return [
+        one for one in running_writes if one.parameters["job"]["source"]["kind"].startswith("demo_")
+    ]
 
 
 def _pid(operation: Operation) -> int | None:

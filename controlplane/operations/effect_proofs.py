@@ -75,12 +75,12 @@ def effect_checks(operation_id: UUID) -> list[EffectCheck]:
     operation = Operation.objects.select_related("table").get(pk=operation_id)
     try:
         table = engine_table(operation.table)
-        found = _CHECKS[operation.kind](_Seen(operation, table, table.timeline()))
+        verdicts = _CHECKS[operation.kind](_Seen(operation, table, table.timeline()))
     except (LakehouseError, ControlPlaneError, OSError):
-        told = "storage did not answer; this page asks again"
-        found = dict.fromkeys(TITLES[operation.kind], (None, told))
+        no_answer = "storage did not answer; this page asks again"
+        verdicts = dict.fromkeys(TITLES[operation.kind], (None, no_answer))
     titles = TITLES[operation.kind]
-    return [EffectCheck(name, titles[name], *verdict) for name, verdict in found.items()]
+    return [EffectCheck(name, titles[name], *verdict) for name, verdict in verdicts.items()]
 
 
 _Verdicts = Mapping[str, tuple[bool | None, str]]
@@ -134,12 +134,12 @@ def _rows_read(table: Table, own: OwnInstant) -> tuple[bool, str] | None:
 
 def _nothing_written(seen: _Seen) -> tuple[bool | None, str]:
     at = seen.operation.instant
-    standing = seen.timeline.find(at) if at else None
+    left_instant = seen.timeline.find(at) if at else None
     if seen.has_succeeded:
         if has_all_rounds(seen.operation, seen.table, seen.timeline):
             return True, "it wrote nothing: the table had all rounds of its source"
         return False, "the timeline in storage has no completed instant of it"
-    if standing is not None and not standing.is_completed:
+    if left_instant is not None and not left_instant.is_completed:
         return False, f"{at} still stands on the timeline, pending"
     left = f"nothing of {at} is on the timeline" if at else "it put nothing on the timeline"
     return True, f"it did not succeed, and {left}"
@@ -153,8 +153,11 @@ def _replay(seen: _Seen) -> _Verdicts:
     words = "no letter is marked as sent by this operation"
     if replays:
         words = f"{len(letters):,} letters are {'marked as sent' if is_sent else 'claimed only'}"
-    standing = StandingOffsets(seen.table, sink_id).newest(seen.timeline)
-    verdicts = {"letters": (is_sent, words), "read": _read_over(replays, standing, is_sent=is_sent)}
+    table_offsets = StandingOffsets(seen.table, sink_id).newest(seen.timeline)
+    verdicts = {
+        "letters": (is_sent, words),
+        "read": _read_over(replays, table_offsets, is_sent=is_sent),
+    }
     if not are_keys_known(seen.table):
         return verdicts  # Under which keys is the sink's to decode.
     return {**verdicts, "rows": _taken_in(seen, replays, is_read=verdicts["read"][0])}
@@ -172,15 +175,15 @@ def _taken_in(
     taken_in = replayed_rows(seen.table, seen.operation.sink_id, directory, replays)
     if taken_in.missing:
         return False, _gap_words(taken_in.missing)
-    told = [f"rows under their keys: {taken_in.rows:,}"]
-    told += [f"letters once more: {taken_in.letters:,}"] if taken_in.letters else []
-    told += [f"not looked up for this page: {taken_in.unread:,}"] if taken_in.unread else []
+    counts = [f"rows under their keys: {taken_in.rows:,}"]
+    counts += [f"letters once more: {taken_in.letters:,}"] if taken_in.letters else []
+    counts += [f"not looked up for this page: {taken_in.unread:,}"] if taken_in.unread else []
     is_any = taken_in.rows + taken_in.letters > 0
-    return (True if is_any else None), ", ".join(told)
+    return (True if is_any else None), ", ".join(counts)
 
 
 def _read_over(
-    replays: Sequence[Replay], standing: Standing, *, is_sent: bool
+    replays: Sequence[Replay], table_offsets: Standing, *, is_sent: bool
 ) -> tuple[bool | None, str]:
     """Each letter was sent to its own partition. Once the table has read on to where that ended
     then, it has each of them.
@@ -190,15 +193,15 @@ def _read_over(
     if any(not replay.until for replay in replays):
         return None, "nobody saw how far the topic reached when they were sent"
     behind = [
-        f"partition {one} is read up to {standing.offsets.get(one, 0):,} of {reached:,}"
+        f"partition {one} is read up to {table_offsets.offsets.get(one, 0):,} of {reached:,}"
         for replay in replays
         for one, reached in sorted(replay.until)
         if any(letter.partition == one for letter in replay.letters)
-        and standing.offsets.get(one, 0) < reached
+        and table_offsets.offsets.get(one, 0) < reached
     ]
     if behind:
         return None, f"the sink has not brought them yet: {'; '.join(behind[:_NAMED_MAX])}"
-    return True, f"commit {standing.instant} has read each partition on over them"
+    return True, f"commit {table_offsets.instant} has read each partition on over them"
 
 
 def _sink(seen: _Seen) -> _Verdicts:
@@ -206,39 +209,42 @@ def _sink(seen: _Seen) -> _Verdicts:
     if state is None:
         ended = "it left no word beside the table"
         return {"offsets": (None if not seen.operation.finished_at else False, ended)}
-    standing = StandingOffsets(seen.table, seen.operation.sink_id).newest(seen.timeline)
-    return {"offsets": _offsets(state, standing), "commits": _commits(seen, state)}
+    table_offsets = StandingOffsets(seen.table, seen.operation.sink_id).newest(seen.timeline)
+    return {"offsets": _offsets(state, table_offsets), "commits": _commits(seen, state)}
 
 
-def _offsets(state: SinkState, standing: Standing) -> tuple[bool | None, str]:
+def _offsets(state: SinkState, table_offsets: Standing) -> tuple[bool | None, str]:
     """A coordinator of a later epoch may have been told to begin elsewhere."""
-    if standing.epoch > state.epoch:
+    if table_offsets.epoch > state.epoch:
         return (
             True,
-            f"a later coordinator, of epoch {standing.epoch}, has committed since",
+            f"a later coordinator, of epoch {table_offsets.epoch}, has committed since",
         )
-    told = {one.partition: one.table_offset for one in state.participants}
+    reported_offsets = {one.partition: one.table_offset for one in state.participants}
     short = [
-        f"partition {one} is at {standing.offsets.get(one, 0):,}, and it reported {offset:,}"
-        for one, offset in sorted(told.items())
-        if offset is not None and standing.offsets.get(one, 0) < offset
+        f"partition {one} is at {table_offsets.offsets.get(one, 0):,}, and it reported {offset:,}"
+        for one, offset in sorted(reported_offsets.items())
+        if offset is not None and table_offsets.offsets.get(one, 0) < offset
     ]
     if short:
         return False, "; ".join(short[:_NAMED_MAX])
-    at = f"commit {standing.instant}" if standing.instant else "the table"
-    return True, f"{at} has at least what it reported, in all {len(told):,} partitions"
+    at = f"commit {table_offsets.instant}" if table_offsets.instant else "the table"
+    return True, f"{at} has at least what it reported, in all {len(reported_offsets):,} partitions"
 
 
 def _commits(seen: _Seen, state: SinkState) -> tuple[bool | None, str]:
-    told = [one.instant for one in state.transactions if one.outcome == "committed"]
+    commits = [one.instant for one in state.transactions if one.outcome == "committed"]
     active = {one.requested_at for one in seen.timeline.completed()}
-    missing = [one for one in told if one not in active]
+    missing = [one for one in commits if one not in active]
     if missing:
         archived = {one.requested_at for one in seen.table.archived_times()}
         missing = [one for one in missing if one not in archived]
     if missing:
         return False, _gap_words([f"{one} is on no timeline" for one in missing])
-    return True, f"all {len(told):,} of its last transactions that it calls committed are completed"
+    return (
+        True,
+        f"all {len(commits):,} of its last transactions that it calls committed are completed",
+    )
 
 
 def _gap_words(gaps: Sequence[str]) -> str:

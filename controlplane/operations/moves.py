@@ -62,7 +62,7 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
             operation.finished_at = operation.finished_at or now
             _audit_end(operation)
         operation.save()
-        tell(operation)
+        publish_state(operation)
     return operation
 
 
@@ -74,10 +74,10 @@ def amend(operation_id: UUID, **values: Any) -> None:
         for name, value in values.items():
             setattr(operation, name, value)
         operation.save()
-        tell(operation)
+        publish_state(operation)
 
 
-def tell(operation: Operation) -> None:
+def publish_state(operation: Operation) -> None:
     publish_change(
         operation.table.slug, "operations", operation=str(operation.pk), state=operation.state
     )

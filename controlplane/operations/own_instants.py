@@ -72,9 +72,9 @@ def archived_instant(
 ) -> OwnInstant | None:
     if not requested_at:
         return None
-    for one in table.archived_instants(requested_from=requested_at, with_content=True):
-        if one.instant.requested_at == requested_at and one.instant.action in actions:
-            return OwnInstant(one.instant, one.metadata or b"", is_archived=True)
+    for archived in table.archived_instants(requested_from=requested_at, with_content=True):
+        if archived.instant.requested_at == requested_at and archived.instant.action in actions:
+            return OwnInstant(archived.instant, archived.metadata or b"", is_archived=True)
     return None
 
 

@@ -86,16 +86,16 @@ class MarkerServerStatus:
 
 def operation_detail(operation_id: UUID | str) -> OperationDetail | None:
     """One operation; None when there is none. Ask `access_table` before showing it."""
-    found = _operations().filter(pk=operation_id).first()
-    if found is None:
+    operation = _operations().filter(pk=operation_id).first()
+    if operation is None:
         return None
     return OperationDetail(
-        row=operation_row(found),
-        parameters=found.parameters,
-        plan=found.plan,
-        plan_hash=found.plan_hash,
-        pid=found.pid,
-        session_id=found.session_id,
+        row=operation_row(operation),
+        parameters=operation.parameters,
+        plan=operation.plan,
+        plan_hash=operation.plan_hash,
+        pid=operation.pid,
+        session_id=operation.session_id,
     )
 
 
@@ -104,11 +104,11 @@ def operation_for_cancel(user: AbstractBaseUser | AnonymousUser, operation_id: U
 
     Raises Http404, PermissionDenied.
     """
-    found = _operations().filter(pk=operation_id).first()
-    if found is None:
+    operation = _operations().filter(pk=operation_id).first()
+    if operation is None:
         raise Http404(str(operation_id))
-    access_table(user, found.table.slug, Permission.OPERATE)
-    return found
+    access_table(user, operation.table.slug, Permission.OPERATE)
+    return operation
 
 
 def operations_page(
@@ -120,21 +120,21 @@ def operations_page(
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
     """Operations of one table, or of all, newest first."""
-    found = _operations()
+    operations = _operations()
     if table is not None:
-        found = found.filter(table=table)
+        operations = operations.filter(table=table)
     if states is not None:
-        found = found.filter(state__in=list(states))
+        operations = operations.filter(state__in=list(states))
     if kinds is not None:
-        found = found.filter(kind__in=list(kinds))
-    page = newest_first(found, by="requested_at", cursor=cursor, limit=limit)
+        operations = operations.filter(kind__in=list(kinds))
+    page = newest_first(operations, by="requested_at", cursor=cursor, limit=limit)
     return Page([operation_row(operation) for operation in page.rows], page.next_cursor)
 
 
 def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:
     """The newest requests first."""
-    found = _operations().filter(table=table).order_by("-requested_at")[:limit]
-    return [operation_row(operation) for operation in found]
+    newest_operations = _operations().filter(table=table).order_by("-requested_at")[:limit]
+    return [operation_row(operation) for operation in newest_operations]
 
 
 def marker_server_status() -> MarkerServerStatus:

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from controlplane.audit.actions import record
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import send, tell
+from controlplane.operations.moves import publish_state, send
 from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
 from workers.jobs import ReplayJob, RollbackJob, ServiceJob, SinkJob, WriteJob
@@ -89,5 +89,5 @@ def queue(wanted: Wanted, request: Request) -> Operation:
             details={"operation": str(operation.pk), **wanted.details},
         )
         send(operation)
-        tell(operation)
+        publish_state(operation)
     return operation

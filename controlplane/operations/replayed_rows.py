@@ -65,11 +65,11 @@ def replayed_rows(
         step = (len(sent) - 1) / (LETTERS_LOOKED_UP_MAX - 1)
         chosen = [sent[round(at * step)] for at in range(LETTERS_LOOKED_UP_MAX)]
     by_bucket: dict[int, list[_Sent]] = defaultdict(list)
-    for one in chosen:
-        by_bucket[one.bucket].append(one)
-    found = _keys_found(table, by_bucket)
-    looked_up = [one for one in chosen if one.bucket in found]
-    absent = [one for one in looked_up if one.key not in found[one.bucket]]
+    for letter in chosen:
+        by_bucket[letter.bucket].append(letter)
+    keys_by_bucket = _keys_found(table, by_bucket)
+    looked_up = [one for one in chosen if one.bucket in keys_by_bucket]
+    absent = [one for one in looked_up if one.key not in keys_by_bucket[one.bucket]]
     again = _letters_again(table, sink_id, directory, absent)
     missing = [one for one in absent if (one.partition, one.now) not in again]
     return ReplayedRows(
@@ -109,12 +109,12 @@ def _keys_found(table: Table, by_bucket: Mapping[int, list[_Sent]]) -> dict[int,
     schema = current_schema(table)
     if schema is None:
         return {bucket: set() for bucket in by_bucket}
-    standing = FileSystemView.load(table).slices
-    slices = [one for one in standing if bucket_of(one.file_id) in by_bucket]
+    live_slices = FileSystemView.load(table).slices
+    slices = [one for one in live_slices if bucket_of(one.file_id) in by_bucket]
     paths = [path for one in slices for path in one.files]
     infos = table.storage.at_once(table.storage.info, paths)
     sizes = {info.path: info.size for info in infos if info is not None}
-    found: dict[int, set[str]] = {}
+    keys_by_bucket: dict[int, set[str]] = {}
     bytes_left = BYTES_READ_MAX
     for bucket, wanted in sorted(by_bucket.items()):
         own = [one for one in slices if bucket_of(one.file_id) == bucket]
@@ -123,13 +123,13 @@ def _keys_found(table: Table, by_bucket: Mapping[int, list[_Sent]]) -> dict[int,
             continue
         bytes_left -= size
         keys = pa.array([one.key for one in wanted])
-        found[bucket] = set()
-        for one in own:
-            rows = read_slice(table.storage, table.config, schema, one, columns=[RECORD_KEY])
+        keys_by_bucket[bucket] = set()
+        for file_slice in own:
+            rows = read_slice(table.storage, table.config, schema, file_slice, columns=[RECORD_KEY])
             held = rows.column(RECORD_KEY)
             met = held.filter(pc.is_in(held, value_set=keys))
-            found[bucket] |= {str(key) for key in met.to_pylist()}
-    return found
+            keys_by_bucket[bucket] |= {str(key) for key in met.to_pylist()}
+    return keys_by_bucket
 
 
 def _letters_again(

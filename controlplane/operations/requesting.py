@@ -129,14 +129,14 @@ def _check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
 
 
 def _digest(ask: Ask[P], given: Given) -> str:
-    asked = {
+    request_body = {
         "ask": type(ask).__name__,
         "table": ask.table.pk,
         "body": dict(ask.body),
         "reason": given.reason.strip(),
         "plan_hash": given.plan_hash,
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(request_body, sort_keys=True).encode()).hexdigest()
 
 
 def _known(by: Requester, idempotency_key: str | None, digest: str) -> Operation | None:

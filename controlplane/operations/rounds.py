@@ -17,8 +17,8 @@ _OF_MANY_ROUNDS = "demo_stream"
 
 def lacks_rounds(operation: Operation, table: Table, timeline: Timeline) -> bool:
     """A write of many rounds is done with the last one only."""
-    asked = _rounds_asked(operation)
-    return asked > 1 and _rounds_done(operation, table, timeline) < asked
+    rounds_asked = _rounds_asked(operation)
+    return rounds_asked > 1 and _rounds_done(operation, table, timeline) < rounds_asked
 
 
 def has_all_rounds(operation: Operation, table: Table, timeline: Timeline) -> bool:
@@ -40,8 +40,8 @@ def _rounds_asked(operation: Operation) -> int:
     """
     if not _is_numbered(operation):
         return 1
-    asked = operation.parameters["job"]["source"].get("rounds")
-    return asked if isinstance(asked, int) else max(1, operation.progress_total)
+    rounds = operation.parameters["job"]["source"].get("rounds")
+    return rounds if isinstance(rounds, int) else max(1, operation.progress_total)
 
 
 def _rounds_done(operation: Operation, table: Table, timeline: Timeline) -> int:

@@ -123,8 +123,10 @@ def run_due_services(*, now: datetime | None = None) -> list[Operation]:
     """
     at = now or timezone.now()
     settings = ServiceSetting.objects.filter(is_enabled=True).select_related("table")
-    found = (_run_if_due(setting, at) for setting in settings.order_by("table_id", "service"))
-    return [operation for operation in found if operation is not None]
+    begun_operations = (
+        _run_if_due(setting, at) for setting in settings.order_by("table_id", "service")
+    )
+    return [operation for operation in begun_operations if operation is not None]
 
 
 def _run_if_due(setting: ServiceSetting, now: datetime) -> Operation | None:

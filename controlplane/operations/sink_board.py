@@ -86,11 +86,11 @@ def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
     at = now or timezone.now()
     seen = {one.sink_id: one for one in sink_rows(table)}
     runs: dict[str, Operation] = {}
-    found = Operation.objects.filter(table=table, kind=OperationKind.SINK.value)
-    for one in found.select_related("requested_by").order_by("-requested_at")[
+    launches = Operation.objects.filter(table=table, kind=OperationKind.SINK.value)
+    for launch in launches.select_related("requested_by").order_by("-requested_at")[
         :OPERATIONS_LOOKED_AT
     ]:
-        runs.setdefault(one.sink_id, one)
+        runs.setdefault(launch.sink_id, launch)
     board = [
         _summary(sink_id, seen.get(sink_id), runs.get(sink_id), at)
         for sink_id in sorted(seen.keys() | runs.keys())
@@ -100,9 +100,9 @@ def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
 
 def sink_summary(table: Table, sink_id: str, now: datetime | None = None) -> SinkSummary:
     """Raises Http404."""
-    for one in sinks_board(table, now):
-        if one.sink_id == sink_id:
-            return one
+    for summary in sinks_board(table, now):
+        if summary.sink_id == sink_id:
+            return summary
     raise Http404(f"this table has no sink {sink_id}")
 
 

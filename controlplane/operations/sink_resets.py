@@ -250,10 +250,10 @@ def _shown(config: SinkConfig, plan: ResetPlan) -> SinkResetPlan:
 
 def _hash_of(config: SinkConfig, plan: ResetPlan) -> str:
     """Over from where and to where; records that come to the topic meanwhile change nothing."""
-    told = {
+    hashed = {
         "sink": config.sink_id,
         "from": [plan.standing.instant, plan.standing.epoch, plan.standing.topic_id],
         "stands": sorted(plan.standing.offsets.items()),
         "to": [plan.cluster_id, plan.topic_id, sorted(plan.offsets.items())],
     }
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(hashed).encode()).hexdigest()

@@ -129,8 +129,8 @@ def _end(operation: Operation, now: datetime) -> None:
 
 def _wait_for_stop(operation: Operation, now: datetime) -> None:
     deadline = stop_deadline(operation)
-    asked = operation.parameters.get("stop", {})
-    by = str(asked.get("by", "control plane"))
+    stop_request = operation.parameters.get("stop", {})
+    by = str(stop_request.get("by", "control plane"))
     if deadline is not None and now < deadline:
         # A sink that was just starting may have taken the request for an old one.
         if read_stop(storage_of(operation.table), operation.sink_id) is None:

@@ -38,13 +38,13 @@ class StreamWrite:
 
 def stream_writes(table: Table) -> list[StreamWrite]:
     """The newest writes that were asked for here and name a stream, newest first. One query."""
-    found = (
+    writes = (
         Operation.objects.filter(table=table, kind=OperationKind.WRITE.value)
         .exclude(parameters__stream="")
         .select_related("requested_by")
         .order_by("-requested_at")[:SHOWN_MAX]
     )
-    return [_row(one) for one in found]
+    return [_row(one) for one in writes]
 
 
 def launch_stream(

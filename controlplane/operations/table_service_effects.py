@@ -58,8 +58,8 @@ def gaps(service: str, effect: Effect) -> list[str]:
 
 
 def _files_gone(effect: Effect) -> list[str]:
-    standing = _standing(effect.table, effect.planned("delete"))
-    return [f"{path} is still there" for path in standing]
+    files_left = _standing(effect.table, effect.planned("delete"))
+    return [f"{path} is still there" for path in files_left]
 
 
 def _lock_given_back(effect: Effect) -> list[str]:
@@ -73,8 +73,8 @@ def _lock_given_back(effect: Effect) -> list[str]:
 
 def _files_laid(effect: Effect) -> list[str]:
     paths = effect.planned("lay")
-    standing = set(_standing(effect.table, paths))
-    return [f"{path} is missing" for path in paths if path not in standing]
+    files_present = set(_standing(effect.table, paths))
+    return [f"{path} is missing" for path in paths if path not in files_present]
 
 
 def _properties_as_told(effect: Effect) -> list[str]:
@@ -116,17 +116,17 @@ def _savepoint_holds(effect: Effect) -> list[str]:
     if effect.own is None:
         return ["the savepoint is not there"]
     held = read_savepoint_metadata(effect.own.content).paths
-    standing = set(_standing(effect.table, paths))
+    files_present = set(_standing(effect.table, paths))
     free = [f"the savepoint does not hold {path}" for path in paths if path not in held]
-    return free + [f"{path} is missing" for path in paths if path not in standing]
+    return free + [f"{path} is missing" for path in paths if path not in files_present]
 
 
 def _savepoint_gone(effect: Effect) -> list[str]:
-    standing = {
+    savepoints_left = {
         one.requested_at for one in effect.timeline.instants if one.action is Action.SAVEPOINT
     }
     planned = effect.planned("delete")
-    return [f"the savepoint of {one} is still there" for one in planned if one in standing]
+    return [f"the savepoint of {one} is still there" for one in planned if one in savepoints_left]
 
 
 def _groups_compacted(effect: Effect) -> list[str]:
@@ -194,8 +194,8 @@ def _written_files_stand(effect: Effect) -> list[str]:
     if effect.own is None or effect.own.is_archived:
         return []
     paths = [stat.path for stat in effect.own.commit.stats]
-    standing = set(_standing(effect.table, paths))
-    missing = [path for path in paths if path not in standing]
+    files_present = set(_standing(effect.table, paths))
+    missing = [path for path in paths if path not in files_present]
     if not missing:
         return []
     excused = _superseded(effect, effect.own, missing) | _cleaned(effect, effect.own)
@@ -234,8 +234,8 @@ def _cleaned(effect: Effect, own: OwnInstant) -> set[str]:
     gone = set()
     for instant in effect.timeline.completed():
         if instant.action is Action.CLEAN and instant.requested_at > since:
-            told = read_clean_metadata(table.storage.read(table.layout.path(instant)))
-            for partition, names in told.deleted_by_partition.items():
+            clean_metadata = read_clean_metadata(table.storage.read(table.layout.path(instant)))
+            for partition, names in clean_metadata.deleted_by_partition.items():
                 gone |= {f"{partition}/{name}" if partition else name for name in names}
     return gone
 

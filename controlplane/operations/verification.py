@@ -91,9 +91,9 @@ def _completed_rollback(
         for one in timeline.completed()
         if one.action is Action.ROLLBACK and one.requested_at > target
     ]
-    for one in rollbacks[:_ROLLBACKS_READ_MAX]:
-        if target in read_rollback_targets(table.storage.read(table.layout.path(one))):
-            return one.requested_at
+    for rollback in rollbacks[:_ROLLBACKS_READ_MAX]:
+        if target in read_rollback_targets(table.storage.read(table.layout.path(rollback))):
+            return rollback.requested_at
     return None
 
 

@@ -72,8 +72,8 @@ class _Sink:
 
     @property
     def directory(self) -> str:
-        told = self.options.get("hoodie.sink.dead.letter.path", "")
-        return checked_location(told or f"{self.operation.table.location}-dead-letters")
+        configured_path = self.options.get("hoodie.sink.dead.letter.path", "")
+        return checked_location(configured_path or f"{self.operation.table.location}-dead-letters")
 
 
 def plan_replay(

@@ -213,8 +213,8 @@ def launch_again(
 
 
 def open_operation(table: Table, sink_id: str) -> Operation | None:
-    found = _operations(table, sink_id).filter(state__in=sorted(OPEN))
-    return found.first()
+    open_operations = _operations(table, sink_id).filter(state__in=sorted(OPEN))
+    return open_operations.first()
 
 
 def newest_operation(table: Table, sink_id: str) -> Operation | None:
@@ -249,20 +249,20 @@ def own_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def put_stop(table: Table, sink_id: str, kind: StopKind, *, by: str, at: datetime) -> None:
     """Raises StorageUnavailable."""
-    asked = StopRequest(kind, by, int(at.timestamp() * 1000))
+    stop_request = StopRequest(kind, by, int(at.timestamp() * 1000))
     try:
-        request_stop(storage_of(table), sink_id, asked)
+        request_stop(storage_of(table), sink_id, stop_request)
     except LakehouseError as error:
         raise StorageUnavailable(f"the stop request cannot be written: {error.message}") from error
 
 
 def stop_deadline(operation: Operation) -> datetime | None:
     """When a sink that ends its transaction is stopped without; None while nobody asked for it."""
-    asked = operation.parameters.get("stop")
-    if not asked:
+    stop_request = operation.parameters.get("stop")
+    if not stop_request:
         return None
-    wait = timedelta(seconds=int(asked["wait_s"]))
-    return datetime.fromisoformat(asked["at"]) + wait
+    wait = timedelta(seconds=int(stop_request["wait_s"]))
+    return datetime.fromisoformat(stop_request["at"]) + wait
 
 
 def _note_stop(operation: Operation, kind: StopKind, by: str, at: datetime) -> None:
