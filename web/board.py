@@ -13,7 +13,7 @@ from django.urls import reverse
 from controlplane.mirror.queries.sinks import SILENCE_TOLD_FOR
 from controlplane.operations.stream_rounds import StreamRounds
 from controlplane.writers.queries import WriterRow, writers_board
-from web.doors import as_operation_id
+from web.refusals import as_operation_id
 from web.templatetags.lake import age
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from controlplane.writers.conflicts import (
 from web.advice import explain
 from web.conflicts.steps import Step
 from web.conflicts.story import story
-from web.doors import as_operation_id, page, person
 from web.heat_table import heat_table
+from web.refusals import as_operation_id, page, person
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -19,7 +19,7 @@ from controlplane.operations.actions import (
     start_demo_schema_conflict,
 )
 from controlplane.tables.access import Permission, access_table
-from web.doors import page, person, told
+from web.refusals import page, person, told
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -30,7 +30,7 @@ from controlplane.mirror.queries.files import (
 from controlplane.mirror.queries.table_details import pending_markers
 from controlplane.tables.access import Permission, access_table
 from web import figures
-from web.doors import page, person
+from web.refusals import page, person
 from web.templatetags.lake import size
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.queries import writers_board
 from web.advice import explain
 from web.board import board
-from web.doors import page, person
 from web.pages.demo import BUTTONS, is_demo
+from web.refusals import page, person
 from web.sparkline import sparkline
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.locks import LockStatus, LockWait, lock_status, lock_waits
-from web.doors import page, person
+from web.refusals import page, person
 from web.templatetags.lake import took
 
 if TYPE_CHECKING:

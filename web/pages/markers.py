@@ -16,7 +16,7 @@ from controlplane.mirror.marker_tree import marker_tree
 from controlplane.operations.queries import MarkerServerStatus, SampleRow, marker_server_status
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.markers import marker_directories
-from web.doors import page, person, told
+from web.refusals import page, person, told
 from web.sparkline import sparkline
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import is_cancellable, request_cancel
 from controlplane.operations.queries import operation_detail, operation_for_cancel
 from controlplane.tables.access import Permission, access_table, may
-from web.doors import page, person, told
+from web.refusals import page, person, told
 from web.table_service_words import text_of
 from web.verdicts import verification
 

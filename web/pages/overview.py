@@ -18,8 +18,8 @@ from controlplane.mirror.health_readers import READ_ALIKE
 from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.queries.sinks import old_keys_note
 from controlplane.tables.access import Permission, access_table
-from web.doors import page, person
 from web.pages.timeline import timeline_context
+from web.refusals import page, person
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -23,9 +23,9 @@ from controlplane.operations.actions import PlanView, plan_rollback, request_rol
 from controlplane.operations.queries import recent_operations
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.writers.queries import writers_board
-from web.doors import page, person, told
 from web.forms import RollbackForm
 from web.plans import files_treemap
+from web.refusals import page, person, told
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -12,7 +12,7 @@ from controlplane.mirror.queries.table_services import SavepointRow
 from controlplane.mirror.queries.table_services import savepoints as savepoint_rows
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.tables.access import Permission, access_table, may
-from web.doors import page, person
+from web.refusals import page, person
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -16,7 +16,7 @@ from controlplane.mirror.queries.table_details import SchemaRow, schema_history
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.queries import WriterRow, writers_board
 from web import figures
-from web.doors import page, person
+from web.refusals import page, person
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

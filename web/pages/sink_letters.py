@@ -15,7 +15,7 @@ from controlplane.mirror.sink_letters import LetterPage, sink_letters
 from controlplane.operations.actions import plan_replay, request_replay
 from controlplane.operations.sink_board import SinkSummary, letters_directory, sink_summary
 from controlplane.tables.access import Permission, access_table
-from web.doors import explained, page, person
+from web.refusals import explained, page, person
 from web.sink_forms import REASON_CHARS_MAX
 
 if TYPE_CHECKING:

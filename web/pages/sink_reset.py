@@ -15,7 +15,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import plan_sink_reset, reset_sink
 from controlplane.operations.sink_board import sink_summary
 from controlplane.tables.access import Permission, access_table
-from web.doors import explained, page, person, told
+from web.refusals import explained, page, person, told
 from web.sink_forms import REASON_CHARS_MAX
 
 OFFSETS_CHARS_MAX = 60_000

@@ -33,8 +33,8 @@ from controlplane.operations.sink_board import (
 )
 from controlplane.tables.access import Permission, access_table, may
 from web import sink_figures as figures
-from web.doors import explained, page, person, told
 from web.pages.sink_letters import letters_context
+from web.refusals import explained, page, person, told
 from web.sink_forms import REASON_CHARS_MAX, SinkForm
 
 if TYPE_CHECKING:

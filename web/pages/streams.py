@@ -24,7 +24,7 @@ from controlplane.operations.stream_rounds import stream_rounds
 from controlplane.operations.stream_writes import launch_stream, stream_writes
 from controlplane.tables.access import Permission, access_table, may
 from web import stream_figures as figures
-from web.doors import page, person, told
+from web.refusals import page, person, told
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.schedules import service_settings, update_service_setting
 from controlplane.tables.access import Permission, access_table, may
-from web.doors import page, person, told
+from web.refusals import page, person, told
 from web.table_service_forms import SettingForm
 from web.table_service_words import chosen, text_of
 

@@ -24,8 +24,8 @@ from controlplane.operations.actions import (
     service_kinds,
 )
 from controlplane.tables.access import Permission, access_table, may
-from web.doors import page, person, told
 from web.plans import deletion_treemap, item_groups
+from web.refusals import page, person, told
 from web.table_service_board import service_board
 from web.table_service_forms import ServiceForm
 from web.table_service_words import chosen, missing, text_of

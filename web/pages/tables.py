@@ -18,7 +18,7 @@ from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.queries.files import file_groups_page
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.queries import TableRow, tables_overview
-from web.doors import page, person
+from web.refusals import page, person
 
 QUESTION_CHARS_MAX = 200
 _FILE_ID = re.compile(r"\.?([0-9a-zA-Z-]{20,})_[^/]*\.(?:parquet|log)")

@@ -25,7 +25,7 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.writers.conflicts import conflict_of
 from web import charts
 from web.chart_marks import Figure
-from web.doors import as_operation_id, page, person, told
+from web.refusals import as_operation_id, page, person, told
 from web.windows import (
     RANGES_MS,
     TimelineQuery,

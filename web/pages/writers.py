@@ -24,8 +24,8 @@ from controlplane.tables.access import Permission, access_table, may
 from controlplane.writers.activity import WriterActivity, is_living, writers_activity
 from web.board import BoardLine, line
 from web.conflicts.words import PartitionGroups, by_partition
-from web.doors import page, person, told
 from web.heat_table import heat_table
+from web.refusals import page, person, told
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
