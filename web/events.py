@@ -1,7 +1,7 @@
 """The live stream: one open answer per browser tab that says which kinds of rows changed, never
 what they hold.
 
-A page fetches its own fragments again, through the same doors as before, so the stream needs no
+A page fetches its own fragments again, from the same addresses as before, so the stream needs no
 permission of its own beyond the table's. Every stream ends after `STREAM_S_MAX`; the browser comes
 back, and is asked again who it is.
 """

@@ -1,12 +1,12 @@
-"""What every page does first: know the person, get the table, and turn a refusal into a page that
-says what to do.
+"""Refusals: the errors of a change of state as HTTP answers that say what to do. `page` guards each
+view with them, and lets only people through who are signed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -28,7 +28,7 @@ from controlplane.errors import (
 View = Callable[..., HttpResponse]
 """Takes the request, then what the address names."""
 
-_TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
+_TITLES: dict[type[ControlPlaneError], tuple[int, str]] = {
     InvalidRequest: (400, "That cannot be understood"),
     KeyReused: (422, "This form was sent before with other words"),
     NotAllowedNow: (409, "Not possible at the moment"),
@@ -36,6 +36,14 @@ _TOLD: dict[type[ControlPlaneError], tuple[int, str]] = {
     PlanVoid: (409, "The table changed since the plan was shown"),
     StorageUnavailable: (503, "Table storage does not answer"),
 }
+
+
+class Refusal(NamedTuple):
+    """An HTTP status, a title, and a sentence with its full stop."""
+
+    status: int
+    title: str
+    text: str
 
 
 def page(view: View) -> View:
@@ -70,9 +78,9 @@ def as_operation_id(text: str) -> UUID | None:
 
 
 def refused(request: HttpRequest, error: ControlPlaneError) -> HttpResponse:
-    status, title, text = told(error)
-    context: dict[str, Any] = {"title": title, "text": text}
-    return render(request, "errors/refused.html", context, status=status)
+    refusal = refusal_of(error)
+    context: dict[str, Any] = {"title": refusal.title, "text": refusal.text}
+    return render(request, "errors/refused.html", context, status=refusal.status)
 
 
 def explained(error: ControlPlaneError) -> str:
@@ -80,14 +88,14 @@ def explained(error: ControlPlaneError) -> str:
     named = ", ".join(
         f"{name} {str(value)[:80]}" for name, value in error.values.items() if name != "blockers"
     )
-    return told(error)[2] + (f" ({named})" if named else "")
+    return refusal_of(error).text + (f" ({named})" if named else "")
 
 
-def told(error: ControlPlaneError) -> tuple[int, str, str]:
-    """HTTP status, title and sentence for an error that a person may see."""
-    status, title = _TOLD.get(type(error), (400, "This was refused"))
+def refusal_of(error: ControlPlaneError) -> Refusal:
+    """What a person may see of an error. An error that nobody named gets status 400."""
+    status, title = _TITLES.get(type(error), (400, "This was refused"))
     text = error.message[:1].upper() + error.message[1:]
     blockers = error.values.get("blockers")
     if isinstance(blockers, list):
         text += ": " + "; ".join(str(blocker) for blocker in blockers)
-    return status, title, text + "."
+    return Refusal(status, title, text + ".")

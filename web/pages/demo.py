@@ -19,7 +19,7 @@ from controlplane.operations.actions import (
     start_demo_schema_conflict,
 )
 from controlplane.tables.access import Permission, access_table
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -80,7 +80,7 @@ def restart(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         started = start_streams(person(request), DemoRun())
     except ControlPlaneError as error:
-        messages.error(request, told(error)[2])
+        messages.error(request, refusal_of(error).text)
     else:
         names = ", ".join(started.streams)
         words = f"The demo starts again: {names}, {started.rounds} rounds."
@@ -98,7 +98,7 @@ def demo(request: HttpRequest, slug: str, button: str) -> HttpResponse:
     try:
         chosen.start(table, person(request))
     except ControlPlaneError as error:
-        messages.error(request, told(error)[2])
+        messages.error(request, refusal_of(error).text)
     else:
         messages.success(request, chosen.started)
     return redirect("live", slug)

@@ -16,7 +16,7 @@ from controlplane.mirror.marker_tree import marker_tree
 from controlplane.operations.queries import MarkerServerStatus, SampleRow, marker_server_status
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.markers import marker_directories
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 from web.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def tree(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     try:
         context["tree"] = marker_tree(table, instant)
     except ControlPlaneError as error:
-        context["problem"] = told(error)[2]
+        context["problem"] = refusal_of(error).text
     return render(request, "pages/marker_tree.html", context)
 
 

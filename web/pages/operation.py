@@ -16,7 +16,7 @@ from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import is_cancellable, request_cancel
 from controlplane.operations.queries import operation_detail, operation_for_cancel
 from controlplane.tables.access import Permission, access_table, may
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 from web.table_service_words import text_of
 from web.verdicts import verification
 
@@ -49,7 +49,7 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
     try:
         request_cancel(operation=found, by=person(request), reason=reason)
     except NotAllowedNow as error:  # It ended meanwhile, as the page will show.
-        messages.info(request, told(error)[2])
+        messages.info(request, refusal_of(error).text)
     return redirect("operation", table.slug, operation_id)
 
 

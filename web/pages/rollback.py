@@ -25,7 +25,7 @@ from controlplane.tables.access import Permission, access_table, may
 from controlplane.writers.queries import writers_board
 from web.forms import RollbackForm
 from web.plans import files_treemap
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -138,7 +138,7 @@ def _show_plan(
             "hidden": max(0, len(plan.files) - FILES_SHOWN),
         }
     if problem is not None:
-        status, title, text = told(problem)
+        status, title, text = refusal_of(problem)
         context["problem"] = {"title": f"{title}.", "text": text}
     return render(request, "pages/rollback_plan.html", context, status=status)
 

@@ -15,7 +15,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import plan_sink_reset, reset_sink
 from controlplane.operations.sink_board import sink_summary
 from controlplane.tables.access import Permission, access_table
-from web.refusals import explained, page, person, told
+from web.refusals import explained, page, person, refusal_of
 from web.sink_forms import REASON_CHARS_MAX
 
 OFFSETS_CHARS_MAX = 60_000
@@ -56,11 +56,11 @@ def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
             messages.success(request, f"{sink_id} goes on there: commit {done.instant}")
             return redirect(f"{reverse('sinks', args=[table.slug])}?sink={sink_id}")
     except ControlPlaneError as error:
-        status, context["problem"] = told(error)[0], explained(error)
+        status, context["problem"] = refusal_of(error).status, explained(error)
     if to:
         try:
             context["plan"] = plan_sink_reset(table, sink_id, to=to)
         except ControlPlaneError as error:
-            status = told(error)[0]
+            status = refusal_of(error).status
             context.setdefault("problem", explained(error))
     return render(request, "pages/sink_reset.html", context, status=status)

@@ -34,7 +34,7 @@ from controlplane.operations.sink_board import (
 from controlplane.tables.access import Permission, access_table, may
 from web import sink_figures as figures
 from web.pages.sink_letters import letters_context
-from web.refusals import explained, page, person, told
+from web.refusals import explained, page, person, refusal_of
 from web.sink_forms import REASON_CHARS_MAX, SinkForm
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
                 idempotency_key=_key(request),
             )
         except ControlPlaneError as error:
-            status, problem = told(error)[0], explained(error)
+            status, problem = refusal_of(error).status, explained(error)
         else:
             return _to_sink(table, operation.sink_id)
     elif is_asked:

@@ -24,7 +24,7 @@ from controlplane.operations.stream_rounds import stream_rounds
 from controlplane.operations.stream_writes import launch_stream, stream_writes
 from controlplane.tables.access import Permission, access_table, may
 from web import stream_figures as figures
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -162,7 +162,7 @@ def declare(request: HttpRequest, slug: str) -> HttpResponse:
                 by=person(request),
             )
         except ControlPlaneError as error:
-            status, title, text = told(error)
+            status, title, text = refusal_of(error)
             problem = f"{title}. {text}"
         else:
             name = form.cleaned_data["name"]
@@ -198,7 +198,7 @@ def launch(request: HttpRequest, slug: str) -> HttpResponse:
             by=person(request),
         )
     except ControlPlaneError as error:
-        messages.error(request, told(error)[2])
+        messages.error(request, refusal_of(error).text)
         return redirect("streams", table.slug)
     return redirect("operation", table.slug, operation.pk)
 
@@ -276,5 +276,5 @@ def _answers(request: HttpRequest, table: Table) -> dict[str, Any]:
         found = explain(table, key=key, column=column, partition=partition)
     except ControlPlaneError as error:
         values = json.dumps({k: str(v) for k, v in error.values.items()}) if error.values else ""
-        return {"asked": asked, "why_problem": f"{told(error)[2]} {values}".strip()}
+        return {"asked": asked, "why_problem": f"{refusal_of(error).text} {values}".strip()}
     return {"asked": asked, "answers": found}

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.schedules import service_settings, update_service_setting
 from controlplane.tables.access import Permission, access_table, may
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 from web.table_service_forms import SettingForm
 from web.table_service_words import chosen, text_of
 
@@ -44,7 +44,7 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
                 by=person(request),
             )
         except ControlPlaneError as error:
-            status, title, text = told(error)
+            status, title, text = refusal_of(error)
             problem = f"{title}. {text}"
         else:
             messages.success(request, f"The schedule of {text_of(service).title.lower()} is saved.")

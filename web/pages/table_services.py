@@ -25,7 +25,7 @@ from controlplane.operations.actions import (
 )
 from controlplane.tables.access import Permission, access_table, may
 from web.plans import deletion_treemap, item_groups
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 from web.table_service_board import service_board
 from web.table_service_forms import ServiceForm
 from web.table_service_words import chosen, missing, text_of
@@ -144,7 +144,7 @@ def _show(shown: _Shown) -> HttpResponse:
         }
     status = shown.status
     if shown.problem is not None:
-        status, title, text = told(shown.problem)
+        status, title, text = refusal_of(shown.problem)
         context["problem"] = {"title": f"{title}.", "text": text}
     return render(shown.request, "pages/service.html", context, status=status)
 

@@ -25,7 +25,7 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.writers.conflicts import conflict_of
 from web import charts
 from web.chart_marks import Figure
-from web.refusals import as_operation_id, page, person, told
+from web.refusals import as_operation_id, page, person, refusal_of
 from web.windows import (
     RANGES_MS,
     TimelineQuery,
@@ -273,5 +273,5 @@ def _decoded(table: Table, requested_at: str) -> dict[str, Any]:
             "files_slice": f":{FILES_SHOWN}",
         }
     except ControlPlaneError as error:
-        _, title, text = told(error)
-        return {"decoded_problem": f"{title}. {text}"}
+        refusal = refusal_of(error)
+        return {"decoded_problem": f"{refusal.title}. {refusal.text}"}

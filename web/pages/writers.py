@@ -25,7 +25,7 @@ from controlplane.writers.activity import WriterActivity, is_living, writers_act
 from web.board import BoardLine, line
 from web.conflicts.words import PartitionGroups, by_partition
 from web.heat_table import heat_table
-from web.refusals import page, person, told
+from web.refusals import page, person, refusal_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -94,7 +94,7 @@ def abort_now(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
             idempotency_key=request.POST.get("idempotency_key", "")[:100] or None,
         )
     except ControlPlaneError as error:
-        messages.error(request, told(error)[2])
+        messages.error(request, refusal_of(error).text)
         return redirect("writer-abort", slug, instant)
     return redirect("operation", table.slug, operation.pk)
 
