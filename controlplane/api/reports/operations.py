@@ -41,10 +41,10 @@ class OperationReportApi(APIView):
 
     @extend_schema(operation_id="reports_operation", request=OperationReport, responses={204: None})
     def post(self, request: Request) -> Response:
-        asked = validated(self.OperationReport, request)
+        report = validated(self.OperationReport, request)
         assert isinstance(request.user, Worker), request.user
-        if str(asked["operation_id"]) != request.user.operation_id:
+        if str(report["operation_id"]) != request.user.operation_id:
             raise PermissionDenied("this token is for another operation")
-        if not record_report(asked):
-            raise Http404(str(asked["operation_id"]))
+        if not record_report(report):
+            raise Http404(str(report["operation_id"]))
         return Response(status=204)

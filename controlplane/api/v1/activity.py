@@ -53,12 +53,12 @@ class WriterAbortApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str, requested_at: str) -> Response:
-        asked = validated(self.AbortRequest, request)
+        body = validated(self.AbortRequest, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         operation = request_abort(
             table,
             requested_at,
-            reason=asked["reason"],
+            reason=body["reason"],
             by=actor(request),
             idempotency_key=idempotency_key(request),
         )
@@ -85,9 +85,9 @@ class LockWaitListApi(APIView):
         operation_id="lock_waits", parameters=[Query], responses=output(LockWait)(many=True)
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(lock_waits(table, **asked)))
+        return Response(shown_list(lock_waits(table, **query)))
 
 
 class MarkerDirectoryListApi(APIView):

@@ -48,9 +48,9 @@ class FileGroupListApi(APIView):
         operation_id="file_groups_list", parameters=[Query], responses=page_of(FileGroupRow)
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        page = file_groups_page(table, **asked)
+        page = file_groups_page(table, **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
@@ -64,9 +64,9 @@ class FileGroupApi(APIView):
         operation_id="file_groups_read", parameters=[Query], responses=output(FileGroupDetail)
     )
     def get(self, request: Request, slug: str, file_id: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        detail: Any = file_group(table, partition=asked["partition"], file_id=file_id)
+        detail: Any = file_group(table, partition=query["partition"], file_id=file_id)
         if detail is None:
             raise Http404(file_id)
         return Response(shown(detail))

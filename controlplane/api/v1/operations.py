@@ -90,9 +90,9 @@ class TableOperationListApi(APIView):
         responses=page_of(OperationRow),
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(OperationQuery, request)
+        query = validated_query(OperationQuery, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        page = operations_page(table=table, **asked)
+        page = operations_page(table=table, **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
     @extend_schema(
@@ -102,37 +102,37 @@ class TableOperationListApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str) -> Response:
-        asked = validated(self.WriteRequest, request)
-        ask = _planned_write if asked["operation"] in PLANNED_OPERATIONS else _write
-        return Response(_shown_operation(ask(request, slug, asked).pk), status=202)
+        body = validated(self.WriteRequest, request)
+        ask = _planned_write if body["operation"] in PLANNED_OPERATIONS else _write
+        return Response(_shown_operation(ask(request, slug, body).pk), status=202)
 
 
-def _write(request: Request, slug: str, asked: dict[str, Any]) -> Operation:
+def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
     table = access_table(request.user, slug, Permission.OPERATE)
-    reason = asked.pop("reason")
-    if given := [name for name in ("partitions", "plan_hash", "table_name") if asked.pop(name)]:
+    reason = body.pop("reason")
+    if given := [name for name in ("partitions", "plan_hash", "table_name") if body.pop(name)]:
         raise InvalidRequest("this operation takes nothing away and no plan", unknown=given)
     return request_write(
         table=table,
-        parameters=asked,
+        parameters=body,
         by=actor(request),
         reason=reason,
         idempotency_key=idempotency_key(request),
     )
 
 
-def _planned_write(request: Request, slug: str, asked: dict[str, Any]) -> Operation:
-    table = access_table(request.user, slug, permission_of(asked["operation"]))
-    if given := [name for name in ("stream", "options", "spark_conf") if asked.get(name)]:
+def _planned_write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
+    table = access_table(request.user, slug, permission_of(body["operation"]))
+    if given := [name for name in ("stream", "options", "spark_conf") if body.get(name)]:
         raise InvalidRequest("what takes data away has no such settings", unknown=given)
     return request_planned_write(
         table,
-        asked["operation"],
-        source=asked["source"],
-        partitions=asked["partitions"],
-        plan_hash=asked["plan_hash"],
-        reason=asked["reason"],
-        typed_name=asked["table_name"],
+        body["operation"],
+        source=body["source"],
+        partitions=body["partitions"],
+        plan_hash=body["plan_hash"],
+        reason=body["reason"],
+        typed_name=body["table_name"],
         by=actor(request),
         idempotency_key=idempotency_key(request),
     )
@@ -160,9 +160,9 @@ class OperationCancelApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, operation_id: UUID) -> Response:
-        asked = validated(self.CancelRequest, request)
+        body = validated(self.CancelRequest, request)
         operation = operation_for_cancel(request.user, operation_id)
-        request_cancel(operation=operation, by=actor(request), **asked)
+        request_cancel(operation=operation, by=actor(request), **body)
         return Response(_shown_operation(operation_id), status=202)
 
 
@@ -174,9 +174,9 @@ class RollbackPlanApi(APIView):
 
     @extend_schema(operation_id="rollbacks_plan", request=PlanRequest, responses=output(PlanView))
     def post(self, request: Request, slug: str) -> Response:
-        asked = validated(self.PlanRequest, request)
+        body = validated(self.PlanRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        return Response(shown(plan_rollback(table, asked["instant"], actor(request))))
+        return Response(shown(plan_rollback(table, body["instant"], actor(request))))
 
 
 class RollbackCreateApi(APIView):
@@ -196,14 +196,14 @@ class RollbackCreateApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str) -> Response:
-        asked = validated(self.RollbackRequest, request)
+        body = validated(self.RollbackRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         operation = request_rollback(
             table,
-            asked["instant"],
-            asked["plan_hash"],
-            asked["reason"],
-            asked["table_name"],
+            body["instant"],
+            body["plan_hash"],
+            body["reason"],
+            body["table_name"],
             actor(request),
             idempotency_key=idempotency_key(request),
         )

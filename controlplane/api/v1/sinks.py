@@ -82,14 +82,14 @@ class SinkListApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str) -> Response:
-        asked = validated(self.SinkStart, request)
+        body = validated(self.SinkStart, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         operation = start_sink(
             table,
-            asked.pop("sink_options"),
+            body.pop("sink_options"),
             by=actor(request),
             idempotency_key=idempotency_key(request),
-            **asked,
+            **body,
         )
         return Response(shown(operation_detail(operation.pk)), status=202)
 
@@ -115,9 +115,9 @@ class SinkParticipantListApi(APIView):
         responses=output(ParticipantRow)(many=True),
     )
     def get(self, request: Request, slug: str, sink_id: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         record = sink_record(_table(request, slug), sink_id)
-        return Response(shown_list(participants(record, **asked) if record else []))
+        return Response(shown_list(participants(record, **query) if record else []))
 
 
 class SinkTransactionListApi(APIView):
@@ -153,10 +153,10 @@ class SinkLetterApi(APIView):
     def get(self, request: Request, slug: str, sink_id: str, requested_at: str) -> Response:
         table = _table(request, slug)
         directory = letters_directory(sink_summary(table, sink_id))
-        found = sink_letters(table, sink_id, requested_at, directory=directory)
-        if found is None:
+        letters = sink_letters(table, sink_id, requested_at, directory=directory)
+        if letters is None:
             raise Http404(f"{requested_at} left no record of this sink out")
-        return Response(shown(found))
+        return Response(shown(letters))
 
 
 class SinkReplayApi(APIView):
@@ -187,10 +187,10 @@ class SinkReplayApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        asked = validated(self.SinkReplay, request)
+        body = validated(self.SinkReplay, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         operation = request_replay(
-            table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **asked
+            table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **body
         )
         return Response(shown(operation_detail(operation.pk)), status=202)
 
@@ -212,9 +212,9 @@ class SinkResetPlanApi(APIView):
         responses=output(SinkResetPlan),
     )
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        asked = validated(self.SinkResetTarget, request)
+        body = validated(self.SinkResetTarget, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        return Response(shown(plan_sink_reset(table, sink_id, to=asked["to"])))
+        return Response(shown(plan_sink_reset(table, sink_id, to=body["to"])))
 
 
 class SinkResetApi(APIView):
@@ -235,15 +235,15 @@ class SinkResetApi(APIView):
         responses={201: output(SinkReset)},
     )
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        asked = validated(self.SinkResetRequest, request)
+        body = validated(self.SinkResetRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         done = reset_sink(
             table,
             sink_id,
-            to=asked["to"],
-            plan_hash=asked["plan_hash"],
-            typed_name=asked["table_name"],
-            reason=asked["reason"],
+            to=body["to"],
+            plan_hash=body["plan_hash"],
+            typed_name=body["table_name"],
+            reason=body["reason"],
             by=actor(request),
             idempotency_key=idempotency_key(request),
         )
@@ -267,11 +267,11 @@ class SinkStopApi(APIView):
         operation_id="sinks_stop", request=SinkStop, responses={202: output(SinkSummary)}
     )
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        asked = validated(self.SinkStop, request)
+        body = validated(self.SinkStop, request)
         table = access_table(request.user, slug, Permission.OPERATE)
-        is_hard = asked["kind"] == "hard"
+        is_hard = body["kind"] == "hard"
         by = actor(request).get_username()
-        stop_sink(table, sink_id, by=by, is_hard=is_hard, reason=asked["reason"])
+        stop_sink(table, sink_id, by=by, is_hard=is_hard, reason=body["reason"])
         return Response(shown(sink_summary(table, sink_id)), status=202)
 
 
@@ -290,13 +290,13 @@ class SinkRelaunchApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        asked = validated(self.SinkRelaunch, request)
+        body = validated(self.SinkRelaunch, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         operation = relaunch_sink(
             table,
             sink_id,
             by=actor(request),
-            reason=asked["reason"],
+            reason=body["reason"],
             idempotency_key=idempotency_key(request),
         )
         return Response(shown(operation_detail(operation.pk)), status=202)

@@ -62,10 +62,10 @@ class StreamListApi(APIView):
         responses={201: output(StreamsBoard)},
     )
     def post(self, request: Request, slug: str) -> Response:
-        asked: dict[str, Any] = validated(self.StreamDeclaration, request)
+        body: dict[str, Any] = validated(self.StreamDeclaration, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        types, reason, typed = asked.pop("types"), asked.pop("reason"), asked.pop("table_name")
-        declare_stream(table, asked, types, reason=reason, typed_name=typed, by=actor(request))
+        types, reason, typed = body.pop("types"), body.pop("reason"), body.pop("table_name")
+        declare_stream(table, body, types, reason=reason, typed_name=typed, by=actor(request))
         return Response(shown(streams_board(table)), status=201)
 
 
@@ -110,6 +110,6 @@ class CellApi(APIView):
         responses=output(CellAnswer)(many=True),
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(explain(table, **asked)))
+        return Response(shown_list(explain(table, **query)))

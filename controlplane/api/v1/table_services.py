@@ -84,9 +84,9 @@ class ServicePlanApi(APIView):
         responses=output(ServicePlanView),
     )
     def post(self, request: Request, slug: str, service: str) -> Response:
-        asked = validated(self.ServicePlanRequest, request)
-        table = access_table(request.user, slug, permission_to_plan(asked["parameters"]))
-        return Response(shown(plan_service(table, service, asked["parameters"], None)))
+        body = validated(self.ServicePlanRequest, request)
+        table = access_table(request.user, slug, permission_to_plan(body["parameters"]))
+        return Response(shown(plan_service(table, service, body["parameters"], None)))
 
 
 class ServiceRunApi(APIView):
@@ -113,15 +113,15 @@ class ServiceRunApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, slug: str, service: str) -> Response:
-        asked = validated(self.ServiceRequest, request)
+        body = validated(self.ServiceRequest, request)
         table = access_table(request.user, slug, permission_of(service))
         operation = request_service(
             table,
             service,
-            asked["parameters"],
-            asked["plan_hash"],
-            asked["reason"],
-            asked["table_name"],
+            body["parameters"],
+            body["plan_hash"],
+            body["reason"],
+            body["table_name"],
             actor(request),
             idempotency_key=idempotency_key(request),
         )
@@ -148,9 +148,9 @@ class ServiceSettingApi(APIView):
         responses=output(ServiceSettingRow),
     )
     def put(self, request: Request, slug: str, service: str) -> Response:
-        asked = validated(self.ServiceSettingRequest, request)
+        body = validated(self.ServiceSettingRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        row = update_service_setting(table=table, service=service, by=actor(request), **asked)
+        row = update_service_setting(table=table, service=service, by=actor(request), **body)
         return Response(shown(row))
 
 
@@ -166,9 +166,9 @@ class ServiceHistoryApi(APIView):
         responses=output(ServiceRunRow)(many=True),
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(service_history(table, asked["limit"])))
+        return Response(shown_list(service_history(table, query["limit"])))
 
 
 class SavepointListApi(APIView):

@@ -33,8 +33,8 @@ class TableListApi(APIView):
         operation_id="tables_register", request=Registration, responses={201: output(TableRow)}
     )
     def post(self, request: Request) -> Response:
-        asked = validated(self.Registration, request)
-        table = register_table(**asked, by=actor(request))
+        body = validated(self.Registration, request)
+        table = register_table(**body, by=actor(request))
         return Response(shown(table_row(table)), status=201)
 
 

@@ -44,9 +44,9 @@ class InstantListApi(APIView):
 
     @extend_schema(operation_id="instants_list", parameters=[Query], responses=page_of(InstantRow))
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        window = timeline_window(table, **asked)
+        window = timeline_window(table, **query)
         return Response(shown_page(window.rows, window.next_cursor))
 
 
@@ -78,13 +78,13 @@ class SchemaDiffApi(APIView):
         responses=output(FieldChange)(many=True),
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
         known = {row.instant: row.avro for row in schema_history(table)}
-        for instant in asked.values():
+        for instant in query.values():
             if instant not in known:
                 raise Http404(instant)
-        return Response(shown_list(field_changes(known[asked["before"]], known[asked["after"]])))
+        return Response(shown_list(field_changes(known[query["before"]], known[query["after"]])))
 
 
 class MarkerListApi(APIView):

@@ -49,8 +49,8 @@ class TokenListApi(APIView):
         operation_id="tokens_create", request=TokenRequest, responses={201: output(NewToken)}
     )
     def post(self, request: Request) -> Response:
-        asked = validated(self.TokenRequest, request)
-        row, token = create_token(actor(request), lifetime=timedelta(days=asked["days"]))
+        body = validated(self.TokenRequest, request)
+        row, token = create_token(actor(request), lifetime=timedelta(days=body["days"]))
         new = NewToken(id=row.token_key, token=token, expiry=row.expiry)
         return Response(shown(new), status=201)
 

@@ -55,9 +55,9 @@ class ConflictListApi(APIView):
         operation_id="conflicts_list", parameters=[Query], responses=page_of(ConflictRow)
     )
     def get(self, request: Request, slug: str) -> Response:
-        asked = validated_query(self.Query, request)
+        query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        page = conflicts_page(table, **asked)
+        page = conflicts_page(table, **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
