@@ -59,7 +59,7 @@ def heat_table(
 
 
 def _fullest(sums: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(sums.items(), key=lambda one: (-one[1], one[0]))
+    return sorted(sums.items(), key=lambda counted: (-counted[1], counted[0]))
 
 
 def _cell(

@@ -70,7 +70,9 @@ def sequence(
     """
     drawn = newest(trace)
     told = {one.partition for one in drawn if one.partition is not None}
-    lanes = sorted({*partitions, *told, *missing}, key=lambda one: (one not in missing, one))
+    lanes = sorted(
+        {*partitions, *told, *missing}, key=lambda partition: (partition not in missing, partition)
+    )
     if not drawn or not lanes:
         return None
     shown = lanes[:LANES_MAX]
@@ -111,7 +113,7 @@ def outcomes(transactions: Sequence[Transaction], *, address: str) -> Figure | N
     """
     if not transactions:
         return None
-    ordered = sorted(transactions, key=lambda one: one.started_ms)
+    ordered = sorted(transactions, key=lambda transaction: transaction.started_ms)
     instants = [one.instant for one in ordered]
     data = [
         _bars(outcome, [one for one in ordered if one.outcome == outcome], address)

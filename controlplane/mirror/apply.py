@@ -97,9 +97,9 @@ def apply_instants(
     )
     newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
     new, changed = [], []
-    for one in read:
-        key = key_of(one.instant)
-        columns = _instant_columns(one)
+    for facts in read:
+        key = key_of(facts.instant)
+        columns = _instant_columns(facts)
         record = records.get(key)
         if record is None:
             new.append(InstantRecord(table=table, requested_at=key[0], action=key[1], **columns))
@@ -109,7 +109,7 @@ def apply_instants(
             changed.append(record)
         else:
             continue
-        needs_schemas |= _may_change_schemas(one, newest)
+        needs_schemas |= _may_change_schemas(facts, newest)
     left = [record.pk for record in gone]
     for start in range(0, len(left), BATCH_ROWS):
         InstantRecord.objects.filter(pk__in=left[start : start + BATCH_ROWS]).delete()
@@ -152,17 +152,17 @@ def _apply_archive(
     return is_changed, needs_schemas
 
 
-def _known_completion(one: InstantFacts) -> dict[str, str]:
+def _known_completion(facts: InstantFacts) -> dict[str, str]:
     """Foreign archives may lack it; request order is all there is then."""
-    return {"completed_at": one.instant.completed_at or one.instant.requested_at}
+    return {"completed_at": facts.instant.completed_at or facts.instant.requested_at}
 
 
-def _may_change_schemas(one: InstantFacts, newest: SchemaRecord | None) -> bool:
+def _may_change_schemas(facts: InstantFacts, newest: SchemaRecord | None) -> bool:
     """A later commit with the newest schema again changes nothing, and is what nearly all are."""
-    if one.schema_json is None:
+    if facts.schema_json is None:
         return False
-    is_later = newest is not None and (one.instant.completed_at or "") > newest.completed_at
-    fingerprint = _fingerprint(one).get("schema_fingerprint")
+    is_later = newest is not None and (facts.instant.completed_at or "") > newest.completed_at
+    fingerprint = _fingerprint(facts).get("schema_fingerprint")
     return not is_later or newest is None or fingerprint != newest.fingerprint
 
 
@@ -194,12 +194,12 @@ def rebuild_schemas(table: Table, opened: engine.Table) -> None:
         if stored.get(instant) == fingerprint:
             continue
         action, completed_at, writer = writers[instant]
-        found = instant_facts(
+        facts = instant_facts(
             opened, CompletedInstant(instant, Action(action), State.COMPLETED, completed_at), None
         )
-        if found is None or found.schema_json is None:
+        if facts is None or facts.schema_json is None:
             continue  # It went away since; the listing that says so is already on its way.
-        avro, _ = normal_schema(found.schema_json)
+        avro, _ = normal_schema(facts.schema_json)
         SchemaRecord.objects.create(
             table=table,
             instant=instant,
@@ -211,32 +211,32 @@ def rebuild_schemas(table: Table, opened: engine.Table) -> None:
         )
 
 
-def apply_conflicts(table: Table, listing: Listing, found: Sequence[ConflictFacts]) -> bool:
+def apply_conflicts(table: Table, listing: Listing, conflicts: Sequence[ConflictFacts]) -> bool:
     """Conflicts belong to `writers`, above the mirror, so they are reached through the table's own
     relation.
     """
-    told = listing.decided | listing.lost
-    gone, _ = table.conflicts.exclude(loser_instant__in=told).delete()
-    for one in found:
+    losers = listing.decided | listing.lost
+    gone, _ = table.conflicts.exclude(loser_instant__in=losers).delete()
+    for conflict in conflicts:
         table.conflicts.create(
-            loser_instant=one.loser,
-            loser_writer=one.loser_writer[:200],
-            winner_instant=one.winner,
-            winner_writer=one.winner_writer[:200],
-            kind=one.kind,
-            message=one.message,
-            file_groups=one.file_groups,
-            overlap=one.overlap,
-            schemas=one.schemas,
-            detected=one.detected,
-            strategy=one.strategy[:200],
-            wasted_files=one.wasted_files,
-            wasted_bytes=one.wasted_bytes,
-            lasted_ms=one.lasted_ms,
-            details=one.details,
-            decided_at=moment(one.decided_ms),
+            loser_instant=conflict.loser,
+            loser_writer=conflict.loser_writer[:200],
+            winner_instant=conflict.winner,
+            winner_writer=conflict.winner_writer[:200],
+            kind=conflict.kind,
+            message=conflict.message,
+            file_groups=conflict.file_groups,
+            overlap=conflict.overlap,
+            schemas=conflict.schemas,
+            detected=conflict.detected,
+            strategy=conflict.strategy[:200],
+            wasted_files=conflict.wasted_files,
+            wasted_bytes=conflict.wasted_bytes,
+            lasted_ms=conflict.lasted_ms,
+            details=conflict.details,
+            decided_at=moment(conflict.decided_ms),
         )
-    return bool(gone or found)
+    return bool(gone or conflicts)
 
 
 def apply_heartbeats(table: Table, beats: Sequence[Heartbeat], now: datetime) -> bool:
@@ -278,10 +278,10 @@ def forgets_heartbeats_at(table: Table) -> datetime | None:
     return None if oldest is None else oldest + GONE_KEPT_FOR
 
 
-def apply_markers(table: Table, found: Sequence[MarkerFacts]) -> bool:
+def apply_markers(table: Table, marker_facts: Sequence[MarkerFacts]) -> bool:
     records = {(one.instant, one.kind): one for one in MarkerCount.objects.filter(table=table)}
     is_changed = False
-    for facts in found:
+    for facts in marker_facts:
         record = records.pop((facts.instant, facts.kind), None)
         if record is None:
             record = MarkerCount(table=table, instant=facts.instant, kind=facts.kind)
@@ -299,28 +299,28 @@ def moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
 
 
-def _instant_columns(one: InstantFacts) -> dict[str, Any]:
+def _instant_columns(facts: InstantFacts) -> dict[str, Any]:
     return {
-        "state": one.instant.state.value,
-        "completed_at": one.instant.completed_at,
-        "operation_type": one.operation_type[:32],
-        "writer_name": one.writer[:200],
-        "stream": one.stream[:100],
-        "sink": str(one.metadata.get("sink", {}).get("id", "")),
-        "rows": one.rows,
-        "files": one.files,
-        "bytes": one.bytes,
-        "partitions": one.partitions,
-        "operation_ref": one.operation_ref[:64],
-        "metadata": {**one.metadata, **_fingerprint(one)},
+        "state": facts.instant.state.value,
+        "completed_at": facts.instant.completed_at,
+        "operation_type": facts.operation_type[:32],
+        "writer_name": facts.writer[:200],
+        "stream": facts.stream[:100],
+        "sink": str(facts.metadata.get("sink", {}).get("id", "")),
+        "rows": facts.rows,
+        "files": facts.files,
+        "bytes": facts.bytes,
+        "partitions": facts.partitions,
+        "operation_ref": facts.operation_ref[:64],
+        "metadata": {**facts.metadata, **_fingerprint(facts)},
     }
 
 
-def _fingerprint(one: InstantFacts) -> dict[str, str]:
-    if one.schema_json is None:
+def _fingerprint(facts: InstantFacts) -> dict[str, str]:
+    if facts.schema_json is None:
         return {}
     try:
-        return {"schema_fingerprint": normal_schema(one.schema_json)[1]}
+        return {"schema_fingerprint": normal_schema(facts.schema_json)[1]}
     except MalformedTable:
         return {"error": "its schema cannot be read"}
 

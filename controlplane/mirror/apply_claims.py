@@ -15,10 +15,10 @@ from workers.concurrency.locks.showing import LockHolder, LockView
 HOLDERS_KEPT = 200
 
 
-def apply_directories(table: Table, found: Sequence[DirectoryFacts], now: datetime) -> bool:
+def apply_directories(table: Table, directories: Sequence[DirectoryFacts], now: datetime) -> bool:
     records = {one.instant: one for one in MarkerDirectory.objects.filter(table=table)}
     is_changed = False
-    for facts in found:
+    for facts in directories:
         columns = asdict(facts)
         record = records.pop(facts.instant, None)
         if record is None:

@@ -64,13 +64,13 @@ def _columns(group: FileGroupFacts) -> dict[str, Any]:
     }
 
 
-def _in_short(one: SliceFacts) -> dict[str, Any]:
+def _in_short(slice_facts: SliceFacts) -> dict[str, Any]:
     return {
-        "base_instant": one.base_instant,
-        "base_file": one.base.name if one.base else "",
-        "base_bytes": one.base.size if one.base else 0,
-        "log_files": len(one.logs),
-        "log_bytes": one.log_bytes,
-        "instants": list(one.instants[-SLICE_INSTANTS_MAX:]),
-        "instant_count": len(one.instants),
+        "base_instant": slice_facts.base_instant,
+        "base_file": slice_facts.base.name if slice_facts.base else "",
+        "base_bytes": slice_facts.base.size if slice_facts.base else 0,
+        "log_files": len(slice_facts.logs),
+        "log_bytes": slice_facts.log_bytes,
+        "instants": list(slice_facts.instants[-SLICE_INSTANTS_MAX:]),
+        "instant_count": len(slice_facts.instants),
     }

@@ -51,11 +51,13 @@ def described_properties(
             }
             for key in keys
         ]
-    told = [{"instant": one.instant, "change": one.change, "seen_ms": one.seen_ms} for one in met]
+    overtaken = [
+        {"instant": one.instant, "change": one.change, "seen_ms": one.seen_ms} for one in met
+    ]
     return {
         "properties": now_said,
         "property_changes": changes[-CHANGES_KEPT_MAX:],
-        "overtaken": told,
+        "overtaken": overtaken,
     }
 
 

@@ -27,19 +27,19 @@ def read_otherwise_now(table: Table) -> dict[str, Any]:
     )
     if not commits:
         return {}
-    told = [
+    keys_by_commit = [
         KeysTold(completed_at or "", {(part, file_id): keys for part, file_id, keys in listed})
         for _, completed_at, listed in commits
     ]
-    counts = standing_counts(told, _base_instants(table))
+    counts = standing_counts(keys_by_commit, _base_instants(table))
     if not counts:
         return {}
-    tells = (commit.counts.keys() & counts.keys() for commit in told)
+    tells = (commit.counts.keys() & counts.keys() for commit in keys_by_commit)
     newest = max(row[0] for row, groups in zip(commits, tells, strict=True) if groups)
     return {"keys": sum(counts.values()), "file_groups": len(counts), "told_by": newest}
 
 
 def _base_instants(table: Table) -> dict[tuple[str, str], InstantTime | None]:
-    standing = FileGroupRecord.objects.filter(table=table, is_replaced=False)
-    rows = standing.values_list("partition", "file_id", "base_instant")
+    file_groups = FileGroupRecord.objects.filter(table=table, is_replaced=False)
+    rows = file_groups.values_list("partition", "file_id", "base_instant")
     return {(partition, file_id): base_instant for partition, file_id, base_instant in rows}

@@ -31,11 +31,11 @@ _PARTICIPANT_COLUMNS = (
 )
 
 
-def apply_sinks(table: Table, found: Sequence[SinkFacts]) -> bool:
+def apply_sinks(table: Table, sinks: Sequence[SinkFacts]) -> bool:
     """To be called after the instants: the table's offsets are those of the newest commit."""
     records = {one.sink_id: one for one in SinkRecord.objects.filter(table=table)}
     is_changed = False
-    for facts in found:
+    for facts in sinks:
         record = records.pop(facts.sink_id, None) or SinkRecord(table=table, sink_id=facts.sink_id)
         is_changed |= _apply(record, facts)
     for gone in records.values():
@@ -87,9 +87,9 @@ def _digest(facts: SinkFacts, commit: str) -> str:
 
 
 def _note_life(record: SinkRecord, facts: SinkFacts) -> None:
-    told = _moment(facts.state.updated_ms) if facts.state else None
-    if told != record.updated_at:
-        SinkRecord.objects.filter(pk=record.pk).update(updated_at=told)
+    updated_at = _moment(facts.state.updated_ms) if facts.state else None
+    if updated_at != record.updated_at:
+        SinkRecord.objects.filter(pk=record.pk).update(updated_at=updated_at)
 
 
 def _told(facts: SinkFacts) -> dict[str, Any]:
@@ -116,21 +116,21 @@ def _told(facts: SinkFacts) -> dict[str, Any]:
 
 
 def _committed(commit: Mapping[str, Any] | None) -> dict[str, Any]:
-    told = commit["metadata__sink"] if commit else {}
+    commit_facts = commit["metadata__sink"] if commit else {}
     return {
         "commit_instant": commit["requested_at"] if commit else "",
         "commit_completed_at": (commit["completed_at"] or "") if commit else "",
-        "commit_epoch": told.get("epoch", 0),
-        "commit_topic": told.get("topic", ""),
+        "commit_epoch": commit_facts.get("epoch", 0),
+        "commit_topic": commit_facts.get("topic", ""),
     }
 
 
 def _apply_participants(
-    record: SinkRecord, told: Sequence[ParticipantShown], committed: Mapping[int, int]
+    record: SinkRecord, participants: Sequence[ParticipantShown], committed: Mapping[int, int]
 ) -> None:
     """Every partition that the state or the commit names."""
     records = {one.partition: one for one in record.participants.all()}
-    shown = {one.partition: one for one in told}
+    shown = {one.partition: one for one in participants}
     new, changed = [], []
     for partition in sorted(shown.keys() | committed.keys()):
         columns = _participant(shown.get(partition), committed.get(partition))
@@ -146,19 +146,19 @@ def _apply_participants(
     SinkParticipant.objects.bulk_update(changed, _PARTICIPANT_COLUMNS, batch_size=_BATCH_ROWS)
 
 
-def _participant(told: ParticipantShown | None, committed: int | None) -> dict[str, Any]:
-    one = told or ParticipantShown(0)
+def _participant(participant: ParticipantShown | None, committed: int | None) -> dict[str, Any]:
+    shown = participant or ParticipantShown(0)
     return {
-        "participant": one.participant,
-        "worker": one.worker,
-        "state": one.state,
-        "broker_offset": one.broker_offset,
-        "table_offset": one.table_offset if committed is None else committed,
-        "told_offset": one.table_offset,
-        "local_offset": one.local_offset,
-        "has_reported": one.has_reported,
-        "is_member": one.is_member,
-        "seen_at": _moment(one.seen_ms - one.seen_ms % SEEN_MS),
+        "participant": shown.participant,
+        "worker": shown.worker,
+        "state": shown.state,
+        "broker_offset": shown.broker_offset,
+        "table_offset": shown.table_offset if committed is None else committed,
+        "told_offset": shown.table_offset,
+        "local_offset": shown.local_offset,
+        "has_reported": shown.has_reported,
+        "is_member": shown.is_member,
+        "seen_at": _moment(shown.seen_ms - shown.seen_ms % SEEN_MS),
     }
 
 

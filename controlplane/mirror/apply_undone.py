@@ -30,7 +30,9 @@ class _Undoing:
     at: InstantTime
 
 
-def apply_undone(table: Table, found: Sequence[UndoneFacts], gone: Sequence[InstantRecord]) -> bool:
+def apply_undone(
+    table: Table, undone: Sequence[UndoneFacts], gone: Sequence[InstantRecord]
+) -> bool:
     """To be called after the instants. `gone`: their rows that left the timeline in this pass."""
     has_any = UndoneRecord.objects.filter(table=table).exists()
     is_changed = has_any and _forget(table)
@@ -38,7 +40,7 @@ def apply_undone(table: Table, found: Sequence[UndoneFacts], gone: Sequence[Inst
     rows = {one.requested_at: one for one in undecided}
     seen = {one.requested_at: one for one in gone}
     new: dict[InstantTime, UndoneRecord] = {}
-    for facts in found:
+    for facts in undone:
         row = _row(table, facts.requested_at, seen)
         row.action = row.action or facts.action
         row.writer_name = row.writer_name or facts.writer[:200]

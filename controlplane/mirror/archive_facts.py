@@ -68,15 +68,15 @@ def _read(opened: engine.Table, wanted: list[CompletedInstant]) -> tuple[Instant
     if not wanted:
         return ()
     keys = {key_of(one) for one in wanted}
-    found = opened.archived_instants(
+    archived = opened.archived_instants(
         requested_from=wanted[0].requested_at,
         completed_until=max(one.completed_at for one in wanted),
         with_content=True,
     )
-    return tuple(_facts(opened, one) for one in found if key_of(one.instant) in keys)
+    return tuple(_facts(opened, one) for one in archived if key_of(one.instant) in keys)
 
 
-def _facts(opened: engine.Table, one: ArchivedInstant) -> InstantFacts:
-    if one.metadata is None:
-        return InstantFacts(instant=one.instant)
-    return completed_facts(opened, one.instant, one.metadata)
+def _facts(opened: engine.Table, archived: ArchivedInstant) -> InstantFacts:
+    if archived.metadata is None:
+        return InstantFacts(instant=archived.instant)
+    return completed_facts(opened, archived.instant, archived.metadata)

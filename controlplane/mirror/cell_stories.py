@@ -95,8 +95,8 @@ class _Known:
         """The newest commit up to this one that brought the group events of this age."""
         if self._commits is None:
             self._commits = group_commits(self.table)
-        told = self._commits.get(group)
-        for row in told.rows if told else ():
+        commits = self._commits.get(group)
+        for row in commits.rows if commits else ():
             if row.instant <= version.commit and row.covers(version.age):
                 return row.instant, row.writer
         return None, ""
@@ -137,19 +137,19 @@ def _answer(story: CellStory, known: _Known) -> CellAnswer:
 
 
 def _group(story: GroupStory, known: _Known) -> GroupAnswer:
-    standing, who = story.standing, known.who
+    counting, who = story.standing, known.who
     since, by = None, ""
-    if standing is not None and standing.is_in_base:
-        since, by = known.compacted(story.group, standing)
-    elif standing is not None:
-        since, by = standing.commit, who.get(standing.commit, "")
+    if counting is not None and counting.is_in_base:
+        since, by = known.compacted(story.group, counting)
+    elif counting is not None:
+        since, by = counting.commit, who.get(counting.commit, "")
     return GroupAnswer(
         stream=story.group,
         verdict=story.verdict,
         ordering=list(story.ordering),
         age=list(story.age),
         since=since,
-        is_since_sure=standing is not None and not standing.is_in_base,
+        is_since_sure=counting is not None and not counting.is_in_base,
         by=by,
         completes=_completes(story),
         versions=[

@@ -32,29 +32,29 @@ class DirectoryFacts:
     verdict: Mapping[str, Any] | None
 
 
-def directory_facts(storage: Storage, instant: InstantTime, found: StoredNames) -> DirectoryFacts:
-    names = found.all()
+def directory_facts(storage: Storage, instant: InstantTime, stored: StoredNames) -> DirectoryFacts:
+    names = stored.all()
     claims = claims_of(instant, map(parse_marker, names))
     groups = sorted(claims.file_groups)
     return DirectoryFacts(
         instant=instant,
-        layout=_layout(found),
+        layout=_layout(stored),
         markers=len(names),
-        by_file=[[f"MARKERS{index}", len(lines)] for index, lines in sorted(found.by_file.items())][
-            :FILES_KEPT
-        ],
+        by_file=[
+            [f"MARKERS{index}", len(lines)] for index, lines in sorted(stored.by_file.items())
+        ][:FILES_KEPT],
         claims=[[text(partition), text(file_id)] for partition, file_id in groups[:CLAIMS_KEPT]],
         claim_count=len(groups),
         verdict=_verdict(storage, instant),
     )
 
 
-def _layout(found: StoredNames) -> str:
-    if found.direct and (found.by_file or found.has_type):
+def _layout(stored: StoredNames) -> str:
+    if stored.direct and (stored.by_file or stored.has_type):
         return "mixed"
-    if found.by_file or found.has_type:
+    if stored.by_file or stored.has_type:
         return "timeline_server_based"
-    return "direct" if found.direct else ""
+    return "direct" if stored.direct else ""
 
 
 def _verdict(storage: Storage, instant: InstantTime) -> dict[str, Any] | None:

@@ -78,21 +78,21 @@ def text(value: object, *, most: int = TEXT_CHARS_MAX) -> str:
     return "" if value is None else str(value)[:most].replace("\x00", "")
 
 
-def _lost(found: object) -> dict[str, Any] | None:
+def _lost(loser: object) -> dict[str, Any] | None:
     """What the loser said of itself; None in records of before it did."""
-    if not isinstance(found, Mapping):
+    if not isinstance(loser, Mapping):
         return None
-    told = {
-        key: text(found.get(key)) for key in ("operation", "mode", "host", "operation_id", "stream")
+    texts = {
+        key: text(loser.get(key)) for key in ("operation", "mode", "host", "operation_id", "stream")
     }
-    elsewhere = _groups(found.get("elsewhere"))
+    elsewhere = _groups(loser.get("elsewhere"))
     return {
-        **told,
-        "pid": _count(found.get("pid")),
-        "attempt": _count(found.get("attempt")) or 1,
-        "attempts_max": _count(found.get("attempts_max")) or 1,
+        **texts,
+        "pid": _count(loser.get("pid")),
+        "attempt": _count(loser.get("attempt")) or 1,
+        "attempts_max": _count(loser.get("attempts_max")) or 1,
         "elsewhere": elsewhere,
-        "elsewhere_count": max(_count(found.get("elsewhere_count")) or 0, len(elsewhere)),
+        "elsewhere_count": max(_count(loser.get("elsewhere_count")) or 0, len(elsewhere)),
     }
 
 
@@ -105,9 +105,9 @@ def _keys(conflict: Mapping[str, Any]) -> dict[str, Any]:
     return {"keys": kept, "key_count": max(_count(conflict.get("key_count")) or 0, len(kept))}
 
 
-def _groups(found: object) -> list[list[str]]:
+def _groups(listed: object) -> list[list[str]]:
     """(partition, file id), each."""
-    pairs = found if isinstance(found, list) else []
+    pairs = listed if isinstance(listed, list) else []
     return [
         [text(pair[0]), text(pair[1])]
         for pair in pairs

@@ -75,25 +75,25 @@ def decoded_instant(table: Table, requested_at: InstantTime) -> DecodedInstant:
     """
     try:
         opened = engine_table(table)
-        found = _state_files(opened, requested_at)
+        states = _state_files(opened, requested_at)
     except (LakehouseError, OSError) as error:
         text = error.message if isinstance(error, StorageFailed) else str(error)
         raise StorageUnavailable(text or "table storage does not answer") from error
     except ControlPlaneError as error:
         raise StorageUnavailable(error.message) from error
-    last = found[-1].content if found else None
-    files = tuple(sorted(_written(last or {}), key=lambda one: -one.bytes))
-    return DecodedInstant(states=tuple(found), files=files, partitions=_by_partition(files))
+    last = states[-1].content if states else None
+    files = tuple(sorted(_written(last or {}), key=lambda file: -file.bytes))
+    return DecodedInstant(states=tuple(states), files=files, partitions=_by_partition(files))
 
 
 def _state_files(opened: engine.Table, requested_at: InstantTime) -> list[StateFile]:
-    found = [
+    states = [
         _decoded(opened, instant, file)
         for file in opened.storage.list_files(opened.layout.directory)
         if (instant := opened.layout.parse(file.name)) is not None
         and instant.requested_at == requested_at
     ]
-    return sorted(found, key=lambda one: (_ORDER.index(one.state), one.path))
+    return sorted(states, key=lambda state: (_ORDER.index(state.state), state.path))
 
 
 def _decoded(opened: engine.Table, instant: Instant, file: FileInfo) -> StateFile:
@@ -121,8 +121,8 @@ def _content(raw: bytes) -> Mapping[str, Any] | None:
     """Avro of table versions 8 and 9, JSON of version 6."""
     if not raw.lstrip().startswith(b"{"):
         return decode_record(raw)
-    found = json.loads(raw)
-    return found if isinstance(found, dict) else None
+    content = json.loads(raw)
+    return content if isinstance(content, dict) else None
 
 
 def _written(content: Mapping[str, Any]) -> list[WrittenFile]:

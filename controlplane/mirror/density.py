@@ -74,18 +74,20 @@ def timeline_density(
     how = None if states is None else list(states)
     asked_for = Q(requested_at__gte=since)
     made = Q(action__in=BORROWING, completed_at__gte=since)
-    standing = standing_in(table, until=until, actions=shown, states=how).filter(asked_for | made)
+    kept_instants = standing_in(table, until=until, actions=shown, states=how).filter(
+        asked_for | made
+    )
     undone = undone_in(table, until=until, actions=shown, states=how).filter(asked_for)
     bins: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     lanes: dict[str, int] = defaultdict(int)
-    for lane, start, found, pending in (
-        *_counted(standing.annotate(began=_BEGAN), by, bin_ms, ~Q(state="completed")),
+    for lane, start, count, pending in (
+        *_counted(kept_instants.annotate(began=_BEGAN), by, bin_ms, ~Q(state="completed")),
         *_counted(undone.annotate(began=F("requested_at")), by, bin_ms, Q(pk__isnull=True)),
     ):
         tally = bins[lane, start - start % bin_ms]
-        tally[0] += found
+        tally[0] += count
         tally[1] += pending
-        lanes[lane] += found
+        lanes[lane] += count
     kept = set(sorted(lanes, key=lambda lane: -lanes[lane])[:_LANES_MAX])
     return [
         DensityCell(lane=lane, start_ms=start, count=found, pending=pending)
@@ -107,5 +109,5 @@ def _counted(
         .annotate(found=Count("pk"), pending=Count("pk", filter=is_pending))
         .order_by()
     )
-    for lane, prefix, found, pending in counted:
-        yield lane, parse_instant(prefix + rest), found, pending
+    for lane, prefix, count, pending in counted:
+        yield lane, parse_instant(prefix + rest), count, pending

@@ -13,8 +13,8 @@ AHEAD_MAX = timedelta(milliseconds=AHEAD_MAX_MS)
 
 def event_time_text(ordering: str | None, unit: TimeUnit | None = None) -> str | None:
     """An ordering value as a person reads it: a time where it is one, else as it stands."""
-    found = event_time(ordering, unit)
-    return found.isoformat(timespec="milliseconds") if found else ordering
+    event = event_time(ordering, unit)
+    return event.isoformat(timespec="milliseconds") if event else ordering
 
 
 def event_time(ordering: str | None, unit: TimeUnit | None = None) -> datetime | None:
@@ -47,16 +47,16 @@ def ahead_s(event: datetime | None, now: datetime) -> float:
     return max(0.0, (event - now).total_seconds()) if event is not None else 0.0
 
 
-def is_later(one: str, other: str) -> bool:
+def is_later(ordering: str, other: str) -> bool:
     try:
-        return float(one) > float(other)
+        return float(ordering) > float(other)
     except ValueError:
-        return one > other
+        return ordering > other
 
 
 def _iso(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -173,14 +173,14 @@ def _damaged(instant: Instant, error: LakehouseError) -> InstantFacts:
 def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None:
     """Why `loser` was refused; None when its decision is no refused commit."""
     path = decisions.path_of(loser)
-    found = storage.info(path)
-    decision = decisions.read(storage, loser) if found else None
-    if found is None:
+    decision_file = storage.info(path)
+    decision = decisions.read(storage, loser) if decision_file else None
+    if decision_file is None:
         kept = lost_writes.read_kept(storage, loser)
         return told_conflict(loser, *kept) if kept else None
     if not isinstance(decision, RollbackDecision) or not decision.conflict:
         return None
-    return told_conflict(loser, decision, found.modified_ms)
+    return told_conflict(loser, decision, decision_file.modified_ms)
 
 
 def marker_names(storage: Storage) -> dict[InstantTime, StoredNames]:
@@ -188,10 +188,10 @@ def marker_names(storage: Storage) -> dict[InstantTime, StoredNames]:
     return {instant: read_names(storage, instant) for instant in pending_marker_instants(storage)}
 
 
-def marker_facts(found: Mapping[InstantTime, StoredNames]) -> list[MarkerFacts]:
+def marker_facts(by_instant: Mapping[InstantTime, StoredNames]) -> list[MarkerFacts]:
     return [
         MarkerFacts(instant=instant, kind=kind, count=len(names), sample=names[:MARKERS_SHOWN])
-        for instant, stored in found.items()
+        for instant, stored in by_instant.items()
         for kind, names in sorted(_by_kind(stored.all()).items())
     ]
 
@@ -299,19 +299,19 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
     }
 
 
-def _process(told: str) -> dict[str, Any]:
+def _process(process_json: str) -> dict[str, Any]:
     """Host, pid and mode of the writer; empty where it does not say."""
     try:
-        found = json.loads(told)
+        process = json.loads(process_json)
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(process, dict):
         return {}
-    pid = found.get("pid")
+    pid = process.get("pid")
     return {
-        "host": _text(found.get("host")),
+        "host": _text(process.get("host")),
         "pid": pid if type(pid) is int else None,
-        "mode": _text(found.get("mode")),
+        "mode": _text(process.get("mode")),
     }
 
 

@@ -71,7 +71,7 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
     named = {instant for group in groups.values() for instant in _instants(group)}
     unproved = tuple(sorted(filter(visible.counts_unproved, named)))
     kept = sorted(groups)[:FILE_GROUPS_MAX]
-    found = tuple(
+    group_facts = tuple(
         FileGroupFacts(
             partition=key[0],
             file_id=key[1],
@@ -80,7 +80,7 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
         )
         for key in kept
     )
-    return FileListing(found, len(groups) - len(kept), unproved)
+    return FileListing(group_facts, len(groups) - len(kept), unproved)
 
 
 def _instants(group: GroupFiles) -> set[InstantTime]:

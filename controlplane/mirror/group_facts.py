@@ -14,28 +14,28 @@ _ENDS = ("least", "greatest")
 _COUNT_MAX = 2**53
 
 
-def told_groups(told: str | None) -> dict[str, Any]:
+def told_groups(groups_json: str | None) -> dict[str, Any]:
     """`{"groups": {name: facts}}`; nothing for commits that do not tell, or tell nonsense."""
     try:
-        found = json.loads(told or "{}")
+        facts_by_group = json.loads(groups_json or "{}")
     except ValueError:
         return {}
-    if not isinstance(found, dict) or not found:
+    if not isinstance(facts_by_group, dict) or not facts_by_group:
         return {}
-    kept = list(found.items())[: GROUPS_MAX + 1]
+    kept = list(facts_by_group.items())[: GROUPS_MAX + 1]
     return {"groups": {text(name): _facts(one) for name, one in kept if isinstance(one, dict)}}
 
 
-def _facts(found: dict[str, Any]) -> dict[str, Any]:
+def _facts(written: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for name in _COUNTS:
-        count = found.get(name)
+        count = written.get(name)
         if type(count) is int and 0 < count <= _COUNT_MAX:
             facts[name] = count
     for name in _ENDS:
-        value = found.get(name)
+        value = written.get(name)
         if isinstance(value, str) or (type(value) in (int, float) and math.isfinite(value or 0)):
             facts[name] = text(value)
-    if found.get("late_key"):
-        facts["late_key"] = text(found["late_key"])
+    if written.get("late_key"):
+        facts["late_key"] = text(written["late_key"])
     return facts

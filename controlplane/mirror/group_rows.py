@@ -89,28 +89,28 @@ def group_commits(table: Table) -> dict[str, GroupCommits]:
         ]
     )
     units = _units_by_group(table)
-    found: dict[str, GroupCommits] = {}
+    by_group: dict[str, GroupCommits] = {}
     for requested_at, completed_at, writer, stream, groups in records:
         for name, facts in (groups or {}).items():
-            one = found.setdefault(name, GroupCommits(name, unit=units.get(name)))
-            _count(one, facts)
+            group = by_group.setdefault(name, GroupCommits(name, unit=units.get(name)))
+            _count(group, facts)
             if facts.get("rows"):
-                if not one.last_at:
-                    one.last_at, one.last_instant = completed_at or "", requested_at
-                    one.writer, one.stream = writer, stream
-                row = _row(one, requested_at, completed_at or "", facts)
-                one.rows.append(replace(row, writer=stream or writer))
-    return found
+                if not group.last_at:
+                    group.last_at, group.last_instant = completed_at or "", requested_at
+                    group.writer, group.stream = writer, stream
+                row = _row(group, requested_at, completed_at or "", facts)
+                group.rows.append(replace(row, writer=stream or writer))
+    return by_group
 
 
-def _count(one: GroupCommits, facts: dict[str, Any]) -> None:
+def _count(group: GroupCommits, facts: dict[str, Any]) -> None:
     for name, value in facts.items():
         if isinstance(value, int):
-            one.counts[name] = one.counts.get(name, 0) + value
+            group.counts[name] = group.counts.get(name, 0) + value
     greatest = facts.get("greatest")
-    if greatest and (one.greatest is None or is_later(greatest, one.greatest)):
-        one.greatest = greatest
-    one.late_key = one.late_key or str(facts.get("late_key") or "")
+    if greatest and (group.greatest is None or is_later(greatest, group.greatest)):
+        group.greatest = greatest
+    group.late_key = group.late_key or str(facts.get("late_key") or "")
 
 
 def units_of(table: Table) -> TimeUnits:
@@ -147,5 +147,5 @@ def _row(
 
 def _ms(ordering: str | None, unit: TimeUnit | None, arrived_ms: int) -> int | None:
     arrived = datetime.fromtimestamp(arrived_ms / 1000, tz=UTC)
-    found = bounded(event_time(ordering, unit), arrived)
-    return int(found.timestamp() * 1000) if found else None
+    event = bounded(event_time(ordering, unit), arrived)
+    return int(event.timestamp() * 1000) if event else None

@@ -15,8 +15,8 @@ class Check:
     name: str
     title: str
     verdict: Verdict
-    found: str
-    """What is the case, in one sentence without a full stop."""
+    sentence: str
+    """What is the case, without a full stop."""
     advice: str = ""
     """What to do about it; empty when nothing has to be done."""
     instant: InstantTime = ""

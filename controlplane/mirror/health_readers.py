@@ -12,20 +12,20 @@ READ_ALIKE: Final = "read-alike"
 """Name of the check."""
 
 
-def read_alike(told: Mapping[str, Any]) -> Check:
+def read_alike(read_otherwise: Mapping[str, Any]) -> Check:
     """Of what `SyncMark.read_otherwise` says."""
     title = "Other engines read the same rows"
-    if not told:
-        found = "no commit tells of a key that they read otherwise"
-        return Check(name=READ_ALIKE, title=title, verdict="good", found=found)
+    if not read_otherwise:
+        sentence = "no commit tells of a key that they read otherwise"
+        return Check(name=READ_ALIKE, title=title, verdict="good", sentence=sentence)
     return Check(
         name=READ_ALIKE,
         title=title,
         verdict="warn",
-        found=f"Apache Hudi and hudi-rs read {many(told['keys'], 'key')} of "
-        f"{many(told['file_groups'], 'file group')} otherwise",
+        sentence=f"Apache Hudi and hudi-rs read {many(read_otherwise['keys'], 'key')} of "
+        f"{many(read_otherwise['file_groups'], 'file group')} otherwise",
         advice="They merge the logs by rules of their own. Compact: what is in a base file is read "
         "alike.",
-        instant=told["told_by"],
+        instant=read_otherwise["told_by"],
         remedy="compaction",
     )

@@ -28,19 +28,19 @@ def sink_columns(now: datetime) -> Mapping[str, Exists | Subquery]:
     }
 
 
-def sinks_check(found: Mapping[str, Any], now: datetime) -> list[Check]:
+def sinks_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
     """None for a table without sinks."""
-    if not found["silent"]:
-        good = Check(name="sinks", title=_TITLE, verdict="good", found="none is silent")
-        return [good] if found["has_sinks"] else []
-    age = spoken((now - found["silent_since"]).total_seconds())
-    others = f"; {many(found['silent'] - 1, 'other')} too" if found["silent"] > 1 else ""
+    if not columns["silent"]:
+        good = Check(name="sinks", title=_TITLE, verdict="good", sentence="none is silent")
+        return [good] if columns["has_sinks"] else []
+    age = spoken((now - columns["silent_since"]).total_seconds())
+    others = f"; {many(columns['silent'] - 1, 'other')} too" if columns["silent"] > 1 else ""
     return [
         Check(
             name="sinks",
             title=_TITLE,
             verdict="bad",
-            found=f"{found['silent_id']} said its last word {age} ago{others}",
+            sentence=f"{columns['silent_id']} said its last word {age} ago{others}",
             advice="A coordinator tells its state every two seconds: its process may be gone. "
             "Its page says who ran it; a relaunch goes on where the table stands.",
         )

@@ -58,7 +58,7 @@ def marker_tree(table: Table, instant: InstantTime) -> MarkerTree | None:
         storage = storage_of(table)
         markers = read_markers(storage, instant)
         shown = markers[:MARKERS_SHOWN_MAX]
-        found = _data_files(storage, shown)
+        files_by_path = _data_files(storage, shown)
     except StorageFailed as error:
         raise StorageUnavailable(error.message, **error.values) from error
     except LakehouseError as error:
@@ -69,7 +69,7 @@ def marker_tree(table: Table, instant: InstantTime) -> MarkerTree | None:
     is_pending = pending.exclude(state="completed").exists()
     grouped: dict[str, list[AnnouncedFile]] = defaultdict(list)
     for marker in shown:
-        data = found.get(marker.data_path)
+        data = files_by_path.get(marker.data_path)
         grouped[marker.partition].append(
             AnnouncedFile(
                 name=text(marker.data_file_name),
@@ -95,7 +95,7 @@ def marker_tree(table: Table, instant: InstantTime) -> MarkerTree | None:
 
 def _data_files(storage: Storage, markers: tuple[Marker, ...]) -> dict[str, FileInfo]:
     """By one listing for each partition."""
-    found: dict[str, FileInfo] = {}
+    files_by_path: dict[str, FileInfo] = {}
     for partition in sorted({marker.partition for marker in markers}):
-        found |= {file.path: file for file in storage.list_files(partition)}
-    return found
+        files_by_path |= {file.path: file for file in storage.list_files(partition)}
+    return files_by_path

@@ -49,20 +49,20 @@ def _moved() -> list[tuple[Table, InstantTime]]:
     completed = InstantRecord.objects.filter(table=OuterRef("pk"), state="completed")
     newest = completed.order_by("-completed_at").values("completed_at")[:1]
     named = InstantRecord.objects.filter(table=OuterRef("pk")).exclude(stream="")
-    told = StreamStatus.objects.filter(table=OuterRef("pk"))
-    found = (
+    measured = StreamStatus.objects.filter(table=OuterRef("pk"))
+    tables = (
         Table.objects.select_related("sync_mark", "join_measure")
         .defer("join_measure__found")
         .annotate(newest=Subquery(newest))
         .filter(
-            ~Q(groups=[]) | Exists(named) | Exists(told),
+            ~Q(groups=[]) | Exists(named) | Exists(measured),
             newest__isnull=False,
             sync_mark__isnull=False,
         )
         .exclude(join_measure__sampled_instant=F("newest"))
         .order_by(F("sync_mark__measured_at").asc(nulls_first=True), "pk")
     )
-    return [(table, table.newest) for table in found]
+    return [(table, table.newest) for table in tables]
 
 
 def _has_rested(table: Table, now: datetime) -> bool:

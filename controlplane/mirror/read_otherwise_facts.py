@@ -18,6 +18,6 @@ def told_read_otherwise(extra: Mapping[str, str]) -> dict[str, Any]:
     counts = told_counts(extra)
     if not counts:
         return {}
-    most = sorted(counts.items(), key=lambda told: -told[1])[:GROUPS_KEPT]
+    most = sorted(counts.items(), key=lambda counted: -counted[1])[:GROUPS_KEPT]
     listed = [[text(part), text(file_id), min(keys, _KEYS_MAX)] for (part, file_id), keys in most]
     return {"read_otherwise": listed}

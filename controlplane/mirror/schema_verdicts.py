@@ -25,15 +25,15 @@ def schema_verdict(text: str | None) -> dict[str, Any]:
     Whoever can write to the table wrote this: keys are chosen here, values bounded.
     """
     try:
-        found = json.loads(text or "")
+        written = json.loads(text or "")
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(written, dict):
         return {}
-    verdict: dict[str, Any] = {key: _text(found[key]) for key in _TEXTS if found.get(key)}
-    if isinstance(found.get("scenario"), int):
-        verdict["scenario"] = found["scenario"]
-    fields = found.get("fields")
+    verdict: dict[str, Any] = {key: _text(written[key]) for key in _TEXTS if written.get(key)}
+    if isinstance(written.get("scenario"), int):
+        verdict["scenario"] = written["scenario"]
+    fields = written.get("fields")
     verdict["fields"] = [
         {key: _text(one.get(key)) for key in _FIELD_TEXTS}
         for one in (fields if isinstance(fields, list) else [])[:_FIELDS_KEPT]

@@ -89,8 +89,8 @@ def _listed(root: Path, folder: str) -> Iterator[tuple[int, str]]:
             if number > ENTRIES_MAX:
                 return
             if not entry.is_dir(follow_symlinks=False):
-                found = entry.stat(follow_symlinks=False)
-                yield found.st_mtime_ns, f"{path} {found.st_size} {found.st_mtime_ns}"
+                status = entry.stat(follow_symlinks=False)
+                yield status.st_mtime_ns, f"{path} {status.st_size} {status.st_mtime_ns}"
             elif path in _NAMES_ONLY:
                 yield 0, _names(root, path)
                 if (root / path / "history").is_dir():
@@ -106,9 +106,9 @@ def _names(root: Path, folder: str) -> str:
     return f"{folder} {sha256(names.encode(errors='surrogateescape')).hexdigest()}"
 
 
-def _line(path: str, found: os.stat_result) -> tuple[int, str]:
-    stamps = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return max(found.st_mtime_ns, found.st_ctime_ns), f"{path} {stamps}"
+def _line(path: str, status: os.stat_result) -> tuple[int, str]:
+    stamps = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return max(status.st_mtime_ns, status.st_ctime_ns), f"{path} {stamps}"
 
 
 def _is_trusted(device: int) -> bool:

@@ -62,8 +62,8 @@ def observe_sinks(storage: Storage) -> list[SinkFacts]:
     """Every sink that has a place beside the table, by id, the first of them if they are many. A
     directory whose name is no id is none.
     """
-    found = [one for one in sink_ids(storage) if _SINK_ID.fullmatch(one)]
-    return [_sink(storage, one) for one in found[:SINKS_MAX]]
+    ids = [one for one in sink_ids(storage) if _SINK_ID.fullmatch(one)]
+    return [_sink(storage, one) for one in ids[:SINKS_MAX]]
 
 
 def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def committed_offsets(told: Mapping[str, Any]) -> dict[int, int]:
+def committed_offsets(sink: Mapping[str, Any]) -> dict[int, int]:
     """Of a `sink` of `told_sink`. Raises MalformedTable."""
-    return parse_offsets(str(told.get("offsets") or ""))
+    return parse_offsets(str(sink.get("offsets") or ""))
 
 
 def _sink(storage: Storage, sink_id: str) -> SinkFacts:
@@ -114,100 +114,100 @@ def _sink(storage: Storage, sink_id: str) -> SinkFacts:
 
 def _state(storage: Storage, sink_id: str) -> SinkState | None:
     """Raises MalformedTable also where a value is not of its kind."""
-    found = read_state(storage, sink_id)
-    if found is None:
+    state = read_state(storage, sink_id)
+    if state is None:
         return None
     try:
         return replace(
-            found,
+            state,
             sink_id=sink_id,
-            topic=_word(found.topic, 249),
-            epoch=_number(found.epoch),
-            state=_word(found.state, 32),
-            instant=_instant(found.instant),
-            deadline_ms=_moment(found.deadline_ms),
-            owner=_word(found.owner, 500),
-            updated_ms=_moment(found.updated_ms) or 0,
-            reason=_word(found.reason, 500),
-            participants=_once([_participant(one) for one in found.participants]),
-            transactions=tuple(map(_transaction, found.transactions)),
-            trace=tuple(map(_entry, found.trace)),
-            counters={_word(name, 100): _number(n) for name, n in found.counters.items()},
+            topic=_word(state.topic, 249),
+            epoch=_number(state.epoch),
+            state=_word(state.state, 32),
+            instant=_instant(state.instant),
+            deadline_ms=_moment(state.deadline_ms),
+            owner=_word(state.owner, 500),
+            updated_ms=_moment(state.updated_ms) or 0,
+            reason=_word(state.reason, 500),
+            participants=_once([_participant(one) for one in state.participants]),
+            transactions=tuple(map(_transaction, state.transactions)),
+            trace=tuple(map(_entry, state.trace)),
+            counters={_word(name, 100): _number(n) for name, n in state.counters.items()},
         )
     except (TypeError, ValueError, AttributeError) as error:
         raise MalformedTable("the sink's state is not what it should be", why=error) from error
 
 
-def _participant(one: ParticipantShown) -> ParticipantShown:
+def _participant(shown: ParticipantShown) -> ParticipantShown:
     return replace(
-        one,
-        partition=_number(one.partition),
-        participant=_word(one.participant, 200),
-        worker=_word(one.worker, 300),
-        state=_word(one.state, 32),
-        local_offset=_optional(one.local_offset),
-        table_offset=_optional(one.table_offset),
-        broker_offset=_optional(one.broker_offset),
-        has_reported=_claim(one.has_reported),
-        is_member=_claim(one.is_member),
-        seen_ms=_moment(one.seen_ms) or 0,
+        shown,
+        partition=_number(shown.partition),
+        participant=_word(shown.participant, 200),
+        worker=_word(shown.worker, 300),
+        state=_word(shown.state, 32),
+        local_offset=_optional(shown.local_offset),
+        table_offset=_optional(shown.table_offset),
+        broker_offset=_optional(shown.broker_offset),
+        has_reported=_claim(shown.has_reported),
+        is_member=_claim(shown.is_member),
+        seen_ms=_moment(shown.seen_ms) or 0,
     )
 
 
 def _once(listed: list[ParticipantShown]) -> tuple[ParticipantShown, ...]:
-    found = {one.partition: one for one in listed}
-    if len(found) != len(listed):
+    by_partition = {one.partition: one for one in listed}
+    if len(by_partition) != len(listed):
         raise ValueError("a partition is there twice")
-    return tuple(found[partition] for partition in sorted(found))
+    return tuple(by_partition[partition] for partition in sorted(by_partition))
 
 
-def _transaction(one: TransactionShown) -> TransactionShown:
+def _transaction(shown: TransactionShown) -> TransactionShown:
     return replace(
-        one,
-        instant=_instant(one.instant),
-        outcome=_word(one.outcome, 32),
-        started_ms=_moment(one.started_ms) or 0,
-        ended_ms=_moment(one.ended_ms) or 0,
-        rows=_number(one.rows),
-        bad_rows=_number(one.bad_rows),
-        reason=_word(one.reason, 500),
+        shown,
+        instant=_instant(shown.instant),
+        outcome=_word(shown.outcome, 32),
+        started_ms=_moment(shown.started_ms) or 0,
+        ended_ms=_moment(shown.ended_ms) or 0,
+        rows=_number(shown.rows),
+        bad_rows=_number(shown.bad_rows),
+        reason=_word(shown.reason, 500),
     )
 
 
-def _entry(one: TraceEntry) -> TraceEntry:
+def _entry(traced: TraceEntry) -> TraceEntry:
     return replace(
-        one,
-        at_ms=_moment(one.at_ms) or 0,
-        kind=_word(one.kind, 64),
-        sender=_word(one.sender, 200),
-        partition=_optional(one.partition),
-        instant=_instant(one.instant),
-        detail=_word(one.detail, 500),
+        traced,
+        at_ms=_moment(traced.at_ms) or 0,
+        kind=_word(traced.kind, 64),
+        sender=_word(traced.sender, 200),
+        partition=_optional(traced.partition),
+        instant=_instant(traced.instant),
+        detail=_word(traced.detail, 500),
     )
 
 
 def _epoch(storage: Storage, sink_id: str) -> Epoch | None:
-    found = read_epoch(storage, sink_id)
-    if found is None:
+    epoch = read_epoch(storage, sink_id)
+    if epoch is None:
         return None
     try:
         return Epoch(
-            number=_number(found.number),
-            owner=_word(found.owner, 200),
-            host=_word(found.host, 200),
-            pid=_number(found.pid),
-            at_ms=_moment(found.at_ms) or 0,
+            number=_number(epoch.number),
+            owner=_word(epoch.owner, 200),
+            host=_word(epoch.host, 200),
+            pid=_number(epoch.pid),
+            at_ms=_moment(epoch.at_ms) or 0,
         )
     except (TypeError, ValueError) as error:
         raise MalformedTable("the sink's epoch is not what it should be", why=error) from error
 
 
 def _stop(storage: Storage, sink_id: str) -> StopRequest | None:
-    found = read_stop(storage, sink_id)
-    if found is None:
+    stop = read_stop(storage, sink_id)
+    if stop is None:
         return None
     try:
-        return replace(found, by=_word(found.by, 200), at_ms=_moment(found.at_ms) or 0)
+        return replace(stop, by=_word(stop.by, 200), at_ms=_moment(stop.at_ms) or 0)
     except (TypeError, ValueError) as error:
         raise MalformedTable("the stop request is not what it should be", why=error) from error
 
@@ -229,10 +229,10 @@ def _optional(value: object) -> int | None:
 
 
 def _moment(value: object) -> int | None:
-    found = _optional(value)
-    if found is not None and found >= _MOMENT_MAX_MS:
-        raise ValueError(f"not a time: {found}")
-    return found
+    at_ms = _optional(value)
+    if at_ms is not None and at_ms >= _MOMENT_MAX_MS:
+        raise ValueError(f"not a time: {at_ms}")
+    return at_ms
 
 
 def _claim(value: object) -> bool:
@@ -242,12 +242,12 @@ def _claim(value: object) -> bool:
 
 
 def _instant(value: object) -> str:
-    found = _word(value, 17)
-    if found and not INSTANT_TIME.match(found):
-        raise ValueError(f"not an instant: {found}")
-    return found
+    instant = _word(value, 17)
+    if instant and not INSTANT_TIME.match(instant):
+        raise ValueError(f"not an instant: {instant}")
+    return instant
 
 
 def _count(value: object) -> int:
-    told = str(value or "")
-    return int(told) if told.isascii() and told.isdecimal() and len(told) < 19 else 0
+    digits = str(value or "")
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0

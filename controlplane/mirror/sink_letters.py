@@ -64,15 +64,15 @@ def sink_letters(
     Raises InvalidRequest for a directory outside the roots, NotAllowedNow for files that cannot be
     read, StorageUnavailable.
     """
-    told = _told(table, sink_id, instant)
-    if not told or not told["bad"]:
+    commit_facts = _told(table, sink_id, instant)
+    if not commit_facts or not commit_facts["bad"]:
         return None
     where = checked_location(directory or f"{table.location}-dead-letters")
-    wanted, passed_over = _readable(where, told["letters"])
+    wanted, passed_over = _readable(where, commit_facts["letters"])
     return LetterPage(
         instant=instant,
         directory=where,
-        records=int(told["bad"]),
+        records=int(commit_facts["bad"]),
         rows=_rows(where, wanted, _sent(table, sink_id)),
         passed_over=passed_over,
     )
@@ -84,20 +84,22 @@ def letter_files(table: Table, sink_id: str, instant: InstantTime = "") -> tuple
 
     Raises InvalidRequest for a commit that left nothing of this sink out.
     """
-    found = InstantRecord.objects.filter(table=table, sink=sink_id, metadata__sink__bad__gt=0)
-    found = found.exclude(sink="").order_by("-completed_at")
+    commits = InstantRecord.objects.filter(table=table, sink=sink_id, metadata__sink__bad__gt=0)
+    commits = commits.exclude(sink="").order_by("-completed_at")
     if instant:
-        found = found.filter(requested_at=instant)
-    told = list(found.values_list("metadata__sink__letters", flat=True)[: COMMITS_READ + 1])
-    if instant and not told:
+        commits = commits.filter(requested_at=instant)
+    names_by_commit = list(
+        commits.values_list("metadata__sink__letters", flat=True)[: COMMITS_READ + 1]
+    )
+    if instant and not names_by_commit:
         raise InvalidRequest("this commit left no record of this sink out", instant=instant[:17])
-    names = [name for one in reversed(told[:COMMITS_READ]) for name in one]
-    return names, len(told) > COMMITS_READ
+    names = [name for one in reversed(names_by_commit[:COMMITS_READ]) for name in one]
+    return names, len(names_by_commit) > COMMITS_READ
 
 
 def _told(table: Table, sink_id: str, instant: InstantTime) -> dict[str, Any] | None:
-    found = InstantRecord.objects.filter(table=table, requested_at=instant, sink=sink_id)
-    return found.exclude(sink="").values_list("metadata__sink", flat=True).first()
+    commits = InstantRecord.objects.filter(table=table, requested_at=instant, sink=sink_id)
+    return commits.exclude(sink="").values_list("metadata__sink", flat=True).first()
 
 
 def _sent(table: Table, sink_id: str) -> dict[LetterId, Replay]:
@@ -115,10 +117,10 @@ def _readable(directory: str, names: list[str]) -> tuple[list[str], list[str]]:
     passed_over: list[str] = []
     for name in names:
         try:
-            found = storage.info(name) if len(wanted) < FILES_READ else None
+            file = storage.info(name) if len(wanted) < FILES_READ else None
         except LakehouseError as error:
             raise InvalidRequest(error.message, **error.values) from error
-        is_small = found is not None and found.size <= FILE_BYTES_MAX
+        is_small = file is not None and file.size <= FILE_BYTES_MAX
         (wanted if is_small else passed_over).append(name)
     return wanted, passed_over
 
@@ -135,20 +137,20 @@ def _rows(directory: str, names: list[str], sent: dict[LetterId, Replay]) -> lis
     return [_row(one, sent) for one in letters.slice(0, LETTERS_SHOWN).to_pylist()]
 
 
-def _row(found: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
-    key, value = _text(found["key"]), _text(found["value"])
+def _row(letter: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
+    key, value = _text(letter["key"]), _text(letter["value"])
     where = LetterId(
-        found["_kafka_topic"],
-        found["_kafka_partition"],
-        found["_kafka_offset"],
-        found["_kafka_topic_id"] or "",
+        letter["_kafka_topic"],
+        letter["_kafka_partition"],
+        letter["_kafka_offset"],
+        letter["_kafka_topic_id"] or "",
     )
     again = sent.get(where)
     return LetterRow(
-        partition=found["_kafka_partition"],
-        offset=found["_kafka_offset"],
-        at=found["_kafka_timestamp"],
-        cause=text(found["_sluice_error"], most=VALUE_CHARS),
+        partition=letter["_kafka_partition"],
+        offset=letter["_kafka_offset"],
+        at=letter["_kafka_timestamp"],
+        cause=text(letter["_sluice_error"], most=VALUE_CHARS),
         key=key[:VALUE_CHARS],
         value=value[:VALUE_CHARS],
         is_cut=max(len(key), len(value)) > VALUE_CHARS,
@@ -160,5 +162,5 @@ def _row(found: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
 
 def _text(content: bytes | None) -> str:
     """One character more than is shown, so that what was cut is known."""
-    told = (content or b"")[: 4 * VALUE_CHARS + 4].decode("utf-8", errors="replace")
-    return told.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    shown = (content or b"")[: 4 * VALUE_CHARS + 4].decode("utf-8", errors="replace")
+    return shown.replace("\x00", "\N{REPLACEMENT CHARACTER}")

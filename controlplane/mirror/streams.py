@@ -77,14 +77,14 @@ def measure_now(table: Table, newest: InstantTime, at: datetime) -> bool:
         return bool(StreamStatus.objects.filter(table=table).delete()[0])
     began_s = SystemClock().monotonic_s()
     try:
-        found = _sample(table) if table.groups else _count(table, streams)
+        sample = _sample(table) if table.groups else _count(table, streams)
     except (LakehouseError, ControlPlaneError, OSError) as error:
         log.warning("streams cannot be measured: table=%s error=%s", table.slug, error)
         return False
     took_ms = int((SystemClock().monotonic_s() - began_s) * 1000)
-    statuses = _of_groups(table, found, at) if table.groups else _of_streams(streams, found, at)
+    statuses = _of_groups(table, sample, at) if table.groups else _of_streams(streams, sample, at)
     with transaction.atomic():
-        _store(table, statuses, found, at=at, newest=newest, took_ms=took_ms)
+        _store(table, statuses, sample, at=at, newest=newest, took_ms=took_ms)
         publish_change(table.slug, "streams")
     return True
 
@@ -105,7 +105,7 @@ def rest_after(took_ms: int) -> timedelta:
 def _store(
     table: Table,
     statuses: Mapping[str, Mapping[str, Any]],
-    found: Mapping[str, Any],
+    sample: Mapping[str, Any],
     *,
     at: datetime,
     newest: str,
@@ -124,21 +124,21 @@ def _store(
             "sampled_at": at,
             "sampled_instant": newest,
             "took_ms": took_ms,
-            "found": found,
+            "found": sample,
         },
     )
-    if table.groups and found["keys"]:
-        _remember(table, found, at)
+    if table.groups and sample["keys"]:
+        _remember(table, sample, at)
 
 
-def _remember(table: Table, found: Mapping[str, Any], at: datetime) -> None:
-    keys = found["keys"]
+def _remember(table: Table, sample: Mapping[str, Any], at: datetime) -> None:
+    keys = sample["keys"]
     JoinPoint.objects.create(
         table=table,
         at=at,
-        keys=found["keys_estimated"],
-        complete_pct=100 * found["complete"] / keys,
-        by_group={name: 100 * count / keys for name, count in found["with_group"].items()},
+        keys=sample["keys_estimated"],
+        complete_pct=100 * sample["complete"] / keys,
+        by_group={name: 100 * count / keys for name, count in sample["with_group"].items()},
     )
     kept = JoinPoint.objects.filter(table=table).order_by("-at")
     if (oldest := kept[POINTS_KEPT - 1 : POINTS_KEPT].first()) is not None:
@@ -166,21 +166,21 @@ def _sample(table: Table) -> dict[str, Any]:
     }
 
 
-def _of_groups(table: Table, found: Mapping[str, Any], at: datetime) -> dict[str, dict[str, Any]]:
+def _of_groups(table: Table, sample: Mapping[str, Any], at: datetime) -> dict[str, dict[str, Any]]:
     commits = group_commits(table)
     statuses = {}
     for group in table.groups:
-        told = commits.get(group["name"]) or GroupCommits(group["name"])
-        present = round(found["with_group"].get(group["name"], 0) * found["scale"])
+        commits_of = commits.get(group["name"]) or GroupCommits(group["name"])
+        present = round(sample["with_group"].get(group["name"], 0) * sample["scale"])
         stream = Stream(
             group["name"],
             tuple(group["columns"]),
-            told.last_at,
-            told.greatest,
-            told.event_at,
-            told.unit,
+            commits_of.last_at,
+            commits_of.greatest,
+            commits_of.event_at,
+            commits_of.unit,
         )
-        statuses[group["name"]] = _status(stream, present, found["keys_estimated"], at)
+        statuses[group["name"]] = _status(stream, present, sample["keys_estimated"], at)
     return statuses
 
 
@@ -203,11 +203,14 @@ def _count(table: Table, streams: list[Stream]) -> dict[str, Any]:
 
 
 def _of_streams(
-    streams: list[Stream], found: Mapping[str, Any], at: datetime
+    streams: list[Stream], sample: Mapping[str, Any], at: datetime
 ) -> dict[str, dict[str, Any]]:
     return {
         one.name: _status(
-            one, round(found["with_group"][one.name] * found["scale"]), found["keys_estimated"], at
+            one,
+            round(sample["with_group"][one.name] * sample["scale"]),
+            sample["keys_estimated"],
+            at,
         )
         for one in streams
     }

@@ -139,9 +139,9 @@ def look(turn: Turn) -> Looked:
         opened = engine_table(table)
         observed = observe(table, opened)
     except (LakehouseError, ControlPlaneError, OSError) as error:
-        told = str(error)[:ERROR_CHARS_MAX]
-        _note_error(table, told)
-        return Looked(error=told)
+        reason = str(error)[:ERROR_CHARS_MAX]
+        _note_error(table, reason)
+        return Looked(error=reason)
     now, mark = timezone.now(), observed.mark
     claims_hash = _claims_hash(opened, observed)
     is_known = observed.instants is None and mark.claims_hash == claims_hash
@@ -185,9 +185,9 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         for instant in wanted
     ]
     conflicts = [
-        found
+        conflict
         for loser in _undone(table, listing)
-        if (found := facts.conflict_facts(opened.storage, loser))
+        if (conflict := facts.conflict_facts(opened.storage, loser))
     ]
     present = [one for one in read if one is not None]
     archive = read_archive(table, opened, listing, known_version=mark.history_version)

@@ -97,21 +97,21 @@ def timeline_window(
     limit = max(1, min(limit, WINDOW_ROWS_MAX))
     wanted = None if actions is None else list(actions)
     shown = None if states is None else list(states)
-    standing = standing_in(
+    kept_instants = standing_in(
         table, since=since, until=until, actions=wanted, states=shown, archived=archived
     )
     undone = undone_in(table, since=since, until=until, actions=wanted, states=shown)
     if archived is not None:
         undone = undone.none()  # They are on neither timeline.
-    found = [instant_row(one) for one in _newest(standing.defer("metadata"), cursor, limit + 1)]
-    found += [_undone_row(one) for one in _newest(undone, cursor, limit + 1)]
-    found.sort(key=lambda row: (row.requested_at, row.action), reverse=True)
-    page, more = found[:limit], len(found) > limit
+    rows = [instant_row(one) for one in _newest(kept_instants.defer("metadata"), cursor, limit + 1)]
+    rows += [_undone_row(one) for one in _newest(undone, cursor, limit + 1)]
+    rows.sort(key=lambda row: (row.requested_at, row.action), reverse=True)
+    page, more = rows[:limit], len(rows) > limit
     is_counted = more or cursor
     return TimelineWindow(
         rows=page,
         next_cursor=f"{page[-1].requested_at}.{page[-1].action}" if more else None,
-        total_in_window=standing.count() + undone.count() if is_counted else len(page),
+        total_in_window=kept_instants.count() + undone.count() if is_counted else len(page),
     )
 
 

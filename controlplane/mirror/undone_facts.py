@@ -31,13 +31,13 @@ class UndoneFacts:
 
 def read_undone(table: Table, storage: Storage, listing: Listing) -> list[UndoneFacts]:
     """Those that the mirror does not have yet, the newest of them. Raises MalformedTable."""
-    found = (_facts(storage, instant) for instant in _unknown(table, listing))
-    return [one for one in found if one is not None]
+    undone = (_facts(storage, instant) for instant in _unknown(table, listing))
+    return [one for one in undone if one is not None]
 
 
 def _unknown(table: Table, listing: Listing) -> Collection[InstantTime]:
-    standing = {one.requested_at for one in listing.timeline.instants}
-    left = (listing.decided | listing.lost) - standing
+    on_timeline = {one.requested_at for one in listing.timeline.instants}
+    left = (listing.decided | listing.lost) - on_timeline
     if not left:
         return []
     known = set(UndoneRecord.objects.filter(table=table).values_list("requested_at", flat=True))

@@ -168,7 +168,7 @@ def unfinished_run(row: TableRow, table: LakehouseTable) -> dict[str, Any] | Non
     ]
     if not sources:
         return None
-    source: dict[str, Any] = max(sources, key=lambda one: int(one["run"]))
+    source: dict[str, Any] = max(sources, key=lambda asked_for: int(asked_for["run"]))
     done = rounds_done(table)
     is_finished = all(done.get(one, (0, 0)) >= (source["run"], source["rounds"]) for one in STREAMS)
     return None if is_finished else source

@@ -153,7 +153,7 @@ class Supervisor:
 
     def states(self) -> dict[str, ProcessState]:
         """By name, in the order in which they start."""
-        listed = sorted(self._server.getAllProcessInfo(), key=lambda one: one["start"] or 0)
+        listed = sorted(self._server.getAllProcessInfo(), key=lambda process: process["start"] or 0)
         return {
             one["name"]: ProcessState(
                 name=one["name"],

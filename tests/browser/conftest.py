@@ -179,7 +179,7 @@ def signed_in(context: BrowserContext, site: Site, seen: Seen, name: str) -> Pag
     opened = context.new_page()
     opened.on("console", lambda said: _note(seen, said))
     opened.on("pageerror", lambda error: seen.console.append(str(error)))
-    opened.on("requestfailed", lambda asked: _note_failed(seen, asked))
+    opened.on("requestfailed", lambda request: _note_failed(seen, request))
     opened.goto(f"{site.url}/login/")
     opened.fill("#id_username", name)
     opened.fill("#id_password", PASSWORD)

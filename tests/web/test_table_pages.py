@@ -132,7 +132,7 @@ def test_what_blocks_archiving_is_named(logs: Table) -> None:
 
     check = checks_of(logs)["archiving"]
 
-    assert "a pending clustering" in check.found
+    assert "a pending clustering" in check.sentence
     assert check.instant == blocker.requested_at
 
 
@@ -145,7 +145,9 @@ def test_writer_that_archiving_waits_for_is_named(logs: Table) -> None:
 
     check = checks_of(logs)["archiving"]
 
-    assert f"rolled back and may still live ({writer}) of 2 h ago blocks archiving" in check.found
+    assert (
+        f"rolled back and may still live ({writer}) of 2 h ago blocks archiving" in check.sentence
+    )
     assert check.instant == held
 
 
@@ -156,8 +158,8 @@ def test_files_that_nothing_tells_of_are_named(logs: Table) -> None:
     check = checks_of(logs)["known-files"]
 
     assert (check.verdict, check.instant) == ("warn", lost)
-    assert check.found.startswith("files of 1 instant count that neither the timeline nor its")
-    assert check.found.endswith(f"such as {lost}")
+    assert check.sentence.startswith("files of 1 instant count that neither the timeline nor its")
+    assert check.sentence.endswith(f"such as {lost}")
 
 
 def test_archived_commits_do_not_lengthen_the_timeline(logs: Table) -> None:

@@ -94,5 +94,5 @@ def _moments(detail: ConflictDetail, first_ms: int) -> tuple[Moment, ...]:
         found.append((decided_ms, "b", "its rollback was decided, and stands"))
     return tuple(
         Moment(at_ms, side, words, f"+ {took(at_ms - first_ms)}" if at_ms > first_ms else "")
-        for at_ms, side, words in sorted(found, key=lambda one: one[0])
+        for at_ms, side, words in sorted(found, key=lambda moment: moment[0])
     )

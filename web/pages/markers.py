@@ -128,7 +128,7 @@ def _sizes(latest: SampleRow | None) -> list[SizeBin]:
     """Batches by how many markers each made durable at once."""
     counts = latest.batch_sizes if latest else {}
     most = max(counts.values(), default=0)
-    ordered = sorted(counts.items(), key=lambda one: _least(one[0]))
+    ordered = sorted(counts.items(), key=lambda counted: _least(counted[0]))
     return [SizeBin(name, count, count / most if most else 0.0) for name, count in ordered]
 
 

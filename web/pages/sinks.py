@@ -229,4 +229,4 @@ def _ordered(
 ) -> list[tuple[ParticipantRow, bool, bool]]:
     """(row, is it waited for, do its offsets disagree), what needs a look first."""
     marked = [(one, one.partition in missing, one.agreement in ODD) for one in rows]
-    return sorted(marked, key=lambda one: (not one[1], not one[2], one[0].partition))
+    return sorted(marked, key=lambda mark: (not mark[1], not mark[2], mark[0].partition))

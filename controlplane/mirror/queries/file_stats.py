@@ -51,8 +51,8 @@ def size_bins(table: Table) -> list[SizeBin]:
         )
         for at, (low, high) in enumerate(zip(_EDGES, uppers, strict=True))
     }
-    found = FileGroupRecord.objects.filter(table=table, is_replaced=False).aggregate(**conditions)
-    return [SizeBin(name, found[f"bin_{at}"]) for at, name in enumerate(_NAMES)]
+    counts = FileGroupRecord.objects.filter(table=table, is_replaced=False).aggregate(**conditions)
+    return [SizeBin(name, counts[f"bin_{at}"]) for at, name in enumerate(_NAMES)]
 
 
 def write_heat(table: Table) -> WriteHeat:

@@ -116,13 +116,13 @@ def file_groups_page(
     Raises InvalidRequest for a cursor that is none.
     """
     limit = max(1, min(limit, PAGE_ROWS_MAX))
-    found = FileGroupRecord.objects.filter(table=table)
+    records = FileGroupRecord.objects.filter(table=table)
     if partition is not None:
-        found = found.filter(partition=partition)
+        records = records.filter(partition=partition)
     if text := search.strip()[:SEARCH_CHARS_MAX]:
-        found = found.filter(Q(file_id__icontains=text) | Q(partition__icontains=text))
+        records = records.filter(Q(file_id__icontains=text) | Q(partition__icontains=text))
     keys = ("partition", "file_id") if order == "partition" else (order, "-pk")
-    rows = list(_after(found, order, cursor).defer("history").order_by(*keys)[: limit + 1])
+    rows = list(_after(records, order, cursor).defer("history").order_by(*keys)[: limit + 1])
     page = rows[:limit]
     more = len(rows) > limit
     return Page([_row(record) for record in page], _cursor(page[-1], order) if more else None)
@@ -232,15 +232,15 @@ def _row(record: FileGroupRecord) -> FileGroupRow:
     )
 
 
-def _slice(one: dict[str, Any]) -> SliceRow:
+def _slice(columns: dict[str, Any]) -> SliceRow:
     return SliceRow(
-        base_instant=one["base_instant"],
-        base_file=one["base_file"],
-        base_bytes=one["base_bytes"],
-        log_files=one["log_files"],
-        log_bytes=one["log_bytes"],
-        instants=one["instants"],
-        instant_count=one["instant_count"],
+        base_instant=columns["base_instant"],
+        base_file=columns["base_file"],
+        base_bytes=columns["base_bytes"],
+        log_files=columns["log_files"],
+        log_bytes=columns["log_bytes"],
+        instants=columns["instants"],
+        instant_count=columns["instant_count"],
     )
 
 
@@ -254,10 +254,10 @@ def _cursor(last: FileGroupRecord, order: Order) -> str:
 
 
 def _after(
-    found: QuerySet[FileGroupRecord], order: Order, cursor: str | None
+    records: QuerySet[FileGroupRecord], order: Order, cursor: str | None
 ) -> QuerySet[FileGroupRecord]:
     if not cursor:
-        return found
+        return records
     try:
         given, value, tie = json.loads(base64.urlsafe_b64decode(cursor))
     except (ValueError, TypeError) as error:
@@ -266,6 +266,6 @@ def _after(
     if given != order or not isinstance(value, kind) or not isinstance(tie, kind):
         raise InvalidRequest("this cursor belongs to another order", cursor=cursor[:64])
     if order == "partition":
-        return found.filter(Q(partition__gt=value) | Q(partition=value, file_id__gt=tie))
+        return records.filter(Q(partition__gt=value) | Q(partition=value, file_id__gt=tie))
     column = order[1:]
-    return found.filter(Q((f"{column}__lt", value)) | Q((column, value), ("pk__lt", tie)))
+    return records.filter(Q((f"{column}__lt", value)) | Q((column, value), ("pk__lt", tie)))

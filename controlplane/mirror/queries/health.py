@@ -135,8 +135,8 @@ def _look(table: Table, now: datetime) -> _Known:
     )
 
 
-def _pending(found: object, now: datetime) -> list[_Pending]:
-    rows = found.order_by("requested_at").values_list(  # type: ignore[attr-defined]
+def _pending(instants: object, now: datetime) -> list[_Pending]:
+    rows = instants.order_by("requested_at").values_list(  # type: ignore[attr-defined]
         "requested_at", "action", "writer_name"
     )
     return [
@@ -156,22 +156,22 @@ def _beating(table: Table, now: datetime) -> frozenset[InstantTime]:
 
 def _claims(table: Table) -> dict[str, str]:
     streams = StreamStatus.objects.filter(table=table, last_event_time__isnull=False)
-    told = streams.order_by("stream").values_list("stream", "last_event_time")
-    return {name: event for name, event in told if event}
+    newest_events = streams.order_by("stream").values_list("stream", "last_event_time")
+    return {name: event for name, event in newest_events if event}
 
 
 def _clocks(known: _Known) -> Check:
     ahead = {name: ahead_s(event_time(told), known.now) for name, told in known.claims.items()}
     wrong = {name: told_s for name, told_s in ahead.items() if told_s > AHEAD_MAX.total_seconds()}
     if not wrong:
-        return Check(name="clocks", title="Clocks", verdict="good", found="No event is ahead")
+        return Check(name="clocks", title="Clocks", verdict="good", sentence="No event is ahead")
     name = max(wrong, key=lambda stream: wrong[stream])
     hours = max(1, round(wrong[name] / 3600))
     return Check(
         name="clocks",
         title="Clocks",
         verdict="bad",
-        found=f"An event of {name} is {hours} h ahead of the clock",
+        sentence=f"An event of {name} is {hours} h ahead of the clock",
         advice="Later events of its key lose against it. Look at the clock of who stamps them, "
         "and write the key again with the time that is right, or delete it by key.",
     )
@@ -185,7 +185,7 @@ def _mirror(known: _Known) -> Check:
             name="mirror",
             title="Mirror reads storage",
             verdict="bad",
-            found=f"the last sync failed: {table.sync_error}",
+            sentence=f"the last sync failed: {table.sync_error}",
             advice="Look at the table's location and its permissions; the sync tries again.",
         )
     if behind_s is None:
@@ -193,7 +193,7 @@ def _mirror(known: _Known) -> Check:
             name="mirror",
             title="Mirror reads storage",
             verdict="quiet",
-            found="this table was never synced",
+            sentence="this table was never synced",
             advice="It is read within seconds while the workers run.",
         )
     is_behind = behind_s > MIRROR_BEHIND_S
@@ -201,7 +201,7 @@ def _mirror(known: _Known) -> Check:
         name="mirror",
         title="Mirror reads storage",
         verdict="warn" if is_behind else "good",
-        found=f"last read {spoken(behind_s)} ago",
+        sentence=f"last read {spoken(behind_s)} ago",
         advice="Nothing here is newer than that; see whether the workers run." if is_behind else "",
     )
 
@@ -214,14 +214,14 @@ def _failed_writes(known: _Known) -> Check:
             name="failed-writes",
             title="No failed write is left",
             verdict="good",
-            found="every pending write has a heartbeat" if writes else "no write is pending",
+            sentence="every pending write has a heartbeat" if writes else "no write is pending",
         )
     oldest = dead[0]
     return Check(
         name="failed-writes",
         title="No failed write is left",
         verdict="bad" if oldest.age_s > PENDING_SERVICE_OLD_S else "warn",
-        found=f"{many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
+        sentence=f"{many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
         f"{spoken(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
         advice="The next writer rolls it back; do it now if none comes.",
         instant=oldest.requested_at,
@@ -234,14 +234,16 @@ def _stuck_services(known: _Known) -> Check:
     planned = [one for one in known.pending if one.action in _SERVICES]
     old = [one for one in planned if one.age_s > PENDING_SERVICE_OLD_S]
     if not old:
-        found = f"{many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
-        return Check(name="planned", title=title, verdict="good", found=found)
+        sentence = (
+            f"{many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
+        )
+        return Check(name="planned", title=title, verdict="good", sentence=sentence)
     first = old[0]
     return Check(
         name="planned",
         title=title,
         verdict="bad",
-        found=f"a {first.action} waits since {spoken(first.age_s)}; it holds back cleaning and "
+        sentence=f"a {first.action} waits since {spoken(first.age_s)}; it holds back cleaning and "
         "archiving",
         advice="Carry it out: it goes on where it stopped.",
         instant=first.requested_at,
@@ -252,14 +254,16 @@ def _stuck_services(known: _Known) -> Check:
 def _compaction(known: _Known) -> Check:
     last = known.newest.get("COMPACT")
     since = f"since the last compaction, {ago(last, known.now)}" if last else "and none compacted"
-    found = f"{many(known.delta_commits, 'delta commit')} {since}"
+    sentence = f"{many(known.delta_commits, 'delta commit')} {since}"
     if known.delta_commits <= DELTA_COMMITS_MAX:
-        return Check(name="compaction", title="Compaction keeps up", verdict="good", found=found)
+        return Check(
+            name="compaction", title="Compaction keeps up", verdict="good", sentence=sentence
+        )
     return Check(
         name="compaction",
         title="Compaction keeps up",
         verdict="bad" if known.delta_commits > 4 * DELTA_COMMITS_MAX else "warn",
-        found=found,
+        sentence=sentence,
         advice=f"More than {DELTA_COMMITS_MAX} slow every read down: compact.",
         remedy="compaction",
     )
@@ -268,28 +272,30 @@ def _compaction(known: _Known) -> Check:
 def _cleaning(known: _Known) -> Check:
     last = known.newest.get("clean")
     since = f"since the last clean, {ago(last, known.now)}" if last else "and none cleaned"
-    found = f"{many(known.commits_uncleaned, 'commit')} {since}"
+    sentence = f"{many(known.commits_uncleaned, 'commit')} {since}"
     is_late = known.commits_uncleaned > COMMITS_UNCLEANED_MAX
     return Check(
         name="cleaning",
         title="Cleaner makes progress",
         verdict="warn" if is_late else "good",
-        found=found,
+        sentence=sentence,
         advice="Old file versions pile up: clean." if is_late else "",
         remedy="clean" if is_late else "",
     )
 
 
 def _archiving(known: _Known) -> Check:
-    found = f"{many(known.active_commits, 'commit')} on the active timeline"
+    sentence = f"{many(known.active_commits, 'commit')} on the active timeline"
     if known.active_commits <= ACTIVE_COMMITS_MAX:
-        return Check(name="archiving", title="Timeline stays short", verdict="good", found=found)
+        return Check(
+            name="archiving", title="Timeline stays short", verdict="good", sentence=sentence
+        )
     blocker = _what_blocks_archiving(known)
     return Check(
         name="archiving",
         title="Timeline stays short",
         verdict="bad" if blocker and known.active_commits > 4 * ACTIVE_COMMITS_MAX else "warn",
-        found=found + (f"; {blocker[0]} blocks archiving" if blocker else ""),
+        sentence=sentence + (f"; {blocker[0]} blocks archiving" if blocker else ""),
         advice="Settle what blocks it, then archive." if blocker else "Archive the oldest ones.",
         instant=blocker[1] if blocker else "",
         remedy="archive",
@@ -314,14 +320,14 @@ def _savepoints(known: _Known) -> Check:
     title = "No savepoint is forgotten"
     oldest = known.oldest_savepoint
     if oldest is None:
-        return Check(name="savepoints", title=title, verdict="good", found="there is none")
+        return Check(name="savepoints", title=title, verdict="good", sentence="there is none")
     age_s = age_of(oldest, known.now)
     is_old = age_s > SAVEPOINT_OLD_S
     return Check(
         name="savepoints",
         title=title,
         verdict="warn" if is_old else "good",
-        found=f"the oldest keeps a state of {spoken(age_s)} ago",
+        sentence=f"the oldest keeps a state of {spoken(age_s)} ago",
         advice="Its files are never cleaned and its commit never archived: is it still needed?"
         if is_old
         else "",
@@ -333,13 +339,13 @@ def _savepoints(known: _Known) -> Check:
 def _known_files(known: _Known) -> Check:
     title, lost = "Every file's commit is known", known.unproved
     if not lost:
-        found = "the timeline or its history tells of each"
-        return Check(name="known-files", title=title, verdict="good", found=found)
+        sentence = "the timeline or its history tells of each"
+        return Check(name="known-files", title=title, verdict="good", sentence=sentence)
     return Check(
         name="known-files",
         title=title,
         verdict="warn",
-        found=f"files of {many(len(lost), 'instant')} count that neither the timeline nor its "
+        sentence=f"files of {many(len(lost), 'instant')} count that neither the timeline nor its "
         f"history tells of, such as {lost[0]}",
         advice="Other engines count them too. If the history was lost, they are committed rows; if "
         "none was, a writer left them that was rolled back, and they have to be deleted.",
@@ -352,7 +358,7 @@ def _readable(known: _Known) -> Check:
         name="readable",
         title="Every instant can be read",
         verdict="bad" if known.unreadable else "good",
-        found=f"{many(known.unreadable, 'instant')} cannot be decoded"
+        sentence=f"{many(known.unreadable, 'instant')} cannot be decoded"
         if known.unreadable
         else "all metadata was decoded",
         advice="See their details for what is wrong with the file." if known.unreadable else "",
@@ -364,13 +370,13 @@ def _beside(known: _Known) -> list[Check]:
     table, title = known.table, "No other engine changed the table"
     if table.overtaken and table.write_refusal:
         last = table.overtaken[-1]
-        found = f"{many(len(table.overtaken), 'instant')} met a change while being published"
+        sentence = f"{many(len(table.overtaken), 'instant')} met a change while being published"
         return [
             Check(
                 name="beside",
                 title=title,
                 verdict="bad",
-                found=f"{found}; the other engine may not know of their files",
+                sentence=f"{sentence}; the other engine may not know of their files",
                 advice=last["change"],
                 instant=last["instant"],
             )
@@ -385,7 +391,7 @@ def _beside(known: _Known) -> list[Check]:
             name="beside",
             title=title,
             verdict="warn" if is_new else "quiet",
-            found=f"{last['key']} was changed {spoken(age_s)} ago",
+            sentence=f"{last['key']} was changed {spoken(age_s)} ago",
             advice="See the table's properties above; programs that have it open are refused "
             "where it matters."
             if is_new

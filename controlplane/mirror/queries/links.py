@@ -51,8 +51,8 @@ def _around(table: Table, requested_at: InstantTime) -> list[InstantLink]:
     before = writes.filter(requested_at__lt=requested_at).order_by("-requested_at")
     after = writes.filter(requested_at__gt=requested_at).order_by("requested_at")
     links = [_link("kept by savepoint", requested_at, "savepoint")] if savepoints.exists() else []
-    for relation, found in (("write before it", before), ("write after it", after)):
-        if first := found.values_list("requested_at", "action").first():
+    for relation, neighbours in (("write before it", before), ("write after it", after)):
+        if first := neighbours.values_list("requested_at", "action").first():
             links.append(_link(relation, *first))
     return links
 

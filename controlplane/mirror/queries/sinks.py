@@ -156,8 +156,8 @@ def participants(
     record: SinkRecord, *, after: int = -1, limit: int = PARTICIPANTS_SHOWN
 ) -> list[ParticipantRow]:
     """By partition, behind `after`."""
-    found = record.participants.filter(partition__gt=after).order_by("partition")[:limit]
-    return [_participant(one) for one in found]
+    records = record.participants.filter(partition__gt=after).order_by("partition")[:limit]
+    return [_participant(one) for one in records]
 
 
 def transactions(record: SinkRecord) -> list[TransactionRow]:
@@ -175,7 +175,7 @@ def trace(record: SinkRecord, *, limit: int = 500) -> list[TraceRow]:
 
 def letter_commits(table: Table, sink_id: str) -> list[LetterCommitRow]:
     """The newest commits of the sink that left records out, newest first. One query."""
-    found = (
+    commits = (
         InstantRecord.objects.filter(
             table=table, sink=sink_id, state="completed", metadata__sink__bad__gt=0
         )
@@ -190,7 +190,7 @@ def letter_commits(table: Table, sink_id: str) -> list[LetterCommitRow]:
             records=int(told["bad"]),
             files=list(told["letters"]),
         )
-        for instant, completed_at, told in found
+        for instant, completed_at, told in commits
     ]
 
 
@@ -211,12 +211,12 @@ def silent_sinks(now: datetime) -> QuerySet[SinkRecord]:
     """Those that should speak and do not, whoever runs them; what was asked to stop is no news. The
     one that spoke last comes first.
     """
-    found = SinkRecord.objects.filter(
+    unheard = SinkRecord.objects.filter(
         stop_kind="",
         updated_at__lte=now - SILENT_AFTER,
         updated_at__gt=now - SILENCE_TOLD_FOR,
     )
-    return found.exclude(state__in=sorted(OVER)).order_by("-updated_at")
+    return unheard.exclude(state__in=sorted(OVER)).order_by("-updated_at")
 
 
 _KNOWN = Q(participants__broker_offset__isnull=False, participants__table_offset__isnull=False)
@@ -228,14 +228,14 @@ def _missing(records: Sequence[SinkRecord]) -> dict[int, list[SinkParticipant]]:
     opening = [one.pk for one in records if one.state == "STARTED_COMMIT"]
     if not (reporting or opening):
         return {}
-    found: QuerySet[SinkParticipant] = SinkParticipant.objects.filter(
+    silent: QuerySet[SinkParticipant] = SinkParticipant.objects.filter(
         Q(sink__in=reporting, has_reported=False)
         | (Q(sink__in=opening) & ~Q(state__in=sorted(_WRITING))),
         is_member=True,
     ).order_by(F("seen_at").asc(nulls_first=True), "partition")
     missing: dict[int, list[SinkParticipant]] = {}
-    for one in found:
-        missing.setdefault(one.sink_id, []).append(one)
+    for participant in silent:
+        missing.setdefault(participant.sink_id, []).append(participant)
     return missing
 
 
@@ -282,34 +282,34 @@ def _row(record: SinkRecord, missing: Iterable[SinkParticipant]) -> SinkRow:
     )
 
 
-def _participant(one: SinkParticipant) -> ParticipantRow:
-    is_known = one.broker_offset is not None and one.table_offset is not None
+def _participant(record: SinkParticipant) -> ParticipantRow:
+    is_known = record.broker_offset is not None and record.table_offset is not None
     return ParticipantRow(
-        partition=one.partition,
-        participant=one.participant,
-        worker=one.worker,
-        state=one.state,
-        broker_offset=one.broker_offset,
-        table_offset=one.table_offset,
-        local_offset=one.local_offset,
-        lag=max(0, (one.broker_offset or 0) - (one.table_offset or 0)) if is_known else None,
-        agreement=_agreement(one),
-        has_reported=one.has_reported,
-        seen_at=one.seen_at,
+        partition=record.partition,
+        participant=record.participant,
+        worker=record.worker,
+        state=record.state,
+        broker_offset=record.broker_offset,
+        table_offset=record.table_offset,
+        local_offset=record.local_offset,
+        lag=max(0, (record.broker_offset or 0) - (record.table_offset or 0)) if is_known else None,
+        agreement=_agreement(record),
+        has_reported=record.has_reported,
+        seen_at=record.seen_at,
     )
 
 
-def _agreement(one: SinkParticipant) -> Agreement:
+def _agreement(record: SinkParticipant) -> Agreement:
     """Between two transactions a participant stands where the table does; in one, ahead of it."""
-    table, local, broker = one.table_offset, one.local_offset, one.broker_offset
+    table, local, broker = record.table_offset, record.local_offset, record.broker_offset
     if table is None or local is None:
         return "unknown"
     if broker is not None and table > broker:
         return "past_end"
-    if one.told_offset is not None and one.told_offset > table:
+    if record.told_offset is not None and record.told_offset > table:
         return "disagrees"
     if local == table:
         return "equal"
     if local < table:
         return "behind"
-    return "writing" if one.state in _WRITING else "ahead"
+    return "writing" if record.state in _WRITING else "ahead"

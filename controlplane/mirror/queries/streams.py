@@ -174,7 +174,7 @@ class _Known:
     measure: JoinMeasure | None = None
 
     @property
-    def found(self) -> Mapping[str, Any]:
+    def sample(self) -> Mapping[str, Any]:
         return self.measure.found if self.measure else {}
 
 
@@ -186,22 +186,22 @@ def streams_board(table: Table, now: datetime | None = None) -> StreamsBoard:
         {one.stream: one for one in StreamStatus.objects.filter(table=table).order_by("stream")},
         JoinMeasure.objects.filter(table=table).first(),
     )
-    found = known.found
-    keys = int(found.get("keys", 0))
+    sample = known.sample
+    keys = int(sample.get("keys", 0))
     is_joined = bool(table.groups) and keys > 0
     return StreamsBoard(
         streams=_streams(known, now or timezone.now()),
         join="full" if not table.join_needs else "with " + ", ".join(table.join_needs),
         sampled_at=known.measure.sampled_at if known.measure else None,
-        is_exact=bool(found.get("is_exact", False)),
-        slices=int(found.get("slices", 0)),
-        slices_read=int(found.get("slices_read", 0)),
-        keys=int(found.get("keys_estimated", 0)),
-        hidden=int(found.get("hidden_estimated", 0)),
-        complete_pct=100 * found["complete"] / keys if is_joined else None,
-        presence=_presence(found) if is_joined else [],
-        oldest=[_waiting(one) for one in found.get("oldest", [])],
-        coverage=_coverage(found.get("coverage")),
+        is_exact=bool(sample.get("is_exact", False)),
+        slices=int(sample.get("slices", 0)),
+        slices_read=int(sample.get("slices_read", 0)),
+        keys=int(sample.get("keys_estimated", 0)),
+        hidden=int(sample.get("hidden_estimated", 0)),
+        complete_pct=100 * sample["complete"] / keys if is_joined else None,
+        presence=_presence(sample) if is_joined else [],
+        oldest=[_waiting(one) for one in sample.get("oldest", [])],
+        coverage=_coverage(sample.get("coverage")),
         points=_points(table),
         uncompacted=_uncompacted(table),
     )
@@ -209,8 +209,8 @@ def streams_board(table: Table, now: datetime | None = None) -> StreamsBoard:
 
 def commit_rows(table: Table) -> list[GroupCommitRow]:
     """What the newest commits brought to each group, oldest first."""
-    found = [row for one in group_commits(table).values() for row in one.rows]
-    return sorted(found, key=lambda row: row.arrived_ms)[-COMMITS_SHOWN:]
+    rows = [row for one in group_commits(table).values() for row in one.rows]
+    return sorted(rows, key=lambda row: row.arrived_ms)[-COMMITS_SHOWN:]
 
 
 def _streams(known: _Known, now: datetime) -> list[GroupRow]:
@@ -223,8 +223,8 @@ def _streams(known: _Known, now: datetime) -> list[GroupRow]:
 
 def _newest_event(known: _Known, name: str) -> datetime | None:
     """At the latest when it arrived."""
-    if told := known.commits.get(name):
-        return told.event_at
+    if commits := known.commits.get(name):
+        return commits.event_at
     status = known.statuses.get(name)
     return event_of(status) if status else None
 
@@ -237,13 +237,13 @@ def _stream(
     ahead: datetime | None,
     now: datetime,
 ) -> GroupRow:
-    told = known.commits.get(name) or GroupCommits(name)
+    commits = known.commits.get(name) or GroupCommits(name)
     status = known.statuses.get(name)
-    last_at = told.last_at or (status.last_commit_at if status else None) or None
+    last_at = commits.last_at or (status.last_commit_at if status else None) or None
     total = status.rows_with + status.rows_without if status else 0
-    counts = told.counts
+    counts = commits.counts
     measured = status.last_event_time if status else None
-    last_event = event_time_text(told.greatest, told.unit) or measured
+    last_event = event_time_text(commits.greatest, commits.unit) or measured
     return GroupRow(
         name=name,
         is_group=declared is not None,
@@ -258,17 +258,17 @@ def _stream(
         processing_lag_s=processing_lag_s(last_at, now),
         behind_s=(ahead - event).total_seconds() if ahead and event else None,
         last_commit_at=last_at,
-        last_instant=told.last_instant or None,
-        last_writer=told.stream or told.writer,
-        rows_per_s=told.rows_per_s,
+        last_instant=commits.last_instant or None,
+        last_writer=commits.stream or commits.writer,
+        rows_per_s=commits.rows_per_s,
         rows=counts.get("rows", 0),
         deletes=counts.get("deletes", 0),
         late=counts.get("late", 0),
-        late_key=told.late_key,
+        late_key=commits.late_key,
         tied=counts.get("tied", 0),
         nulls=counts.get("nulls", 0),
         skipped=counts.get("skipped", 0),
-        tombstones=_scaled(known.found.get("tombstones", {}).get(name, 0), known.found),
+        tombstones=_scaled(known.sample.get("tombstones", {}).get(name, 0), known.sample),
         rows_with=status.rows_with if status else 0,
         rows_without=status.rows_without if status else 0,
         coverage_pct=100 * status.rows_with / total if status and total else None,
@@ -292,42 +292,42 @@ def _rules(declared: Mapping[str, Any]) -> list[str]:
     return rules + [f"{kind} of {name}" for name, kind in declared.get("aggregates", {}).items()]
 
 
-def _scaled(count: int, found: Mapping[str, Any]) -> int:
-    return round(count * float(found.get("scale", 0.0)))
+def _scaled(count: int, sample: Mapping[str, Any]) -> int:
+    return round(count * float(sample.get("scale", 0.0)))
 
 
-def _presence(found: Mapping[str, Any]) -> list[PresenceRow]:
-    every = found["groups"]
+def _presence(sample: Mapping[str, Any]) -> list[PresenceRow]:
+    every = sample["groups"]
     return [
         PresenceRow(
             groups=list(names),
             lacks=[one for one in every if one not in names],
-            keys=_scaled(count, found),
-            share_pct=100 * count / found["keys"],
+            keys=_scaled(count, sample),
+            share_pct=100 * count / sample["keys"],
         )
-        for names, count in found["presence"]
+        for names, count in sample["presence"]
     ]
 
 
-def _waiting(found: Mapping[str, Any]) -> WaitingKey:
-    at = found["event_ms"]
+def _waiting(waiting: Mapping[str, Any]) -> WaitingKey:
+    at = waiting["event_ms"]
     return WaitingKey(
-        key=found["key"],
-        partition=found["partition"],
-        waits_for=list(found["waits_for"]),
+        key=waiting["key"],
+        partition=waiting["partition"],
+        waits_for=list(waiting["waits_for"]),
         event_at=None if at is None else datetime.fromtimestamp(at / 1000, tz=UTC),
-        commit=found["commit"],
+        commit=waiting["commit"],
     )
 
 
-def _coverage(found: Mapping[str, Any] | None) -> CoverageMap | None:
-    if not found:
+def _coverage(coverage: Mapping[str, Any] | None) -> CoverageMap | None:
+    if not coverage:
         return None
-    rows = found["rows"]
+    rows = coverage["rows"]
     return CoverageMap(
-        by=found["by"],
-        starts_ms=[found["first_ms"] + at * found["width_ms"] for at in range(len(rows))],
-        width_ms=found["width_ms"],
+        by=coverage["by"],
+        starts_ms=[coverage["first_ms"] + at * coverage["width_ms"] for at in range(len(rows))],
+        width_ms=coverage["width_ms"],
         rows=rows,
         columns=[
             CoverageColumn(
@@ -338,10 +338,10 @@ def _coverage(found: Mapping[str, Any] | None) -> CoverageMap | None:
                     for count, of in zip(one["rows_set"], rows, strict=True)
                 ],
             )
-            for one in found["columns"]
+            for one in coverage["columns"]
         ],
-        columns_left_out=found["columns_left_out"],
-        rows_beyond=int(found.get("rows_beyond", 0)),
+        columns_left_out=coverage["columns_left_out"],
+        rows_beyond=int(coverage.get("rows_beyond", 0)),
     )
 
 
