@@ -38,9 +38,9 @@ def newest_first(
             rows = rows.filter(Q((f"{by}__lt", at)) | Q((by, at), ("pk__lt", key)))
         except ValueError as error:
             raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
-    found = list(rows.order_by(f"-{by}", "-pk")[: limit + 1])
-    page = found[:limit]
-    if len(found) <= limit:
+    newest = list(rows.order_by(f"-{by}", "-pk")[: limit + 1])
+    page = newest[:limit]
+    if len(newest) <= limit:
         return Page(page, None)
     last = page[-1]
     return Page(page, f"{getattr(last, by).isoformat()}_{last.pk}")

@@ -92,13 +92,13 @@ def opened_table() -> LakehouseTable:
     from workers.spark.inputs.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
 
     try:
-        found = open_table(table_location())
-        if found.table.config.groups is None:
+        table = open_table(table_location())
+        if table.table.config.groups is None:
             raise NotAllowedNow(
                 "the demo's table was made before its streams had clocks of their own; "
                 "`manage.py demo --reset` deletes it, and the next start makes a new one"
             )
-        return found
+        return table
     except TableNotFound:
         return create_table(
             table_location(),

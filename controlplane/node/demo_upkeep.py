@@ -36,7 +36,7 @@ def keep_small(row: TableRow, by: User) -> None:
 
 
 def admin() -> User:
-    found = User.objects.filter(groups__name=ADMIN, is_active=True).order_by("pk").first()
-    if found is None:
+    user = User.objects.filter(groups__name=ADMIN, is_active=True).order_by("pk").first()
+    if user is None:
         raise CommandError("there is no admin yet: run `make up` first")
-    return found
+    return user

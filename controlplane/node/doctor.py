@@ -101,9 +101,9 @@ def examine(around: Surroundings) -> list[Finding]:
     ]
 
 
-def check_python(found: tuple[int, ...]) -> Finding:
-    text = ".".join(map(str, found))
-    if found < PYTHON_MIN:
+def check_python(version: tuple[int, ...]) -> Finding:
+    text = ".".join(map(str, version))
+    if version < PYTHON_MIN:
         return Finding("python", False, f"Python {text} is too old; 3.11 is needed")
     return Finding("python", True, f"Python {text}")
 
@@ -116,9 +116,9 @@ def check_packages(requirements: Path) -> Finding:
         )
     )
     wrong = [
-        f"{name} is {found or 'missing'} instead of {pinned[name]}"
+        f"{name} is {installed or 'missing'} instead of {pinned[name]}"
         for name in KEY_PACKAGES
-        if (found := _installed(name)) != pinned[name]
+        if (installed := _installed(name)) != pinned[name]
     ]
     if wrong:
         return Finding("packages", False, f"{'; '.join(wrong)}; run `make setup`")
@@ -137,7 +137,7 @@ def check_java(environ: Mapping[str, str]) -> Finding:
     if program is None:
         return Finding("java", False, f"no java on the PATH; {help_line}")
     try:
-        asked = subprocess.run(
+        answered = subprocess.run(
             [program, "-version"],
             capture_output=True,
             text=True,
@@ -150,7 +150,7 @@ def check_java(environ: Mapping[str, str]) -> Finding:
         )
     except subprocess.TimeoutExpired:
         return Finding("java", False, f"{program} does not answer; {help_line}")
-    said = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', asked.stderr + asked.stdout)
+    said = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', answered.stderr + answered.stdout)
     if said is None:
         return Finding("java", False, f"{program} does not say its version; {help_line}")
     if int(said[1]) < JAVA_MAJOR_MIN:
@@ -262,13 +262,13 @@ def check_spark(environ: Mapping[str, str], identity: Identity | None) -> Findin
     remote = environ.get("SLUICE_SPARK_REMOTE") if identity is None else identity.spark_remote
     if not remote:
         return Finding("spark", True, "runs here, with this environment's packages")
-    asked = _ask_spark(environ, remote)
-    if asked.returncode != 0:
-        said = asked.stderr.strip().splitlines()
+    answered = _ask_spark(environ, remote)
+    if answered.returncode != 0:
+        said = answered.stderr.strip().splitlines()
         return Finding(
             "spark", False, f"{remote} cannot be used: {said[-1] if said else 'no reason'}"
         )
-    return judge_remote_packages(remote, json.loads(asked.stdout.splitlines()[-1]))
+    return judge_remote_packages(remote, json.loads(answered.stdout.splitlines()[-1]))
 
 
 def judge_remote_packages(remote: str, there: Mapping[str, str]) -> Finding:

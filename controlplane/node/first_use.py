@@ -45,8 +45,8 @@ def static_fingerprint() -> str:
     digest = hashlib.sha256()
     for finder in get_finders():
         for name, storage in sorted(finder.list([]), key=lambda listed: str(listed[0])):
-            found = Path(storage.path(name)).stat()
-            digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+            status = Path(storage.path(name)).stat()
+            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 

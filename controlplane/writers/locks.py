@@ -107,11 +107,11 @@ def lock_waits(table: Table, limit: int = HISTORY_MAX) -> list[LockWait]:
         .order_by("-completed_at")
         .values_list("requested_at", "writer_name", "completed_at", "metadata__extra")
     )
-    found = [
+    waits = [
         _wait(instant, writer, completed_at or instant, extra)
         for instant, writer, completed_at, extra in commits[: max(1, min(limit, HISTORY_MAX))]
     ]
-    return [one for one in found if one is not None]
+    return [one for one in waits if one is not None]
 
 
 def _sampled_at(lock: LockRecord) -> datetime:
@@ -143,26 +143,26 @@ def _reason(lock: LockRecord) -> str:
     return ""
 
 
-def _waiter(found: Mapping[str, Any]) -> LockWaiter:
+def _waiter(waiter: Mapping[str, Any]) -> LockWaiter:
     return LockWaiter(
-        writer=str(found.get("writer") or ""),
-        instant=str(found.get("instant") or ""),
-        host=str(found.get("host") or ""),
-        pid=int(found.get("pid") or 0),
-        since_ms=int(found.get("since_ms") or 0),
-        until_ms=int(found.get("until_ms") or 0),
-        holder=str(found.get("holder") or ""),
+        writer=str(waiter.get("writer") or ""),
+        instant=str(waiter.get("instant") or ""),
+        host=str(waiter.get("host") or ""),
+        pid=int(waiter.get("pid") or 0),
+        since_ms=int(waiter.get("since_ms") or 0),
+        until_ms=int(waiter.get("until_ms") or 0),
+        holder=str(waiter.get("holder") or ""),
     )
 
 
-def _hold(found: Mapping[str, Any]) -> LockHold:
-    since = found.get("since_ms")
+def _hold(hold: Mapping[str, Any]) -> LockHold:
+    since = hold.get("since_ms")
     return LockHold(
-        writer=str(found.get("writer") or ""),
-        owner=str(found.get("owner") or ""),
-        instant=str(found.get("instant") or ""),
+        writer=str(hold.get("writer") or ""),
+        owner=str(hold.get("owner") or ""),
+        instant=str(hold.get("instant") or ""),
         since_ms=since if isinstance(since, int) else None,
-        seen_ms=int(found.get("seen_ms") or 0),
+        seen_ms=int(hold.get("seen_ms") or 0),
     )
 
 
@@ -171,15 +171,15 @@ def _wait(
 ) -> LockWait | None:
     """None where the commit's words cannot be read."""
     try:
-        told = json.loads(str(extra.get(LOCK_KEY)))
-        waited_ms = max(0, int(told["waited_ms"]))
-        epoch = told.get("epoch")
+        lock_facts = json.loads(str(extra.get(LOCK_KEY)))
+        waited_ms = max(0, int(lock_facts["waited_ms"]))
+        epoch = lock_facts.get("epoch")
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return LockWait(
         instant=instant,
         writer=writer,
-        provider=str(told.get("provider") or "")[:32],
+        provider=str(lock_facts.get("provider") or "")[:32],
         epoch=epoch if isinstance(epoch, int) else None,
         waited_ms=min(waited_ms, 10**10),
         decided_ms=parse_instant(completed_at),

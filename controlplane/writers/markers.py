@@ -43,7 +43,7 @@ def marker_directories(table: Table, now: datetime) -> list[MarkerDirectoryRow]:
     """Oldest instant first. One query."""
     beats = HeartbeatRecord.objects.filter(table=table, instant=OuterRef("instant"))
     pending = InstantRecord.objects.filter(table=table, requested_at=OuterRef("instant"))
-    found = MarkerDirectory.objects.filter(table=table).annotate(
+    directories = MarkerDirectory.objects.filter(table=table).annotate(
         writer=Subquery(beats.values("writer_name")[:1]),
         is_pending=Exists(pending.exclude(state="completed")),
     )
@@ -60,5 +60,5 @@ def marker_directories(table: Table, now: datetime) -> list[MarkerDirectoryRow]:
             is_orphan=not one.is_pending,
             is_doomed=bool(one.verdict),
         )
-        for one in found.order_by("instant")
+        for one in directories.order_by("instant")
     ]

@@ -44,19 +44,19 @@ def show_services(table: Table, say: Say) -> None:
         say(f"savepoint {savepoint.instant} by {savepoint.by}: {savepoint.comment}")
     settings = {one.service: one for one in service_settings(table)}
     for kind in service_kinds():
-        one = settings.get(kind.name)
+        setting = settings.get(kind.name)
         when = "never by itself"
-        if one is not None:
-            when = f"every {one.every_s} s" if one.enabled else "schedule off"
+        if setting is not None:
+            when = f"every {setting.every_s} s" if setting.enabled else "schedule off"
         say(f"service   {kind.name:<18} {kind.role:<9} {when}")
     for run in service_history(table, RUNS_SHOWN):
         say(f"done      {run.instant} {run.service}")
 
 
-def _show_backlog(found: Backlog, say: Say) -> None:
+def _show_backlog(waiting: Backlog, say: Say) -> None:
     say(
-        f"backlog   {found.delta_commits} delta commits, {found.log_files} logs "
-        f"({found.log_bytes:,} B) to compact; {found.old_files} old files "
-        f"({found.old_bytes:,} B) to clean; {found.small_files} small files; "
-        f"{found.active_instants} instants active, {found.archived_instants} archived"
+        f"backlog   {waiting.delta_commits} delta commits, {waiting.log_files} logs "
+        f"({waiting.log_bytes:,} B) to compact; {waiting.old_files} old files "
+        f"({waiting.old_bytes:,} B) to clean; {waiting.small_files} small files; "
+        f"{waiting.active_instants} instants active, {waiting.archived_instants} archived"
     )

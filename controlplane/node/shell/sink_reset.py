@@ -36,9 +36,12 @@ def _show(plan: ResetPlan, topic: str, *, is_append: bool, say: Say) -> None:
             f"are of (id {plan.standing.topic_id}); rows of that one stay"
         )
     say(f"{'partition':>9} {'table':>15} {'next':>15} {'topic begins':>15} {'topic ends':>15}")
-    for one in plan.partitions:
-        stands = "-" if one.stands is None else one.stands
-        say(f"{one.partition:>9} {stands:>15} {one.next:>15} {one.first:>15} {one.end:>15}")
+    for partition in plan.partitions:
+        stands = "-" if partition.stands is None else partition.stands
+        say(
+            f"{partition.partition:>9} {stands:>15}"
+            f" {partition.next:>15} {partition.first:>15} {partition.end:>15}"
+        )
     if plan.gone:
         say(f"partitions that the topic has not, and are forgotten: {list(plan.gone)}")
     if plan.read_again:

@@ -107,32 +107,32 @@ def _run(
 
 def show_status(table: Table, sink_id: str, say: Say) -> None:
     """One sink, or all of them. Raises MalformedTable, CommandError where there is none."""
-    found = [sink_id] if sink_id else sink_ids(table.storage)
-    if not found:
+    ids = [sink_id] if sink_id else sink_ids(table.storage)
+    if not ids:
         say("no sink ever ran on this table")
-    for one in found:
-        _show(table, one, say)
+    for shown_id in ids:
+        _show(table, shown_id, say)
 
 
 def show_offsets(table: Table, sink_id: str, say: Say) -> None:
     """Of each partition what the participant, the table and Kafka have; the next one to come."""
     state = read_state(table.storage, sink_id)
-    standing = standing_of(table, sink_id)
-    told = {one.partition: one for one in state.participants} if state else {}
-    partitions = sorted(told.keys() | standing.offsets.keys())
+    committed = standing_of(table, sink_id)
+    participants = {one.partition: one for one in state.participants} if state else {}
+    partitions = sorted(participants.keys() | committed.offsets.keys())
     if not partitions:
         raise CommandError(f"this table has no offsets of a sink {sink_id}")
     say(f"{'partition':>9} {'local':>15} {'table':>15} {'kafka':>15} {'not in table':>13}")
     for partition in partitions:
-        one = told.get(partition)
-        stored = standing.offsets.get(partition)
-        local = one.local_offset if one else None
-        end = one.broker_offset if one else None
+        participant = participants.get(partition)
+        stored = committed.offsets.get(partition)
+        local = participant.local_offset if participant else None
+        end = participant.broker_offset if participant else None
         lag = None if end is None or stored is None else max(0, end - stored)
         mark = "" if local is None or local == stored else "  local is not the table's"
         shown = " ".join(f"{'-' if n is None else n:>15}" for n in (local, stored, end))
         say(f"{partition:>9} {shown} {'-' if lag is None else lag:>13}{mark}")
-    say(f"the table's are of commit {standing.instant or '(none yet)'}")
+    say(f"the table's are of commit {committed.instant or '(none yet)'}")
 
 
 def stop(
@@ -201,10 +201,11 @@ def replay(
     say(f"{waiting.letters.num_rows} dead letters of {config.sink_id} in {where}")
     if waiting.already:
         say(f"{waiting.already} more were sent again already")
-    for one in waiting.letters.slice(0, LETTERS_SHOWN).to_pylist():
-        value = (one["value"] or b"")[:80].decode("utf-8", errors="replace")
+    for letter in waiting.letters.slice(0, LETTERS_SHOWN).to_pylist():
+        value = (letter["value"] or b"")[:80].decode("utf-8", errors="replace")
         say(
-            f"  {one['_kafka_partition']}:{one['_kafka_offset']}  {one['_sluice_error']}  {value!r}"
+            f"  {letter['_kafka_partition']}:{letter['_kafka_offset']}"
+            f"  {letter['_sluice_error']}  {value!r}"
         )
     if not waiting.letters.num_rows:
         return
@@ -225,7 +226,7 @@ def standing_of(table: Table, sink_id: str) -> Standing:
 
 def _show(table: Table, sink_id: str, say: Say) -> None:
     state = read_state(table.storage, sink_id)
-    epoch, asked = read_epoch(table.storage, sink_id), read_stop(table.storage, sink_id)
+    epoch, stop_request = read_epoch(table.storage, sink_id), read_stop(table.storage, sink_id)
     if state is None and epoch is None:
         raise CommandError(f"this table has no sink {sink_id}")
     if state is None:
@@ -234,10 +235,13 @@ def _show(table: Table, sink_id: str, say: Say) -> None:
         _show_state(state, say)
     if epoch is not None and state is not None and epoch.number > state.epoch:
         say(f"  epoch {epoch.number} was taken by {epoch.owner} on {epoch.host}, pid {epoch.pid}")
-    if asked is not None:
-        say(f"  asked to stop ({asked.kind.value}) by {asked.by} at {_at(asked.at_ms)}")
-    standing = standing_of(table, sink_id)
-    say(f"  newest commit {standing.instant or 'none'}")
+    if stop_request is not None:
+        say(
+            f"  asked to stop ({stop_request.kind.value}) by {stop_request.by}"
+            f" at {_at(stop_request.at_ms)}"
+        )
+    committed = standing_of(table, sink_id)
+    say(f"  newest commit {committed.instant or 'none'}")
     if tells_topics_by_name(table.config):
         say(f"  {KEYS_BY_NAME}")
 
@@ -257,18 +261,21 @@ def _show_state(state: SinkState, say: Say) -> None:
         if name.startswith(PASSED_OVER)
     }
     if passed_over:
-        told = ", ".join(f"{name} {count}" for name, count in passed_over.items())
-        say(f"  of the control topic passed over, as it is no message of this sink: {told}")
+        counts = ", ".join(f"{name} {count}" for name, count in passed_over.items())
+        say(f"  of the control topic passed over, as it is no message of this sink: {counts}")
     if taken := state.counters.get("tombstones"):
         unmet = state.counters.get("tombstones_unmet", 0)
         say(f"  {taken} tombstones since this coordinator began, {unmet} of them met no row")
     reported = sum(one.has_reported for one in state.participants)
     say(f"  {reported} of {len(state.participants)} partitions have reported")
     if state.state in ("ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"):
-        for one in state.participants:
-            if one.is_member and not one.has_reported:
-                seen = f"seen {_at(one.seen_ms)}" if one.seen_ms else "never seen"
-                say(f"  missing: partition {one.partition}, {one.worker or 'nobody'}, {seen}")
+        for participant in state.participants:
+            if participant.is_member and not participant.has_reported:
+                seen = f"seen {_at(participant.seen_ms)}" if participant.seen_ms else "never seen"
+                say(
+                    f"  missing: partition {participant.partition},"
+                    f" {participant.worker or 'nobody'}, {seen}"
+                )
     for done in state.transactions[-3:]:
         took_s = (done.ended_ms - done.started_ms) / 1000
         say(f"  {done.instant} {done.outcome} {done.rows} rows, {took_s:.1f} s {done.reason}")
@@ -282,13 +289,13 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked = 0
+    signals = 0
 
     def on_signal(number: int, frame: object) -> None:
-        nonlocal asked
-        asked += 1
-        ask_to_stop(table, sink_id, by=shell_user(), is_hard=asked > 1)
-        say("stops at once" if asked > 1 else "ends its transaction, then stops")
+        nonlocal signals
+        signals += 1
+        ask_to_stop(table, sink_id, by=shell_user(), is_hard=signals > 1)
+        say("stops at once" if signals > 1 else "ends its transaction, then stops")
 
     former = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -29,7 +29,7 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ServiceCommand:
     service: str
     parameters: Mapping[str, str]
     reason: str
@@ -39,21 +39,21 @@ class Asked:
     is_dry: bool
 
 
-def plan_and_run(table: Table, asked: Asked, say: Say) -> None:
+def plan_and_run(table: Table, command: ServiceCommand, say: Say) -> None:
     """Raises what `plan_service` raises, PlanVoid, NotAllowedNow, LakehouseError."""
-    view = plan_service(table, asked.service, asked.parameters, None, is_shell=True)
+    view = plan_service(table, command.service, command.parameters, None, is_shell=True)
     show_plan(view, say)
-    if asked.plan_hash and asked.plan_hash != view.plan_hash:
+    if command.plan_hash and command.plan_hash != view.plan_hash:
         raise PlanVoid("the table changed since that plan was shown", now=view.plan_hash)
     if view.blockers:
         raise NotAllowedNow("this service is blocked", blockers="; ".join(view.blockers))
     if view.is_empty:
         say("nothing to do")
         return
-    if asked.is_dry or not (asked.is_confirmed or asked.plan_hash):
+    if command.is_dry or not (command.is_confirmed or command.plan_hash):
         say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} carries it out")
         return
-    outcome = _run(table, asked, view, say)
+    outcome = _run(table, command, view, say)
     for line in (outcome.summary, *outcome.warnings):
         say(line)
     sync_table(table)
@@ -72,25 +72,25 @@ def show_plan(view: ServicePlanView, say: Say) -> None:
         say(f"  blocked: {blocker}")
 
 
-def _run(table: Table, asked: Asked, view: ServicePlanView, say: Say) -> ServiceOutcome:
+def _run(table: Table, command: ServiceCommand, view: ServicePlanView, say: Say) -> ServiceOutcome:
     who = f"{getpass.getuser()} (shell)"
     audited = {
         "who": who,
-        "what": f"service.{asked.service}",
+        "what": f"service.{command.service}",
         "subject": table.slug,
-        "reason": asked.reason,
+        "reason": command.reason,
         "plan_hash": view.plan_hash,
     }
-    record(**audited, result="requested", details={"parameters": dict(asked.parameters)})
+    record(**audited, result="requested", details={"parameters": dict(command.parameters)})
     request = ServiceRequest(
         by=who,
-        reason=asked.reason,
-        parameters=asked.parameters,
+        reason=command.reason,
+        parameters=command.parameters,
         expected_plan_hash=view.plan_hash,
     )
-    options = write_options({"sluice.writer.name": f"{asked.service} by {who}"})
+    options = write_options({"sluice.writer.name": f"{command.service} by {who}"})
     try:
-        service = registry.service(asked.service)
+        service = registry.service(command.service)
         outcome = service.run(engine_table(table), request, options, _progress(say))
     except Exception as error:
         record(**audited, result="failed", details={"error": f"{type(error).__name__}: {error}"})

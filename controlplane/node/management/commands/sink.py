@@ -183,9 +183,9 @@ def _given(options: Mapping[str, Any]) -> dict[str, str]:
 def _place(named: str) -> Place:
     """By location also where there is no node. Raises CommandError, InvalidRequest."""
     location = checked_location(named) if named.startswith(("/", "s3://")) else ""
-    found = {"location": location} if location else {"slug": named}
+    criterion = {"location": location} if location else {"slug": named}
     try:
-        row = Table.objects.filter(**found).first()
+        row = Table.objects.filter(**criterion).first()
     except DatabaseError:  # There is no node, so nothing is registered.
         row = None
     if row is not None:

@@ -20,7 +20,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.node.management.commands.table import registered
 from controlplane.node.management.commands.write import marker_options
 from controlplane.node.shell.confirmation import add_confirmation
-from controlplane.node.shell.table_services import Asked, plan_and_run
+from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.tables.actions import register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
@@ -108,7 +108,7 @@ class Command(BaseCommand):
             raise CommandError("rows are deleted of registered tables: `manage.py table register`")
         if statement.where is None:
             raise CommandError("a DELETE without WHERE empties the table; delete its partitions")
-        asked = Asked(
+        command = ServiceCommand(
             service="delete",
             parameters={"predicate": condition_text(statement.where)},
             reason=options["reason"],
@@ -116,7 +116,7 @@ class Command(BaseCommand):
             plan_hash=options["plan_hash"],
             is_dry=False,
         )
-        plan_and_run(row, asked, self.stdout.write)
+        plan_and_run(row, command, self.stdout.write)
 
 
 def _row(name: str, places: Mapping[str, str]) -> Table | None:

@@ -17,7 +17,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
-from controlplane.node.shell.table_services import Asked, plan_and_run
+from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
@@ -109,7 +109,7 @@ class Command(BaseCommand):
             case "services":
                 show_services(synced(options["slug"]), say)
             case action:
-                plan_and_run(registered(options["slug"]), _asked(action, options), say)
+                plan_and_run(registered(options["slug"]), _service_command(action, options), say)
 
 
 def roll_back(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -164,7 +164,7 @@ def _add_service(parser: ArgumentParser, action: str) -> None:
     add_confirmation(parser)
 
 
-def _asked(action: str, options: Mapping[str, Any]) -> Asked:
+def _service_command(action: str, options: Mapping[str, Any]) -> ServiceCommand:
     service, _ = _SERVICES[action]
     parameters = dict(_pair(text) for text in options["set"])
     if action in _POSITIONAL and (value := options[_POSITIONAL[action][0]]):
@@ -172,7 +172,7 @@ def _asked(action: str, options: Mapping[str, Any]) -> Asked:
     parameters |= {key: value for key in ("comment", "keys", "path") if (value := options.get(key))}
     if path := parameters.get("path"):
         parameters["path"] = str(Path(path).resolve())
-    return Asked(
+    return ServiceCommand(
         service=service,
         parameters=parameters,
         reason=options["reason"],

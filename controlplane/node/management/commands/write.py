@@ -18,7 +18,7 @@ from django.db import DatabaseError, OperationalError
 
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.confirmation import add_confirmation
-from controlplane.node.shell.table_services import Asked, plan_and_run
+from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.actions import PLANNED_OPERATIONS
 from controlplane.tables.actions import register_table
 from controlplane.tables.locations import checked_location
@@ -115,7 +115,7 @@ class Command(BaseCommand):
         parameters = {"path": file.path, "missing": file.missing}
         if file.key:
             parameters |= {"key": file.key, "key_from": ",".join(file.key_from)}
-        asked = Asked(
+        command = ServiceCommand(
             service=options["operation"],
             parameters=parameters,
             reason=options["reason"],
@@ -123,7 +123,7 @@ class Command(BaseCommand):
             plan_hash=options["plan_hash"],
             is_dry=False,
         )
-        plan_and_run(row, asked, self.stdout.write)
+        plan_and_run(row, command, self.stdout.write)
 
     def _location(self, options: Mapping[str, Any], stem: str) -> str:
         name = options["name"] or stem
