@@ -146,8 +146,8 @@ def checked_path(path: str) -> str:
 
 def size_of(storage: Storage, path: str) -> int:
     """In bytes; an absent file has none."""
-    found = storage.info(path)
-    return found.size if found else 0
+    info = storage.info(path)
+    return info.size if info else 0
 
 
 def join(directory: str, name: str) -> str:

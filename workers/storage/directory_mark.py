@@ -31,8 +31,10 @@ class DirectoryMark:
     @classmethod
     def of(cls, directory: Path) -> DirectoryMark:
         """Raises FileNotFoundError."""
-        found = directory.stat()
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        status = directory.stat()
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
 
     @property
     def is_settled(self) -> bool:

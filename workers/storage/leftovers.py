@@ -20,7 +20,7 @@ def leftovers(storage: Storage, now_ms: int, *, below: str = "") -> list[FileInf
     if not isinstance(storage, LocalStorage):
         return []
     root = Path(storage.location)
-    found = []
+    abandoned = []
     for directory, _, names in os.walk(root / below):
         is_swap = os.path.basename(directory).startswith(PREFIX)
         kept_ms = PROPOSALS_KEPT_S * 1000 if is_swap else KEPT_MS
@@ -30,8 +30,8 @@ def leftovers(storage: Storage, now_ms: int, *, below: str = "") -> list[FileInf
                 continue
             info = _info(root, Path(directory, name))
             if info is not None and now_ms - info.modified_ms > kept_ms:
-                found.append(info)
-    return sorted(found, key=lambda info: info.path)
+                abandoned.append(info)
+    return sorted(abandoned, key=lambda info: info.path)
 
 
 def _info(root: Path, file: Path) -> FileInfo | None:

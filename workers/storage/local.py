@@ -106,10 +106,10 @@ class LocalStorage:
     def info(self, path: str) -> FileInfo | None:
         try:
             with _reported(path):
-                found = self._path(path).stat()
+                status = self._path(path).stat()
         except NotFound:
             return None
-        return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
+        return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
         if directory == timeline_files.DIRECTORY:
@@ -140,10 +140,10 @@ class LocalStorage:
         return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        found = [*self.list_files(directory)]
+        files = [*self.list_files(directory)]
         for child in self.list_directories(directory):
-            found.extend(self.list_tree(child))
-        return sorted(found, key=lambda info: info.path)
+            files.extend(self.list_tree(child))
+        return sorted(files, key=lambda info: info.path)
 
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
         try:

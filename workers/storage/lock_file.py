@@ -58,12 +58,12 @@ class LockFile:
         """Make it young again; False when it holds something else by now."""
         return self._reported(lambda: _touched(self.path, content))
 
-    def remove(self, found: FoundFile) -> bool:
+    def remove(self, expected: FoundFile) -> bool:
         """False when another one is there, or none. Hudi's checksum beside it goes too."""
-        return self._reported(lambda: self._removed(found))
+        return self._reported(lambda: self._removed(expected))
 
-    def _removed(self, found: FoundFile) -> bool:
-        if not _is_same(_found(self.path), found):
+    def _removed(self, expected: FoundFile) -> bool:
+        if not _is_same(_found(self.path), expected):
             return False
         taken = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
@@ -71,7 +71,7 @@ class LockFile:
         except FileNotFoundError:
             return False
         try:
-            is_it = _is_same(_found(taken), found)
+            is_it = _is_same(_found(taken), expected)
             if is_it:
                 self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
             else:
@@ -101,10 +101,10 @@ def _found(path: Path) -> FoundFile | None:
         return None
 
 
-def _is_same(standing: FoundFile | None, found: FoundFile) -> bool:
-    return standing is not None and (standing.content, standing.inode) == (
-        found.content,
-        found.inode,
+def _is_same(current: FoundFile | None, expected: FoundFile) -> bool:
+    return current is not None and (current.content, current.inode) == (
+        expected.content,
+        expected.inode,
     )
 
 

@@ -46,10 +46,10 @@ class ObjectClient:
         try:
             return self.get(path, Wanted(suffix=size))
         except StorageFailed as error:
-            found = self.head(path)
-            if found is None or found.size:
+            object_info = self.head(path)
+            if object_info is None or object_info.size:
                 raise error
-            return Fetched(b"", 0, found)  # Of nothing there is no end: S3 refuses the range.
+            return Fetched(b"", 0, object_info)  # Of nothing there is no end: S3 refuses the range.
 
     def head(self, path: str) -> ObjectInfo | None:
         """Raises StorageFailed."""
@@ -63,13 +63,13 @@ class ObjectClient:
         return self._twice_if_empty(
             directory,
             lambda: self._requests.list_directory(directory),
-            lambda one: one.files or one.directories,
+            lambda listing: listing.files or listing.directories,
         )
 
     def list_tree(self, directory: str) -> list[ObjectInfo]:
         """At any depth. Raises StorageFailed."""
         return self._twice_if_empty(
-            directory, lambda: self._requests.list_tree(directory), lambda found: found
+            directory, lambda: self._requests.list_tree(directory), lambda objects: objects
         )
 
     def _twice_if_empty(
@@ -112,17 +112,19 @@ class ObjectClient:
                 return self._requests.put(path, content, tag=tag, nonce=nonce)
             except ANSWERS as error:
                 last = error
-                told = verdict(error)
-            if told is Verdict.FAILED:
+                answer_verdict = verdict(error)
+            if answer_verdict is Verdict.FAILED:
                 raise _failed(path, last)
-            if told is Verdict.NOT_NOW:
+            if answer_verdict is Verdict.NOT_NOW:
                 continue
-            if told is Verdict.ABSENT:  # Nothing carries the tag.
+            if answer_verdict is Verdict.ABSENT:  # Nothing carries the tag.
                 return None
-            standing = self._standing(path)
-            if standing is not None and standing[1] == nonce:
-                return standing[0]
-            if told is Verdict.REFUSED or (standing is not None and standing[0] != tag):
+            tag_and_nonce = self._standing(path)
+            if tag_and_nonce is not None and tag_and_nonce[1] == nonce:
+                return tag_and_nonce[0]
+            if answer_verdict is Verdict.REFUSED or (
+                tag_and_nonce is not None and tag_and_nonce[0] != tag
+            ):
                 return None
         assert last is not None
         raise _unknown(path, last)
@@ -131,8 +133,8 @@ class ObjectClient:
         """Tag and nonce of what is there. Raises WriteOutcomeUnknown."""
 
         try:
-            found = self.get(path, Wanted(is_head=True))
-            return found.object_info.tag, found.nonce
+            fetched = self.get(path, Wanted(is_head=True))
+            return fetched.object_info.tag, fetched.nonce
         except NotFound:
             return None
         except StorageFailed as error:
@@ -162,10 +164,10 @@ class ObjectClient:
                 return call()
             except ANSWERS as error:
                 last = error
-                told = verdict(error)
-            if told is Verdict.ABSENT:
+                answer_verdict = verdict(error)
+            if answer_verdict is Verdict.ABSENT:
                 raise NotFound("no such file", path=path) from last
-            if told in (Verdict.FAILED, Verdict.REFUSED):
+            if answer_verdict in (Verdict.FAILED, Verdict.REFUSED):
                 raise _failed(path, last) from last
         assert last is not None
         raise gave_up(path, last) from last

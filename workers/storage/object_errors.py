@@ -71,10 +71,10 @@ def reason(error: BaseException) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    found = _STATUS.search(str(error))
-    return int(found[1]) if found else None
+    status_match = _STATUS.search(str(error))
+    return int(status_match[1]) if status_match else None
 
 
 def _code(error: BaseException) -> str:
-    found = _CODE.search(str(error))
-    return (found[1] or found[2]) if found else ""
+    code_match = _CODE.search(str(error))
+    return (code_match[1] or code_match[2]) if code_match else ""

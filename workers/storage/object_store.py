@@ -78,24 +78,24 @@ class ObjectStorage:
     def read_listed(self, path: str) -> bytes:
         content = self._timeline.content(path)
         if content is None:
-            found = self._client.get(_key(path))
-            self._timeline.keep(path, found.object_info.tag, found.content)
-            content = found.content
+            fetched = self._client.get(_key(path))
+            self._timeline.keep(path, fetched.object_info.tag, fetched.content)
+            content = fetched.content
         return content
 
     def read_tagged(self, path: str) -> Tagged:
-        found = self._client.get(_key(path))
-        return Tagged(found.content, found.object_info.tag)
+        fetched = self._client.get(_key(path))
+        return Tagged(fetched.content, fetched.object_info.tag)
 
     def info(self, path: str) -> FileInfo | None:
-        found = self._client.head(_key(path))
-        return _file(found) if found else None
+        object_info = self._client.head(_key(path))
+        return _file(object_info) if object_info else None
 
     def list_files(self, directory: str) -> list[FileInfo]:
-        found = self._client.list_directory(checked_path(directory)).files
+        objects = self._client.list_directory(checked_path(directory)).files
         if directory == TIMELINE:
-            self._timeline.listed({one.path: one.tag for one in found})
-        return sorted(map(_file, found), key=lambda file: file.path)
+            self._timeline.listed({one.path: one.tag for one in objects})
+        return sorted(map(_file, objects), key=lambda file: file.path)
 
     def list_names(self, directory: str) -> list[str]:
         return [file.name for file in self.list_files(directory)]
@@ -104,10 +104,10 @@ class ObjectStorage:
         return sorted(self._client.list_directory(checked_path(directory)).directories)
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        found = self._client.list_tree(checked_path(directory))
-        folders = {one.path.rpartition("/")[0] for one in found}
+        objects = self._client.list_tree(checked_path(directory))
+        folders = {one.path.rpartition("/")[0] for one in objects}
         # Other tools make an empty object for a folder.
-        files = [one for one in found if one.size or one.path not in folders]
+        files = [one for one in objects if one.size or one.path not in folders]
         return sorted(map(_file, files), key=lambda file: file.path)
 
     def put(self, path: str, content: bytes) -> None:
@@ -129,12 +129,12 @@ class ObjectStorage:
         """Reads and writes the whole object."""
         for _ in range(_APPENDS_MAX):
             try:
-                standing = self.read_tagged(path)
+                current = self.read_tagged(path)
             except NotFound:
                 if self.put_if_absent(path, content):
                     return
                 continue
-            if self.replace_if_match(path, standing.content + content, standing.tag) is not None:
+            if self.replace_if_match(path, current.content + content, current.tag) is not None:
                 return
         raise WriteOutcomeUnknown("others append all the time", path=path)
 
@@ -177,8 +177,8 @@ class ObjectStorage:
     def delete_tree(self, directory: str) -> None:
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
-        found = self._client.list_tree(checked_path(directory))
-        self._client.delete([one.path for one in found])
+        objects = self._client.list_tree(checked_path(directory))
+        self._client.delete([one.path for one in objects])
 
 
 def bucket_storage(place: BucketPlace, settings: S3Settings) -> ObjectStorage:
@@ -193,5 +193,5 @@ def _key(path: str) -> str:
     return checked_path(path)
 
 
-def _file(found: ObjectInfo) -> FileInfo:
-    return FileInfo(found.path, found.size, found.modified_ms)
+def _file(object_info: ObjectInfo) -> FileInfo:
+    return FileInfo(object_info.path, object_info.size, object_info.modified_ms)

@@ -26,8 +26,9 @@ def open_storage(location: str | Path) -> Storage:
         if not place.prefix:
             raise InvalidInput("a table lies below a prefix of its bucket", location=text)
         return bucket_storage(place, s3_settings(os.environ))
-    if found := _SCHEME.match(text):
+    if scheme_match := _SCHEME.match(text):
         raise InvalidInput(
-            "tables lie in directories or under s3://bucket/prefix", scheme=found[0].rstrip("/")
+            "tables lie in directories or under s3://bucket/prefix",
+            scheme=scheme_match[0].rstrip("/"),
         )
     return LocalStorage(location)

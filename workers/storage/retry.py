@@ -21,9 +21,9 @@ def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
         try:
             created = storage.put_if_absent(path, content)
         except (WriteOutcomeUnknown, StorageFailed):
-            standing = _standing(storage, path)
-            if standing is not None:
-                return standing == content
+            current_content = _standing(storage, path)
+            if current_content is not None:
+                return current_content == content
             if attempt == _ATTEMPTS_MAX:
                 raise
         else:

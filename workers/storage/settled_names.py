@@ -51,10 +51,10 @@ class SettledNames:
     def _sync_with_its_like(self, directory: Path) -> None:
         """A table has thousands of partitions: one sync settles all that stand there."""
         with os.scandir(directory.parent) as listed:
-            standing = {Path(name.path): name.inode() for name in listed if name.is_dir()}
+            inodes = {Path(name.path): name.inode() for name in listed if name.is_dir()}
         sync_directory(directory.parent)
-        if len(standing) + len(self._inodes) <= _NAMES_MAX:
-            self._inodes |= standing
+        if len(inodes) + len(self._inodes) <= _NAMES_MAX:
+            self._inodes |= inodes
         self._note(directory)
 
     def _note(self, path: Path) -> None:

@@ -96,30 +96,30 @@ class TimelineFiles:
         if known is None or not _is_completed(path.name) or len(content) > _CONTENT_BYTES_MAX:
             return
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             return
-        if (found.st_ino, found.st_size) != (known.inode, len(content)) or not content:
+        if (status.st_ino, status.st_size) != (known.inode, len(content)) or not content:
             return
         if self._contents_bytes + len(content) > _CONTENTS_BYTES_MAX:
-            for one in list(self._last.known.values()):
-                one.content = None
+            for known_file in list(self._last.known.values()):
+                known_file.content = None
             self._contents_bytes = 0
         known.content = content
         self._contents_bytes += len(content)
 
 
 def _looked_at(
-    entries: Iterable[os.DirEntry[str]], standing: dict[str, _Known], ignoring: tuple[str, ...]
+    entries: Iterable[os.DirEntry[str]], former_known: dict[str, _Known], ignoring: tuple[str, ...]
 ) -> tuple[dict[str, _Known], list[FileInfo]]:
     """By name what there is, and of it what was not known."""
     known: dict[str, _Known] = {}
     new = []
     for entry in entries:
         name = entry.name
-        found = standing.get(name)
-        if found is not None and found.inode == entry.inode():
-            known[name] = found
+        former_file = former_known.get(name)
+        if former_file is not None and former_file.inode == entry.inode():
+            known[name] = former_file
         elif not name.startswith(ignoring) and entry.is_file():
             info = entry_info(DIRECTORY, entry)
             if info is not None:
@@ -156,7 +156,7 @@ def _is_completed(name: str) -> bool:
 
 def entry_info(directory: str, entry: os.DirEntry[str]) -> FileInfo | None:
     try:
-        found = entry.stat()
+        status = entry.stat()
     except FileNotFoundError:  # Deleted between listing and looking: it is simply not there.
         return None
-    return FileInfo(join(directory, entry.name), found.st_size, found.st_mtime_ns // 1_000_000)
+    return FileInfo(join(directory, entry.name), status.st_size, status.st_mtime_ns // 1_000_000)
