@@ -24,6 +24,8 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
+    """A file as a listing shows it. Sizes are bytes, times milliseconds since the epoch."""
+
     path: str
     """Relative to the table."""
     size: int
@@ -31,11 +33,14 @@ class FileInfo:
 
     @property
     def name(self) -> str:
+        """The last part of `path`."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
+    """A file's content, and the version that it was read in."""
+
     content: bytes
     tag: str
     """Changes with every replacement; hand it to `replace_if_match`."""
@@ -43,6 +48,10 @@ class Tagged:
 
 @runtime_checkable
 class Storage(Protocol):
+    """One table's files. The module says what is owed; every call may raise StorageFailed, and a
+    path that could leave the table raises InvalidInput.
+    """
+
     @property
     def location(self) -> str:
         """The table's absolute path or URL, without a trailing slash."""
@@ -81,7 +90,8 @@ class Storage(Protocol):
     def read_tagged(self, path: str) -> Tagged:
         """Raises NotFound."""
 
-    def info(self, path: str) -> FileInfo | None: ...
+    def info(self, path: str) -> FileInfo | None:
+        """Size and time of the file; None where there is none."""
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
         """Files directly inside, sorted by name; an absent directory is an empty one."""
@@ -127,12 +137,17 @@ class Storage(Protocol):
     def open_data(self, path: str) -> IO[bytes]:
         """Seekable input. Raises NotFound."""
 
-    def delete(self, path: str) -> None: ...
+    def delete(self, path: str) -> None:
+        """Remove the file. An absent one is no error."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """In this order, or all with a few requests; a crash may leave any of them."""
 
-    def delete_tree(self, directory: str) -> None: ...
+    def delete_tree(self, directory: str) -> None:
+        """The directory and all below it; a crash may leave any of it, an absent one is no error.
+
+        Raises InvalidInput for the root, `""`.
+        """
 
 
 def checked_path(path: str) -> str:
@@ -151,4 +166,5 @@ def size_of(storage: Storage, path: str) -> int:
 
 
 def join(directory: str, name: str) -> str:
+    """The path of `name` inside `directory`, which is `""` for the table's root."""
     return f"{directory}/{name}" if directory else name

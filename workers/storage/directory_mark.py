@@ -21,6 +21,10 @@ _SETTLED_NS: Final = 3_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class DirectoryMark:
+    """A directory's stamps at one look. Equal marks mean equal files where `stamps_tell` and the
+    mark `is_settled`.
+    """
+
     device: int
     inode: int
     bytes: int

@@ -51,6 +51,12 @@ _Answer = TypeVar("_Answer")
 
 
 class LocalStorage:
+    """The storage port over the directory `root`, made by the first write. Thread-safe.
+
+    Reading and listing raise StorageFailed; changes that, or WriteOutcomeUnknown when only the sync
+    of a directory failed.
+    """
+
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
         self._remembered = Remembered.of(self._root)
@@ -59,14 +65,17 @@ class LocalStorage:
 
     @property
     def location(self) -> str:
+        """The directory as an absolute path; links in it are not resolved."""
         return str(self._root)
 
     @property
     def remembered(self) -> Remembered:
+        """Shared by all of this process who opened the same absolute path."""
         return self._remembered
 
     @property
     def appends_in_place(self) -> bool:
+        """True: only the new bytes are written."""
         return True
 
     def _path(self, path: str) -> Path:
@@ -74,20 +83,25 @@ class LocalStorage:
 
     @property
     def files_at_once(self) -> int:
+        """One: they share a disk."""
         return 1
 
     @property
     def deletes_at_once(self) -> int:
+        """One: each file is a call to the system."""
         return 1
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
+        """One after the other, in this thread; nothing runs after the first that raises."""
         return [call(one) for one in many]
 
     def read(self, path: str) -> bytes:
+        """All bytes of the file. Raises NotFound."""
         with _reported(path):
             return _content(self._path(path))
 
     def read_listed(self, path: str) -> bytes:
+        """As `read`; small completed files of the timeline are kept while listings show them."""
         directory, _, name = path.rpartition("/")
         if directory != timeline_files.DIRECTORY:
             return self.read(path)
@@ -98,12 +112,14 @@ class LocalStorage:
         return content
 
     def read_tagged(self, path: str) -> Tagged:
+        """Tagged with its SHA-256 in hex, a decided replacement done first. Raises NotFound."""
         with _reported(path):
             Swap(self._path(path)).settle()
         content = self.read(path)
         return Tagged(content, _tag(content))
 
     def info(self, path: str) -> FileInfo | None:
+        """Of a directory too; None where there is nothing."""
         try:
             with _reported(path):
                 status = self._path(path).stat()
@@ -112,6 +128,7 @@ class LocalStorage:
         return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
+        """Our own unfinished writes are left out, and what is deleted while it is listed."""
         if directory == timeline_files.DIRECTORY:
             return self._timeline_files()
         return [
@@ -129,6 +146,7 @@ class LocalStorage:
             return ()
 
     def list_names(self, directory: str) -> list[str]:
+        """As `list_files` without the sizes: no look at each file."""
         try:
             with _reported(directory), os.scandir(self._path(directory)) as entries:
                 names = [entry.name for entry in entries if entry.is_file()]
@@ -137,9 +155,11 @@ class LocalStorage:
         return [name for name in names if not name.startswith(_OURS)]
 
     def list_directories(self, directory: str) -> list[str]:
+        """Paths, sorted; those of replacements under way (`swap.py`) are left out."""
         return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
 
     def list_tree(self, directory: str) -> list[FileInfo]:
+        """Sorted by path. Not of one moment: files may come and go meanwhile."""
         files = [*self.list_files(directory)]
         for child in self.list_directories(directory):
             files.extend(self.list_tree(child))
@@ -154,6 +174,7 @@ class LocalStorage:
         return sorted(kept, key=attrgetter("name"))
 
     def put(self, path: str, content: bytes) -> None:
+        """Renames a synced temporary file; heartbeats and notes of who waits are not synced."""
         with _reported(path):
             target = self._prepared(path)
             is_durable = not path.startswith((_HEARTBEATS, _WAITING))
@@ -169,6 +190,7 @@ class LocalStorage:
                 _sync_swap(path, swap)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
+        """Links a synced temporary file. Where it says False, too, the name is on the disk."""
         with _reported(path):
             target = self._prepared(path)
             is_new = _created_empty(target) if not content else _linked(target, content)
@@ -181,6 +203,7 @@ class LocalStorage:
         return True
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        """One sync for each directory, when all its files are there."""
         changed: dict[Path, str] = {}
         for path in paths:
             with _reported(path):
@@ -197,6 +220,7 @@ class LocalStorage:
         return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        """By a swap: who stops in it stops nobody. Tags are SHA-256 in hex."""
         with _reported(path):
             target = self._prepared(path)
             swap = Swap(target)
@@ -212,6 +236,7 @@ class LocalStorage:
         return _tag(content)
 
     def append(self, path: str, content: bytes) -> None:
+        """The bytes are synced when it returns, and so is the name of a new file."""
         with _reported(path):
             target = self._prepared(path)
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -224,6 +249,7 @@ class LocalStorage:
 
     @contextmanager
     def create_data(self, path: str) -> Iterator[IO[bytes]]:
+        """Seen while it is written, and left there when the block raises. Raises InvalidInput."""
         with _reported(path):
             target = self._prepared(path)
             is_scratch = path.startswith(_SCRATCH)
@@ -240,10 +266,12 @@ class LocalStorage:
                 sync_directory(target.parent)
 
     def open_data(self, path: str) -> IO[bytes]:
+        """For the caller to close. Raises NotFound."""
         with _reported(path):
             return self._path(path).open("rb")
 
     def delete(self, path: str) -> None:
+        """Synced, but for heartbeats, locks and what else the next writer sweeps."""
         target = self._path(path)
         with suppress(NotFound), _reported(path):
             target.unlink()
@@ -253,10 +281,12 @@ class LocalStorage:
                 sync_directory(target.parent)
 
     def delete_many(self, paths: Sequence[str]) -> None:
+        """One by one, in this order, up to the first that fails."""
         for path in paths:
             self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
+        """Not synced: after a power loss parts may be back. Raises InvalidInput for the root."""
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
         with suppress(NotFound), _reported(directory):

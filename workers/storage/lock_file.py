@@ -23,6 +23,8 @@ _TEMPORARY = ".sluice-tmp-"
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
+    """A lock file at one look; content and inode together say which one it is."""
+
     content: bytes
     """Hudi's is empty, or says what thread of it took the lock."""
     modified_ms: int
@@ -52,6 +54,7 @@ class LockFile:
         return True
 
     def look(self) -> FoundFile | None:
+        """The file that is there now; None where there is none."""
         return self._reported(lambda: _found(self.path))
 
     def keep(self, content: bytes) -> bool:

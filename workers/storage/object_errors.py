@@ -30,6 +30,8 @@ _WHOLE = "Received non-partial response"
 
 
 class Verdict(Enum):
+    """What is known of a request's effect after it failed."""
+
     ABSENT = auto()
     """There is no such object."""
     REFUSED = auto()
@@ -43,6 +45,9 @@ class Verdict(Enum):
 
 
 def verdict(error: BaseException) -> Verdict:
+    """Of any of `ANSWERS`. What is not recognised counts as UNKNOWN, so that nothing is promised of
+    it.
+    """
     status, code = _status(error), _code(error)
     if code == _BUCKET_MISSING or _WHOLE in str(error):
         return Verdict.FAILED

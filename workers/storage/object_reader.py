@@ -19,6 +19,8 @@ _WINDOW_BYTES = 4 << 20
 
 
 class FetchRange(Protocol):
+    """Fetches the bytes from `span[0]` up to `span[1]` of the version `tag`."""
+
     def __call__(self, span: tuple[int, int], tag: str) -> Fetched: ...
 
 
@@ -34,15 +36,22 @@ class ObjectReader(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
+        """Always True."""
         return True
 
     def seekable(self) -> bool:
+        """Always True."""
         return True
 
     def tell(self) -> int:
+        """Bytes from the object's start."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """The new position; one behind the end is allowed. No request is made.
+
+        Raises ValueError before the start.
+        """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._info.size}[whence]
         if start + offset < 0:
             raise ValueError("negative seek position")
@@ -50,6 +59,7 @@ class ObjectReader(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
+        """As many bytes as `size` says, or all that are left; fewer only at the end."""
         left = max(0, self._info.size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
         content = self._span(self._at, self._at + wanted) if wanted else b""
@@ -57,9 +67,11 @@ class ObjectReader(io.RawIOBase):
         return content
 
     def readall(self) -> bytes:
+        """From the position to the end."""
         return self.read()
 
     def readinto(self, target: Any) -> int:
+        """Fill the buffer `target`: how many bytes were read, fewer only at the end."""
         view = memoryview(target).cast("B")
         content = self.read(len(view))
         view[: len(content)] = content

@@ -26,6 +26,8 @@ _PARTS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
+    """An object as the store shows it: bytes, milliseconds since the epoch, and its ETag."""
+
     path: str
     size: int
     modified_ms: int
@@ -45,6 +47,10 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
+    """What lies directly in a directory; paths are relative to the prefix, directories end without
+    `/`.
+    """
+
     files: list[ObjectInfo]
     directories: list[str]
 
@@ -61,21 +67,32 @@ class Wanted:
 
 
 class Requests(Protocol):
-    def get(self, path: str, wanted: Wanted) -> Fetched: ...
+    """One request each, below one prefix of one bucket."""
 
-    def list_directory(self, directory: str) -> Listing: ...
+    def get(self, path: str, wanted: Wanted) -> Fetched:
+        """The part that is `wanted`, from the version that is. A head has no content."""
 
-    def list_tree(self, directory: str) -> list[ObjectInfo]: ...
+    def list_directory(self, directory: str) -> Listing:
+        """One level; nothing where there is no such directory."""
+
+    def list_tree(self, directory: str) -> list[ObjectInfo]:
+        """Objects at any depth below, in the store's order."""
 
     def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
         """The new tag. With a nonce only where nothing is, or with a `tag` where it stands."""
 
-    def put_parts(self, path: str, stream: IO[bytes]) -> None: ...
+    def put_parts(self, path: str, stream: IO[bytes]) -> None:
+        """Send the stream from where it stands in parts, without a condition; it is seen when all
+        are there.
+        """
 
-    def delete(self, paths: Sequence[str]) -> None: ...
+    def delete(self, paths: Sequence[str]) -> None:
+        """Of absent objects too. Any of them may be gone when it raises."""
 
 
 class S3Requests:
+    """By obstore; all of this process with the same place and settings share its connections."""
+
     def __init__(self, place: BucketPlace, settings: S3Settings) -> None:
         self._place = place
         self._settings = settings
@@ -86,6 +103,7 @@ class S3Requests:
         return _store(self._place, self._settings, os.getpid())
 
     def get(self, path: str, wanted: Wanted) -> Fetched:
+        """Raises GenericError, as obstore does, for an answer that is cut off or of no object."""
         options: dict[str, Any] = {"if_match": wanted.tag} if wanted.tag else {}
         if wanted.is_head:
             options["head"] = True
@@ -104,15 +122,18 @@ class S3Requests:
         return Fetched(content, start, _info(path, answer.meta), nonce)
 
     def list_directory(self, directory: str) -> Listing:
+        """One request for each thousand names."""
         answer = obstore.list_with_delimiter(self._store, directory or None)
         files = [_info(one["path"], one) for one in answer["objects"]]
         return Listing(files, list(answer["common_prefixes"]))
 
     def list_tree(self, directory: str) -> list[ObjectInfo]:
+        """One request for each thousand objects."""
         answer = obstore.list(self._store, directory or None, chunk_size=1000)
         return [_info(one["path"], one) for one in answer.collect()]
 
     def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
+        """One request. The nonce goes into the object's metadata, where `get` reads it back."""
         mode: Any = "overwrite" if not nonce else "create" if tag is None else {"e_tag": tag}
         attributes = {_NONCE: nonce} if nonce else None
         answer = obstore.put(
@@ -121,6 +142,7 @@ class S3Requests:
         return answer["e_tag"] or ""
 
     def put_parts(self, path: str, stream: IO[bytes]) -> None:
+        """Parts of 8 MiB, four at the same time."""
         obstore.put(
             self._store,
             path,
@@ -131,6 +153,7 @@ class S3Requests:
         )
 
     def delete(self, paths: Sequence[str]) -> None:
+        """One request for each thousand paths."""
         obstore.delete(self._store, list(paths))
 
 

@@ -36,6 +36,10 @@ _Answer = TypeVar("_Answer")
 
 
 class ObjectStorage:
+    """The storage port over the objects below a prefix. Thread-safe. A call asks for `at_once_max`
+    answers at the same time at most.
+    """
+
     def __init__(
         self, place: BucketPlace, client: ObjectClient, *, at_once_max: int = REQUESTS_AT_ONCE
     ) -> None:
@@ -47,25 +51,33 @@ class ObjectStorage:
 
     @property
     def location(self) -> str:
+        """`s3://bucket/prefix`."""
         return self._place.location
 
     @property
     def remembered(self) -> Remembered:
+        """Shared by all of this process who opened the same prefix of the same bucket."""
         return self._remembered
 
     @property
     def appends_in_place(self) -> bool:
+        """False: an object is replaced as a whole."""
         return False
 
     @property
     def files_at_once(self) -> int:
+        """Four, or fewer where fewer requests are allowed at once."""
         return min(_FILES_AT_ONCE, self._at_once_max)
 
     @property
     def deletes_at_once(self) -> int:
+        """As many as S3 takes in one request."""
         return _DELETES_AT_ONCE
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
+        """On threads of their own, unless there is only one call. The first in order that raises is
+        raised, when all have ended.
+        """
         listed = list(many)
         if min(len(listed), self._at_once_max) < 2:
             return [call(one) for one in listed]
@@ -73,9 +85,13 @@ class ObjectStorage:
             return list(pool.map(call, listed))
 
     def read(self, path: str) -> bytes:
+        """All bytes of the object. Raises NotFound, StorageFailed."""
         return self._client.get(_key(path)).content
 
     def read_listed(self, path: str) -> bytes:
+        """As `read`; small completed files of the timeline are remembered while listings show their
+        ETag.
+        """
         content = self._timeline.content(path)
         if content is None:
             fetched = self._client.get(_key(path))
@@ -84,26 +100,38 @@ class ObjectStorage:
         return content
 
     def read_tagged(self, path: str) -> Tagged:
+        """Tagged with the object's ETag. Raises NotFound, StorageFailed."""
         fetched = self._client.get(_key(path))
         return Tagged(fetched.content, fetched.object_info.tag)
 
     def info(self, path: str) -> FileInfo | None:
+        """Size and time of the object, None where there is none. Directories have none.
+
+        Raises StorageFailed.
+        """
         object_info = self._client.head(_key(path))
         return _file(object_info) if object_info else None
 
     def list_files(self, directory: str) -> list[FileInfo]:
+        """Sorted by path. Raises StorageFailed."""
         objects = self._client.list_directory(checked_path(directory)).files
         if directory == TIMELINE:
             self._timeline.listed({one.path: one.tag for one in objects})
         return sorted(map(_file, objects), key=lambda file: file.path)
 
     def list_names(self, directory: str) -> list[str]:
+        """Costs as much as `list_files`: the store gives sizes with the names."""
         return [file.name for file in self.list_files(directory)]
 
     def list_directories(self, directory: str) -> list[str]:
+        """Names that objects have in common up to a `/`, sorted. Raises StorageFailed."""
         return sorted(self._client.list_directory(checked_path(directory)).directories)
 
     def list_tree(self, directory: str) -> list[FileInfo]:
+        """Sorted by path, without the empty objects by which other tools mark a folder.
+
+        Raises StorageFailed.
+        """
         objects = self._client.list_tree(checked_path(directory))
         folders = {one.path.rpartition("/")[0] for one in objects}
         # Other tools make an empty object for a folder.
@@ -111,18 +139,29 @@ class ObjectStorage:
         return sorted(map(_file, files), key=lambda file: file.path)
 
     def put(self, path: str, content: bytes) -> None:
+        """One request for the whole object. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.put(_key(path), content)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
+        """By `If-None-Match: *`, with a nonce for the case that the answer is lost.
+
+        Raises StorageFailed, WriteOutcomeUnknown.
+        """
         return self._client.put_conditionally(_key(path), content) is not None
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
+        """An object for each path, several at once, but the first before the others with
+        `is_exclusive`.
+
+        Raises StorageFailed, WriteOutcomeUnknown.
+        """
         if is_exclusive and not self.put_if_absent(paths[0], b""):
             return False
         self.at_once(partial(self.put_if_absent, content=b""), paths[is_exclusive:])
         return True
 
     def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+        """By `If-Match`; tags are ETags. Raises StorageFailed, WriteOutcomeUnknown."""
         return self._client.put_conditionally(_key(path), content, tag=tag)
 
     def append(self, path: str, content: bytes) -> None:
@@ -161,6 +200,10 @@ class ObjectStorage:
         return True
 
     def open_data(self, path: str) -> IO[bytes]:
+        """Read in ranges, all of the version that is there now; the end is fetched at once.
+
+        Raises NotFound, StorageFailed.
+        """
         key = _key(path)
 
         def fetch(span: tuple[int, int], tag: str) -> Fetched:
@@ -169,12 +212,18 @@ class ObjectStorage:
         return cast(IO[bytes], ObjectReader(self._client.get_end(key, TAIL_BYTES), fetch))
 
     def delete(self, path: str) -> None:
+        """Absent objects too. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.delete([_key(path)])
 
     def delete_many(self, paths: Sequence[str]) -> None:
+        """A thousand to a request. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.delete([_key(path) for path in paths])
 
     def delete_tree(self, directory: str) -> None:
+        """What a listing shows now; objects that come meanwhile stay.
+
+        Raises InvalidInput for the root, StorageFailed, WriteOutcomeUnknown.
+        """
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
         objects = self._client.list_tree(checked_path(directory))

@@ -38,6 +38,8 @@ VARIABLES = (*_ENDPOINTS, _ALLOW_HTTP, TIMEOUT_VARIABLE, *_PASSED_ON)
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
+    """How a bucket is reached. Hashable: equal settings share their connections."""
+
     endpoint: str = ""
     """Empty for AWS's own."""
     allows_http: bool = False

@@ -42,6 +42,7 @@ class Swap:
         self._directory = target.with_name(f"{PREFIX}{target.name}")
 
     def is_begun(self) -> bool:
+        """Whether the file was ever replaced this way: then all who replace it must go this way."""
         return self._directory.is_dir()
 
     def settle(self) -> int:

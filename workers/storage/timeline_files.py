@@ -155,6 +155,7 @@ def _is_completed(name: str) -> bool:
 
 
 def entry_info(directory: str, entry: os.DirEntry[str]) -> FileInfo | None:
+    """Size and time of a listed file of `directory`; None when it has been deleted since."""
     try:
         status = entry.stat()
     except FileNotFoundError:  # Deleted between listing and looking: it is simply not there.
