@@ -58,8 +58,8 @@ def texts(array: pa.Array[Any]) -> Encoded:
 def joined(*parts: Encoded | bytes) -> Encoded:
     """Element by element; a bytes part stands in every element."""
     scalars: list[Any] = [pa.scalar(one) if isinstance(one, bytes) else one for one in parts]
-    found: Any = pc.binary_join_element_wise(*scalars, pa.scalar(b""))
-    return found  # type: ignore[no-any-return]
+    encoded: Any = pc.binary_join_element_wise(*scalars, pa.scalar(b""))
+    return encoded  # type: ignore[no-any-return]
 
 
 def lengths_of(encoded: Encoded) -> Any:
@@ -105,8 +105,8 @@ class _Encoder:
         if not array.null_count:
             return present
         absent: Any = pa.scalar(bytes([2 * avro.index("null")]))
-        found: Any = pc.if_else(array.is_valid(), present, absent)
-        return found  # type: ignore[no-any-return]
+        encoded: Any = pc.if_else(array.is_valid(), present, absent)
+        return encoded  # type: ignore[no-any-return]
 
     def value(self, array: Any, avro: Any, name: str) -> Encoded:
         """Null elements get some encoding, which nobody looks at."""
@@ -118,8 +118,10 @@ class _Encoder:
             case "int" | "long":
                 return varints(_whole_numbers(array))
             case "float" | "double":
-                found = pc.fill_null(array, 0).to_numpy(zero_copy_only=False).astype(_FLOATS[kind])
-                return binary(np.full(len(found), found.itemsize), found.view(np.uint8))
+                numbers = (
+                    pc.fill_null(array, 0).to_numpy(zero_copy_only=False).astype(_FLOATS[kind])
+                )
+                return binary(np.full(len(numbers), numbers.itemsize), numbers.view(np.uint8))
             case "string" | "bytes":
                 return texts(_decimals(array, None) if pa.types.is_decimal(array.type) else array)
             case "fixed":
@@ -168,8 +170,8 @@ def _whole_numbers(array: Any) -> Any:
 def _fixed(array: Any, size: int) -> Encoded:
     if pa.types.is_decimal(array.type):
         return _decimals(array, size)
-    found: Any = pc.fill_null(array.cast(pa.binary()), b"")
-    return found  # type: ignore[no-any-return]
+    encoded: Any = pc.fill_null(array.cast(pa.binary()), b"")
+    return encoded  # type: ignore[no-any-return]
 
 
 def _decimals(array: Any, size: int | None) -> Encoded:

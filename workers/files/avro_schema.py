@@ -155,9 +155,9 @@ class _Parser:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
             raise UnsupportedTable("schema is nested too deeply", depth_max=_DEPTH_MAX)
-        found = self._type(avro, namespace)
+        avro_type = self._type(avro, namespace)
         self._depth -= 1
-        return found
+        return avro_type
 
     def _type(self, avro: Any, namespace: str) -> AvroType:
         if isinstance(avro, str):
@@ -197,17 +197,17 @@ class _Parser:
         )
         return self._remember(avro, namespace, Struct(fields, is_error=kind == "error"))
 
-    def _remember(self, avro: Mapping[str, Any], namespace: str, found: AvroType) -> AvroType:
-        self._named[_full_name(avro, namespace)] = found
-        return found
+    def _remember(self, avro: Mapping[str, Any], namespace: str, avro_type: AvroType) -> AvroType:
+        self._named[_full_name(avro, namespace)] = avro_type
+        return avro_type
 
     def _reference(self, name: str, namespace: str) -> AvroType:
         for full_name in (f"{namespace}.{name}" if namespace else name, name):
             if full_name in self._named:
-                found = self._named[full_name]
-                if found is None:
+                avro_type = self._named[full_name]
+                if avro_type is None:
                     raise UnsupportedTable("schema contains itself", type=name)
-                return found
+                return avro_type
         raise MalformedTable("schema refers to an unknown type", type=name)
 
 
@@ -266,14 +266,14 @@ _LOGICAL_ARROW: dict[tuple[str, str], pa.DataType] = {
 }
 
 
-def arrow_type(found: AvroType) -> pa.DataType:
+def arrow_type(avro_type: AvroType) -> pa.DataType:
     """Raises UnsupportedTable for a union of several types, or a decimal that Arrow has not."""
-    match found:
+    match avro_type:
         case Scalar(logical="decimal", precision=precision, scale=scale):
-            assert precision is not None, found
-            assert scale is not None, found
+            assert precision is not None, avro_type
+            assert scale is not None, avro_type
             if precision > 38:
-                raise UnsupportedTable("decimal is wider than 38 digits", type=found)
+                raise UnsupportedTable("decimal is wider than 38 digits", type=avro_type)
             return pa.decimal128(precision, scale)
         case Scalar(kind=kind, logical=logical):
             return _LOGICAL_ARROW.get((kind, logical or ""), _PLAIN_ARROW[kind])
@@ -284,7 +284,7 @@ def arrow_type(found: AvroType) -> pa.DataType:
         case Struct(fields):
             return pa.struct(arrow_fields(fields))
         case AnyOf():
-            raise UnsupportedTable("column is a union of several types", type=found)
+            raise UnsupportedTable("column is a union of several types", type=avro_type)
 
 
 def arrow_fields(fields: tuple[Field, ...]) -> list[pa.Field[Any]]:

@@ -84,8 +84,8 @@ class _KeysOfFile:
         return group
 
     def footer(self) -> dict[str, str]:
-        told = {} if self.filter is None else self.filter.footer()
-        return {**range_footer(self.bounds.range), **told}
+        filter_footer = {} if self.filter is None else self.filter.footer()
+        return {**range_footer(self.bounds.range), **filter_footer}
 
 
 def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -174,10 +174,10 @@ def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> i
     at = [metadata.schema.column(n).path for n in range(metadata.num_columns)].index(field.name)
     highest: list[int] = []
     for number in range(metadata.num_row_groups):
-        told: Any = metadata.row_group(number).column(at).statistics
-        if told is None or not told.has_min_max:
+        statistics: Any = metadata.row_group(number).column(at).statistics
+        if statistics is None or not statistics.has_min_max:
             return None
-        highest.append(told.max_raw)
+        highest.append(statistics.max_raw)
     return max(highest, default=None)
 
 
@@ -222,7 +222,7 @@ def read_footer(storage: Storage, path: str) -> dict[str, str]:
     """What the footer says beside the rows. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
-            found = parquet_file(stream).metadata.metadata or {}
-            return {key.decode(): value.decode() for key, value in found.items()}
+            footer = parquet_file(stream).metadata.metadata or {}
+            return {key.decode(): value.decode() for key, value in footer.items()}
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error

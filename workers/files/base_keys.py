@@ -52,11 +52,11 @@ class SortedKeys(Sequence[str]):
         # The hash table is made of the fewer.
         if len(stored) < len(mine):
             held: Any = pc.is_in(mine, value_set=_single(stored))
-            found: Positions = np.flatnonzero(held.to_numpy(zero_copy_only=False))
+            positions: Positions = np.flatnonzero(held.to_numpy(zero_copy_only=False))
         else:
             met: Any = pc.index_in(_single(stored), value_set=mine).drop_null()
-            found = np.unique(met.to_numpy())
-        return np.asarray(found + within.start, np.int64)
+            positions = np.unique(met.to_numpy())
+        return np.asarray(positions + within.start, np.int64)
 
     @property
     def everything(self) -> slice:
@@ -68,24 +68,24 @@ def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
     with storage.open_data(path) as stream:
         try:
             file = parquet_file(stream)
-            found = [np.empty(0, np.int64)]
+            positions = [np.empty(0, np.int64)]
             for number in range(file.metadata.num_row_groups):
                 within = _within(file, number, keys)
                 if within.start < within.stop:
                     stored = file.read_row_group(number, columns=[RECORD_KEY], use_threads=False)
-                    found.append(keys.positions_of(stored.column(0), within))
+                    positions.append(keys.positions_of(stored.column(0), within))
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(positions))
 
 
 def _within(file: OpenParquet, number: int, keys: SortedKeys) -> slice:
     metadata = file.metadata
     names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-    told: Any = metadata.row_group(number).column(names.index(RECORD_KEY)).statistics
-    if told is None or not told.has_min_max:
+    statistics: Any = metadata.row_group(number).column(names.index(RECORD_KEY)).statistics
+    if statistics is None or not statistics.has_min_max:
         return keys.everything
-    least, greatest = told.min, told.max
+    least, greatest = statistics.min, statistics.max
     if not isinstance(least, str) or not isinstance(greatest, str):
         return keys.everything
     return keys.span(least, greatest)

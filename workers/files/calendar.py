@@ -59,10 +59,10 @@ def _holds_less(metadata: pq.FileMetaData, at: int, least: int) -> bool:
     return any(_may_be_less(group.column(at).statistics, least) for group in groups)
 
 
-def _may_be_less(found: pq.Statistics | None, least: int) -> bool:
-    if found is None:
+def _may_be_less(statistics: pq.Statistics | None, least: int) -> bool:
+    if statistics is None:
         return True
-    if not found.num_values:  # Nothing but nulls.
+    if not statistics.num_values:  # Nothing but nulls.
         return False
-    smallest = found.min_raw if found.has_min_max else None
+    smallest = statistics.min_raw if statistics.has_min_max else None
     return smallest is None or smallest < least

@@ -53,5 +53,5 @@ class FooterKeys:
         )
 
 
-def range_footer(found: KeyRange | None) -> dict[str, str]:
-    return {} if found is None else {MIN_KEY: found.least, MAX_KEY: found.greatest}
+def range_footer(key_range: KeyRange | None) -> dict[str, str]:
+    return {} if key_range is None else {MIN_KEY: key_range.least, MAX_KEY: key_range.greatest}

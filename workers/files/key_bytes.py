@@ -42,10 +42,10 @@ def _as_text(chunk: Any) -> Any:
     return text
 
 
-def _is_text(found: pa.DataType) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(
-        types.is_string_view(found)
-        or (types.is_dictionary(found) and _is_text(found.value_type))
-        or found in (pa.string(), pa.large_string())
+        types.is_string_view(kind)
+        or (types.is_dictionary(kind) and _is_text(kind.value_type))
+        or kind in (pa.string(), pa.large_string())
     )

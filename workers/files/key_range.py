@@ -44,18 +44,18 @@ class KeyRange:
         )
 
     def _may_hold(self, chunk: Any) -> npt.NDArray[np.bool_]:
-        found = _between(chunk, self.least, self.greatest)
+        may_hold = _between(chunk, self.least, self.greatest)
         content, _ = bytes_and_offsets(chunk)
-        told = f"{self.least}{self.greatest}".encode()
-        if _has_pairs(content) or _has_pairs(np.frombuffer(told, np.uint8)):
+        bounds = f"{self.least}{self.greatest}".encode()
+        if _has_pairs(content) or _has_pairs(np.frombuffer(bounds, np.uint8)):
             least, greatest = _utf16_text(self.least), _utf16_text(self.greatest)
-            found |= _between(_utf16_texts(chunk), least, greatest)
-        return found
+            may_hold |= _between(_utf16_texts(chunk), least, greatest)
+        return may_hold
 
 
-def may_overlap(one: KeyRange | None, other: KeyRange | None) -> bool:
+def may_overlap(mine: KeyRange | None, theirs: KeyRange | None) -> bool:
     """What is not told may be anything."""
-    return one is None or other is None or one.overlaps(other)
+    return mine is None or theirs is None or mine.overlaps(theirs)
 
 
 @dataclass(slots=True)
@@ -86,13 +86,13 @@ class KeyBounds:
     @property
     def range(self) -> KeyRange | None:
         """None without keys, and where the order would matter."""
-        found = self._by_bytes
-        if found is None or self._by_units != (
-            _utf16_text(found.least),
-            _utf16_text(found.greatest),
+        key_range = self._by_bytes
+        if key_range is None or self._by_units != (
+            _utf16_text(key_range.least),
+            _utf16_text(key_range.greatest),
         ):
             return None
-        return found
+        return key_range
 
 
 def _between(keys: Any, least: str | bytes, greatest: str | bytes) -> npt.NDArray[np.bool_]:
@@ -100,8 +100,8 @@ def _between(keys: Any, least: str | bytes, greatest: str | bytes) -> npt.NDArra
         pc.greater_equal(keys, pa.scalar(least, keys.type)),
         pc.less_equal(keys, pa.scalar(greatest, keys.type)),
     )
-    found: npt.NDArray[np.bool_] = is_between.to_numpy(zero_copy_only=False)
-    return found.copy()
+    mask: npt.NDArray[np.bool_] = is_between.to_numpy(zero_copy_only=False)
+    return mask.copy()
 
 
 def _has_pairs(content: npt.NDArray[Any]) -> bool:

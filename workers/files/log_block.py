@@ -299,10 +299,10 @@ def _decode_deletes(content: memoryview) -> tuple[DeleteRecord, ...]:
         raise UnsupportedTable("delete block is of an unread version", version=version)
     try:
         datum = io.BytesIO(content[8 : 8 + length])
-        found: Any = fastavro.schemaless_reader(
+        delete_list: Any = fastavro.schemaless_reader(
             datum, parsed(DELETE_LIST), None, return_record_name=True
         )
-        return tuple(DeleteRecord.from_avro(row) for row in found["deleteRecordList"])
+        return tuple(DeleteRecord.from_avro(row) for row in delete_list["deleteRecordList"])
     except Exception as error:  # fastavro raises what it stumbled on
         raise MalformedTable("delete block is not readable") from error
 

@@ -35,15 +35,15 @@ def write_log_file(storage: Storage, path: str, blocks: Iterable[bytes]) -> int:
 def read_log_file(storage: Storage, path: str) -> list[LogBlock]:
     """The blocks in file order. Raises NotFound, MalformedTable, UnsupportedTable."""
     content = storage.read(path)
-    found = []
+    blocks = []
     for offset, body in _framed(content):
         try:
             block = decode_body(body)
         except (MalformedTable, UnsupportedTable) as error:
             raise type(error)(error.message, **error.values, path=path, offset=offset) from error
         if block is not None:
-            found.append(block)
-    return found
+            blocks.append(block)
+    return blocks
 
 
 def read_archive_records(storage: Storage, path: str) -> Iterator[dict[str, Any]]:

@@ -96,22 +96,22 @@ def _check(file_id: str, token: str, instant: str) -> None:
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_base_file(name: str) -> BaseFileName | None:
-    found = _BASE_FILE.fullmatch(name)
-    return BaseFileName(found[1], found[2], found[3]) if found else None
+    parts = _BASE_FILE.fullmatch(name)
+    return BaseFileName(parts[1], parts[2], parts[3]) if parts else None
 
 
 def unread_base_format(name: str) -> str | None:
     """The format of a base file that other engines read and Sluice does not, such as `lance`."""
-    found = _UNREAD_BASE_FILE.fullmatch(name)
-    return found[1] if found else None
+    name_match = _UNREAD_BASE_FILE.fullmatch(name)
+    return name_match[1] if name_match else None
 
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_log_file(name: str) -> LogFileName | None:
-    found = _LOG_FILE.fullmatch(name)
-    if found is None:
+    parts = _LOG_FILE.fullmatch(name)
+    if parts is None:
         return None
-    return LogFileName(found[1], found[2], int(found[3]), found[4], is_cdc=found[5] is not None)
+    return LogFileName(parts[1], parts[2], int(parts[3]), parts[4], is_cdc=parts[5] is not None)
 
 
 def instant_of(name: str) -> InstantTime | None:
@@ -156,8 +156,8 @@ def bucket_of(file_id: FileId) -> int | None:
 
     Meaningful on a bucket-indexed table only: a random id may start with eight digits by chance.
     """
-    found = _BUCKET.fullmatch(file_id)
-    return int(found[1]) if found else None
+    id_match = _BUCKET.fullmatch(file_id)
+    return int(id_match[1]) if id_match else None
 
 
 def check_table_name(name: str) -> str:
@@ -182,9 +182,9 @@ def check_partition_path(text: str, *, url_encode: bool = False) -> str:
     """
     if not text:
         return text
-    if found := _FORBIDDEN_IN_PATH.search(text):
+    if forbidden := _FORBIDDEN_IN_PATH.search(text):
         raise InvalidInput(
-            "partition path has a forbidden character", partition=text, found=found[0]
+            "partition path has a forbidden character", partition=text, found=forbidden[0]
         )
     if "%" in (_ESCAPE.sub("", text) if url_encode else text):
         raise InvalidInput("partition path has a percent sign", partition=text)
@@ -212,7 +212,7 @@ def partition_path(
     for field, value in zip(fields, values, strict=True):
         text = _value_text(field, value)
         if url_encode:
-            text = _ENCODED_IN_VALUE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+            text = _ENCODED_IN_VALUE.sub(lambda character: f"%{ord(character[0]):02X}", text)
         segments.append(f"{field}={text}" if hive_style else text)
     return check_partition_path("/".join(segments), url_encode=url_encode)
 
@@ -233,7 +233,7 @@ def partition_texts(
             return None
         text = segment[len(prefix) :]
         if url_encode:
-            text = _ESCAPE.sub(lambda found: chr(int(found[0][1:], 16)), text)
+            text = _ESCAPE.sub(lambda escape: chr(int(escape[0][1:], 16)), text)
         texts.append(text)
     return texts
 

@@ -35,15 +35,15 @@ def _repeats(column: pa.ChunkedArray[Any]) -> bool:
     return 2 * len(column.unique()) <= len(column)
 
 
-def _leaves(path: str, found: pa.DataType) -> Iterator[str]:
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
     """The paths of Parquet's own columns below a field."""
-    if isinstance(found, pa.StructType):
-        for field in found:
+    if isinstance(kind, pa.StructType):
+        for field in kind:
             yield from _leaves(f"{path}.{field.name}", field.type)
-    elif isinstance(found, pa.MapType):
-        yield from _leaves(f"{path}.key_value.key", found.key_type)
-        yield from _leaves(f"{path}.key_value.value", found.item_type)
-    elif isinstance(found, pa.ListType | pa.LargeListType):
-        yield from _leaves(f"{path}.list.element", found.value_type)
+    elif isinstance(kind, pa.MapType):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif isinstance(kind, pa.ListType | pa.LargeListType):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
     else:
         yield path

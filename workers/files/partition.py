@@ -36,13 +36,15 @@ def is_partition(storage: Storage, directory: str) -> bool:
 
 def list_partitions(storage: Storage) -> list[str]:
     """Every partition's path, sorted; `[""]` when the table itself is the one partition."""
-    found: list[str] = []
+    partitions: list[str] = []
     level = [""]
     while level:
         below = storage.at_once(partial(_children, storage), level)
-        found += [place for place, children in zip(level, below, strict=True) if children is None]
+        partitions += [
+            place for place, children in zip(level, below, strict=True) if children is None
+        ]
         level = [child for children in below for child in children or ()]
-    return sorted(found)
+    return sorted(partitions)
 
 
 def files_by_partition(
@@ -63,20 +65,20 @@ def _by_partition(
     storage: Storage, listing: Callable[[str], Sequence[_File]], name_of: Callable[[_File], str]
 ) -> dict[str, Sequence[_File]]:
     """One look at a directory tells both whether it is a partition and what it has."""
-    found: dict[str, Sequence[_File]] = {}
+    partitions: dict[str, Sequence[_File]] = {}
     level = [""]
     while level:
         listed = dict(zip(level, storage.at_once(listing, level), strict=True))
-        partitions = {
+        here = {
             place: files
             for place, files in listed.items()
             if any(name_of(file) in _METADATA_NAMES for file in files)
         }
-        found |= partitions
-        others = [place for place in level if place not in partitions]
+        partitions |= here
+        others = [place for place in level if place not in here]
         below = storage.at_once(partial(_directories, storage), others)
         level = [child for children in below for child in children]
-    return dict(sorted(found.items()))
+    return dict(sorted(partitions.items()))
 
 
 def _children(storage: Storage, directory: str) -> list[str] | None:
@@ -85,5 +87,5 @@ def _children(storage: Storage, directory: str) -> list[str] | None:
 
 
 def _directories(storage: Storage, directory: str) -> list[str]:
-    found = storage.list_directories(directory)
-    return [one for one in found if not one.rpartition("/")[2].startswith(".")]
+    directories = storage.list_directories(directory)
+    return [one for one in directories if not one.rpartition("/")[2].startswith(".")]

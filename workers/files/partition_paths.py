@@ -28,8 +28,8 @@ def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
     values = [column.take(pa.array(first)).to_pylist() for column in columns]
     paths = [_path(config, combination) for combination in zip(*values, strict=True)]
-    found: Any = pa.array(which)
-    return pa.array(paths, pa.string()).take(found)
+    indices: Any = pa.array(which)
+    return pa.array(paths, pa.string()).take(indices)
 
 
 def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:

@@ -39,11 +39,11 @@ def parse_properties(content: bytes) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def _parsed(content: bytes) -> Mapping[str, str]:
     """A process opens the same tables again and again."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in _logical_lines(content.decode("latin-1")):
         key, value = _split(line)
-        found[_unescape(key)] = _unescape(value)
-    return found
+        properties[_unescape(key)] = _unescape(value)
+    return properties
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -144,16 +144,16 @@ def load_properties(storage: Storage) -> dict[str, str]:
     unproven: dict[str, str] | None = None
     for path in (PROPERTIES_PATH, BACKUP_PATH, PROPERTIES_PATH):
         try:
-            found = _checked(parse_properties(storage.read(path)), path=path)
+            properties = _checked(parse_properties(storage.read(path)), path=path)
         except NotFound:
             continue
         except MalformedTable as error:
             problem = problem or error
             continue
-        if CHECKSUM_KEY in found:
-            return found
+        if CHECKSUM_KEY in properties:
+            return properties
         # It may be torn before that line: good enough only when there is nothing better.
-        unproven = unproven or found
+        unproven = unproven or properties
     if unproven is not None:
         return unproven
     raise problem or TableNotFound("no table here", location=storage.location)
@@ -205,8 +205,8 @@ def drop_backup(storage: Storage) -> None:
     that ever be lost, an old one must not come back. Under the table lock.
     """
     try:
-        standing = _checked(parse_properties(storage.read(PROPERTIES_PATH)), path=PROPERTIES_PATH)
+        properties = _checked(parse_properties(storage.read(PROPERTIES_PATH)), path=PROPERTIES_PATH)
     except (NotFound, MalformedTable):
         return
-    if CHECKSUM_KEY in standing:
+    if CHECKSUM_KEY in properties:
         storage.delete(BACKUP_PATH)

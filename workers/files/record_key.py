@@ -19,23 +19,23 @@ EMPTY_VALUE = "__empty__"
 _SEPARATOR = ","
 
 
-def check_key_type(field: str, found: pa.DataType) -> None:
+def check_key_type(field: str, kind: pa.DataType) -> None:
     """Raises InvalidInput for a type whose text differs between engines or their write paths."""
     types = pa.types
-    is_text = types.is_string(found) or types.is_large_string(found)
-    is_exact = types.is_integer(found) or types.is_decimal(found) or types.is_boolean(found)
-    if not (is_text or is_exact or types.is_date32(found) or _is_local_time(found)):
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    is_exact = types.is_integer(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    if not (is_text or is_exact or types.is_date32(kind) or _is_local_time(kind)):
         raise InvalidInput(
             "a record key is text, a whole number, a date, a decimal, a boolean or a time without "
             "a zone in microseconds: of other types the write paths of Hudi make different texts",
             column=field,
-            type=found,
+            type=kind,
         )
 
 
-def _is_local_time(found: Any) -> bool:
+def _is_local_time(kind: Any) -> bool:
     """Under a zone the row writer spells a time as text, cut to milliseconds, and others do not."""
-    return bool(found == pa.timestamp("us"))
+    return bool(kind == pa.timestamp("us"))
 
 
 def key_value_texts(field: str, column: pa.Array[Any]) -> pa.Array[Any]:

@@ -40,17 +40,17 @@ class Unformatted(InvalidInput):
         """Per row, whether it is one of them."""
 
 
-def check_time_column(rule: TimeRule, field: str, found: pa.DataType) -> None:
+def check_time_column(rule: TimeRule, field: str, kind: pa.DataType) -> None:
     """Raises InvalidInput for a type whose path differs between the write paths of Hudi."""
     types = pa.types
-    is_text = types.is_string(found) or types.is_large_string(found)
+    is_text = types.is_string(kind) or types.is_large_string(kind)
     if rule.kind.is_text and not is_text:
         raise InvalidInput(
-            f"timestamp type {rule.kind} partitions by text", column=field, type=found
+            f"timestamp type {rule.kind} partitions by text", column=field, type=kind
         )
-    if not rule.kind.is_text and not (types.is_integer(found) or types.is_floating(found)):
+    if not rule.kind.is_text and not (types.is_integer(kind) or types.is_floating(kind)):
         raise InvalidInput(
-            f"timestamp type {rule.kind} partitions by a number", column=field, type=found
+            f"timestamp type {rule.kind} partitions by a number", column=field, type=kind
         )
 
 
@@ -89,8 +89,8 @@ def _times(rule: TimeRule, column: pa.Array[Any]) -> tuple[Times, Any]:
     rough = values.astype(np.float64) * times / divided
     is_bad = (rough < _FIRST_MS + DAY_MS) | (rough > _LAST_MS - DAY_MS)
     whole = np.where(is_bad, 0, values).astype(np.int64)
-    found = whole * times
-    return (np.abs(found) // divided) * np.sign(found), is_bad
+    multiplied = whole * times
+    return (np.abs(multiplied) // divided) * np.sign(multiplied), is_bad
 
 
 def _written(tokens: Sequence[Token], local: Times) -> pa.Array[Any]:
@@ -98,8 +98,8 @@ def _written(tokens: Sequence[Token], local: Times) -> pa.Array[Any]:
     shown, which = np.unique(local // cut, return_inverse=True)
     texts = [_text(tokens, EPOCH + dt.timedelta(milliseconds=int(one) * cut)) for one in shown]
     indices: Any = pa.array(which)
-    found: pa.Array[Any] = pa.array(texts, pa.string()).take(indices)
-    return found
+    row_texts: pa.Array[Any] = pa.array(texts, pa.string()).take(indices)
+    return row_texts
 
 
 def _cut(token: Token) -> int:
@@ -151,9 +151,9 @@ def _read(rule: TimeRule, texts: pa.Array[Any]) -> tuple[Times, Any]:
     local = np.zeros(len(given), np.int64)
     is_read = np.zeros(len(given), bool)
     for tokens in rule.inputs:
-        found, fits = _read_by(rule, tokens, given)
+        shown, fits = _read_by(rule, tokens, given)
         now = fits & ~is_read
-        local[now] = found[now]
+        local[now] = shown[now]
         is_read |= fits
     return local, ~is_read
 
@@ -170,8 +170,8 @@ def _read_by(
         if letter not in known:
             return np.full(len(texts), least, np.int64)
         filled: Any = pc.fill_null(known[letter], str(least))
-        found: Times = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
-        return found
+        numbers: Times = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
+        return numbers
 
     month, day = number("M", 1), number("d", 1)
     hour, minute, second = number("H", 0), number("m", 0), number("s", 0)
@@ -207,20 +207,20 @@ def _in_output_zone(
 
 def _expression(tokens: Sequence[Token]) -> str:
     """Numbers that follow each other without anything between have as many digits as letters."""
-    found = []
-    for at, one in enumerate(tokens):
+    groups = []
+    for at, token in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None
-        if not one.letter:
-            found.append(re.escape(one.text))
-        elif one.letter in _READ:
-            found.append(_READ[one.letter])
-        elif one.letter == "S":
-            found.append(f"(?P<S>[0-9]{{1,{one.count}}})")
+        if not token.letter:
+            groups.append(re.escape(token.text))
+        elif token.letter in _READ:
+            groups.append(_READ[token.letter])
+        elif token.letter == "S":
+            groups.append(f"(?P<S>[0-9]{{1,{token.count}}})")
         else:
             is_fixed = following is not None and following.is_number
             digits = "{2}" if is_fixed else "{1,2}"
-            found.append(f"(?P<{one.letter}>[0-9]{digits})")
-    return "^" + "".join(found) + "$"
+            groups.append(f"(?P<{token.letter}>[0-9]{digits})")
+    return "^" + "".join(groups) + "$"
 
 
 def _column(parts: Any, letter: str) -> Any:
@@ -229,8 +229,8 @@ def _column(parts: Any, letter: str) -> Any:
 
 def _fraction_ms(digits: Any) -> Times:
     padded: Any = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(digits, "0"), 3, "0"), 0, 3)
-    found: Times = pc.cast(padded, pa.int64()).to_numpy(zero_copy_only=False)
-    return found
+    fraction_ms: Times = pc.cast(padded, pa.int64()).to_numpy(zero_copy_only=False)
+    return fraction_ms
 
 
 def _offset_ms(texts: Any) -> Times | None:
@@ -241,8 +241,8 @@ def _offset_ms(texts: Any) -> Times | None:
     minutes: Any = pc.cast(pc.utf8_slice_codeunits(plain, 3, 5), pa.int64())
     total = hours.to_numpy(zero_copy_only=False) * 60 + minutes.to_numpy(zero_copy_only=False)
     is_west = pc.starts_with(plain, "-").to_numpy(zero_copy_only=False)
-    found: Times = np.where(is_west, -total, total) * 60_000
-    return found
+    offset_ms: Times = np.where(is_west, -total, total) * 60_000
+    return offset_ms
 
 
 def _null_text(rule: TimeRule) -> str:

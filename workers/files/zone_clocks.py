@@ -60,19 +60,19 @@ def _changes(name: str, year: int) -> tuple[tuple[int, int], ...]:
     year = min(max(year, _YEAR_MIN), _YEAR_MAX)
     start = _ms(dt.datetime(year, 1, 1, tzinfo=dt.UTC))
     end = _ms(dt.datetime(year + 1, 1, 1, tzinfo=dt.UTC))
-    found = [(start, _offset(zone, start))]
+    changes = [(start, _offset(zone, start))]
     for day in range(start, end, DAY_MS):
         low, high = day, min(day + DAY_MS, end)
-        if _offset(zone, high) == found[-1][1]:
+        if _offset(zone, high) == changes[-1][1]:
             continue
         while high - low > 1:
             middle = (low + high) // 2
-            if _offset(zone, middle) == found[-1][1]:
+            if _offset(zone, middle) == changes[-1][1]:
                 low = middle
             else:
                 high = middle
-        found.append((high, _offset(zone, high)))
-    return tuple(found)
+        changes.append((high, _offset(zone, high)))
+    return tuple(changes)
 
 
 def _ms(moment: dt.datetime) -> int:
