@@ -24,6 +24,7 @@ def parquet_file(stream: Any) -> OpenParquet:
 
 
 def parquet_schema(stream: Any) -> pa.Schema:
+    """The file's columns as Arrow sees them. Only the footer is read."""
     return parquet_file(stream).schema_arrow
 
 

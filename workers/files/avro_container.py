@@ -31,6 +31,7 @@ def parsed(avro_json: str) -> Any:
 
 
 def encode_record(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
+    """The container of `record`, whose fields are those of `schema`."""
     avro = parsed(json.dumps(schema))
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, avro, dict(record))

@@ -63,6 +63,7 @@ def joined(*parts: Encoded | bytes) -> Encoded:
 
 
 def lengths_of(encoded: Encoded) -> Any:
+    """The size of each element in bytes, as a numpy array."""
     return np.diff(_offsets(encoded))
 
 

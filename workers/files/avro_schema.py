@@ -60,6 +60,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
+    """An Avro array."""
+
     element: Place
 
     def __str__(self) -> str:
@@ -68,6 +70,8 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
+    """An Avro map, whose keys are always strings."""
+
     value: Place
 
     def __str__(self) -> str:
@@ -86,6 +90,8 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """A field of a record: all that two schemas can differ in about it."""
+
     name: str
     place: Place
     default: str | None
@@ -95,10 +101,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
+    """A record, or an error: its fields in order. A record's own name is no part of it."""
+
     fields: tuple[Field, ...]
     is_error: bool = False
 
     def field(self, name: str) -> Field | None:
+        """The field of exactly this name, or None."""
         return next((field for field in self.fields if field.name == name), None)
 
     def __str__(self) -> str:

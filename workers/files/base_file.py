@@ -36,6 +36,8 @@ AVRO_SCHEMA_KEY = "parquet.avro.schema"
 
 @dataclass(frozen=True, slots=True)
 class BaseFileSize:
+    """What a base file that was just written holds."""
+
     rows: int
     bytes: int
 

@@ -32,6 +32,7 @@ class SortedKeys(Sequence[str]):
 
     @classmethod
     def of(cls, keys: Texts) -> SortedKeys:
+        """Sort record keys, of which some may occur more than once. They are not null."""
         distinct: Any = keys.unique()
         return cls(distinct.take(pc.sort_indices(distinct)))
 
@@ -60,6 +61,7 @@ class SortedKeys(Sequence[str]):
 
     @property
     def everything(self) -> slice:
+        """The span of all keys."""
         return slice(0, len(self.array))
 
 

@@ -26,5 +26,6 @@ class Compression(TypedDict):
 
 
 def compression_of(codec: Codec) -> Compression:
+    """Zstandard goes by level 1, the others by their library's own."""
     level = _ZSTD_LEVEL if codec is Codec.ZSTD else None
     return {"codec": _PARQUET_CODECS[codec], "level": level}

@@ -46,12 +46,15 @@ _WRAPPER_BY_TYPE: dict[pa.DataType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
+    """A deleted key, in which partition, and how old the delete is (format page 5.5)."""
+
     key: str
     partition: str
     ordering: tuple[str, Any] | None
     """Hudi's wrapper and its value; `("IntWrapper", 0)` deletes whatever the row's value is."""
 
     def to_avro(self) -> dict[str, Any]:
+        """The record as fastavro writes it under `DELETE_LIST`."""
         wrapped = None
         if self.ordering is not None:
             wrapper, value = self.ordering
@@ -61,6 +64,7 @@ class DeleteRecord:
 
     @classmethod
     def from_avro(cls, row: Mapping[str, Any]) -> DeleteRecord:
+        """From what fastavro reads under `DELETE_LIST` with the names of records returned."""
         ordering = None
         if row["orderingVal"] is not None:
             full_name, fields = row["orderingVal"]

@@ -24,27 +24,39 @@ _UNTOLD_TYPE: Final = "SIMPLE"
 class KeyFilter(Protocol):
     """Learns the keys of one file while it is written, and goes into its footer."""
 
-    def add(self, keys: pa.ChunkedArray[Any]) -> None: ...
+    def add(self, keys: pa.ChunkedArray[Any]) -> None:
+        """Some of the file's keys; every key of the file is added once."""
 
-    def footer(self) -> Mapping[str, str]: ...
+    def footer(self) -> Mapping[str, str]:
+        """Footer entries by their key, when all keys were added."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterText:
+    """A bloom filter as a footer holds it: base64 text, and `SIMPLE` or `DYNAMIC_V0` (format page
+    4.5).
+    """
+
     text: str
     type_code: str
 
     def footer(self) -> dict[str, str]:
+        """The two footer entries."""
         return {FILTER_KEY: self.text, FILTER_TYPE_KEY: self.type_code}
 
 
 @dataclass(frozen=True, slots=True)
 class FooterKeys:
+    """What a footer says of the file's keys; None for what it does not say."""
+
     range: KeyRange | None
     filter: FilterText | None
 
     @classmethod
     def told_by(cls, footer: Mapping[str, str]) -> FooterKeys:
+        """From all of a footer's entries; the name that filters had before Hudi's present one is
+        known too.
+        """
         text = footer.get(FILTER_KEY, footer.get(_OLD_FILTER_KEY))
         code = footer.get(FILTER_TYPE_KEY, _UNTOLD_TYPE)
         return cls(
@@ -54,4 +66,5 @@ class FooterKeys:
 
 
 def range_footer(key_range: KeyRange | None) -> dict[str, str]:
+    """Footer entries of the least and the greatest key; none without a range."""
     return {} if key_range is None else {MIN_KEY: key_range.least, MAX_KEY: key_range.greatest}

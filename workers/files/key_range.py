@@ -28,6 +28,8 @@ Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
+    """Both ends inclusive, in the order of whoever wrote the file."""
+
     least: str
     greatest: str
 
@@ -37,6 +39,7 @@ class KeyRange:
         return np.concatenate([np.empty(0, np.bool_), *map(self._may_hold, chunks)])
 
     def overlaps(self, other: KeyRange) -> bool:
+        """Whether a key can be in both, in either of the two orders."""
         mine, others = (self.least, self.greatest), (other.least, other.greatest)
         return any(
             order(mine[0]) <= order(others[1]) and order(others[0]) <= order(mine[1])

@@ -35,6 +35,8 @@ _KEPT_LOGICAL = "decimal"
 
 
 class BlockType(IntEnum):
+    """The kinds of log blocks by their number on disk (format page 5.2)."""
+
     COMMAND = 0
     DELETE = 1
     CORRUPT = 2
@@ -45,6 +47,8 @@ class BlockType(IntEnum):
 
 
 class HeaderKey(IntEnum):
+    """Entries of a block's header by their number on disk (format page 5.2)."""
+
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
     SCHEMA = 2
@@ -61,6 +65,8 @@ Header = dict[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ParquetData:
+    """A data block of Parquet rows, decoded when they are asked for (format page 5.4)."""
+
     instant: InstantTime
     is_partial: bool
     avro_schema: str
@@ -69,6 +75,7 @@ class ParquetData:
 
     @property
     def field_names(self) -> list[str]:
+        """The block's columns in order, meta columns included. Raises MalformedTable."""
         return _field_names(self.avro_schema)
 
     def table(self, columns: Collection[str] | None = None) -> pa.Table:
@@ -82,6 +89,8 @@ class ParquetData:
 
 @dataclass(frozen=True, slots=True)
 class AvroData:
+    """A data block of Avro rows, decoded when they are asked for (format page 5.3)."""
+
     instant: InstantTime
     is_partial: bool
     avro_schema: str
@@ -89,6 +98,7 @@ class AvroData:
 
     @property
     def field_names(self) -> list[str]:
+        """The block's columns in order, meta columns included. Raises MalformedTable."""
         return _field_names(self.avro_schema)
 
     def table(self, columns: Collection[str] | None = None) -> pa.Table:
@@ -108,6 +118,8 @@ class AvroData:
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
+    """A delete block: keys of the file group that `instant` deleted (format page 5.5)."""
+
     instant: InstantTime
     records: tuple[DeleteRecord, ...]
 
@@ -169,6 +181,7 @@ def encode_avro_block(
 
 
 def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime) -> bytes:
+    """A whole delete block of version 3, from its magic to its last length (format page 5.5)."""
     rows = {"deleteRecordList": [record.to_avro() for record in records]}
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, parsed(DELETE_LIST), rows)
@@ -177,6 +190,7 @@ def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime
 
 
 def encode_block(kind: BlockType, header: Header, content: bytes) -> bytes:
+    """A whole block around `content`, from its magic to its last length (format page 5.2)."""
     body = b"".join(
         (
             struct.pack(">ii", FORMAT_VERSION, kind),

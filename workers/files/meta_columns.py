@@ -59,6 +59,7 @@ def with_file_name(table: pa.Table, file_name: str) -> pa.Table:
 
 
 def without_meta_columns(table: pa.Table) -> pa.Table:
+    """The table without those of Hudi's five meta columns that it has."""
     present = [name for name in META_COLUMNS if name in table.column_names]
     return table.drop_columns(present) if present else table
 

@@ -52,6 +52,10 @@ _ENCODED_IN_VALUE = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 @dataclass(frozen=True, slots=True)
 class BaseFileName:
+    """The parts of a base file's name (format page 4.1). Raises InvalidInput for one outside the
+    grammar.
+    """
+
     file_id: FileId
     write_token: WriteToken
     instant: InstantTime
@@ -62,11 +66,16 @@ class BaseFileName:
 
     @property
     def text(self) -> str:
+        """The name, without a directory."""
         return f"{self.file_id}_{self.write_token}_{self.instant}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
+    """The parts of a log file's name (format page 5.1). Raises InvalidInput for one outside the
+    grammar.
+    """
+
     file_id: FileId
     instant: InstantTime
     """The request instant of the writing deltacommit; on version 6 the slice's base instant."""
@@ -81,6 +90,7 @@ class LogFileName:
 
     @property
     def text(self) -> str:
+        """The name, without a directory; it starts with a dot."""
         suffix = ".cdc" if self.is_cdc else ""
         return f".{self.file_id}_{self.instant}.log.{self.version}_{self.write_token}{suffix}"
 
@@ -96,6 +106,7 @@ def _check(file_id: str, token: str, instant: str) -> None:
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_base_file(name: str) -> BaseFileName | None:
+    """The parts of a Parquet base file's name; None for any other name."""
     parts = _BASE_FILE.fullmatch(name)
     return BaseFileName(parts[1], parts[2], parts[3]) if parts else None
 
@@ -108,6 +119,7 @@ def unread_base_format(name: str) -> str | None:
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_log_file(name: str) -> LogFileName | None:
+    """The parts of a log file's name, of change logs (`.cdc`) too; None for any other name."""
     parts = _LOG_FILE.fullmatch(name)
     if parts is None:
         return None
@@ -123,6 +135,7 @@ def instant_of(name: str) -> InstantTime | None:
 
 
 def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
+    """The token of one attempt of one task."""
     return f"{partition}-{stage}-{attempt}"
 
 

@@ -30,6 +30,7 @@ def ensure_partition(storage: Storage, partition: str, instant: InstantTime) -> 
 
 
 def is_partition(storage: Storage, directory: str) -> bool:
+    """Whether the directory holds partition metadata, in any of the formats that writers use."""
     usual, *others = (join(directory, name) for name in _METADATA_NAMES)
     return storage.info(usual) is not None or any(storage.at_once(storage.info, others))
 

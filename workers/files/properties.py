@@ -131,6 +131,7 @@ def is_our_writing(content: bytes) -> bool:
 
 
 def table_checksum(database: str | None, table: str) -> int:
+    """The CRC-32 of `database.table`, which Hudi wants in the file (format page 1.2)."""
     return zlib.crc32(f"{database or ''}.{table}".encode())
 
 
