@@ -137,7 +137,7 @@ def _answer(story: CellStory, known: _Known) -> CellAnswer:
 
 
 def _group(story: GroupStory, known: _Known) -> GroupAnswer:
-    counting, who = story.standing, known.who
+    counting, who = story.current_version, known.who
     since, by = None, ""
     if counting is not None and counting.is_in_base:
         since, by = known.compacted(story.group, counting)

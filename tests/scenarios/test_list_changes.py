@@ -68,7 +68,7 @@ def test_the_story_of_a_list_is_that_of_its_group_whatever_was_taken_out(
     assert best(table) == []
     assert (story.owner, story.verdict) == ("rated", "set")
     (group,) = [one for one in story.groups if one.group == "rated"]
-    assert (group.age, group.standing is not None) == (("2",), True)
+    assert (group.age, group.current_version is not None) == (("2",), True)
     assert not any(one.is_delete for one in group.versions)
     table.lakehouse.delete(pa.table({"id": ["k"]}))
     left = explain_cell(table.table, "k", column="best")

@@ -75,8 +75,8 @@ class SliceBeside:
         ordering = self.rule.ordering_field
         if ordering is None or self._is_all_newer(newer.column(ordering)):
             return greatest(newer, ordering)
-        _, standing = chosen(self._base(self._deciding()), newer, ordering)
-        return standing
+        _, winners = chosen(self._base(self._deciding()), newer, ordering)
+        return winners
 
     def _is_all_newer(self, orderings: pa.ChunkedArray[Any]) -> bool:
         """No base row can win, as the base file's footer tells. It may well be so without it."""

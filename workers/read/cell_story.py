@@ -63,7 +63,7 @@ class GroupStory:
     """The next write counts whatever its age."""
 
     @property
-    def standing(self) -> Version | None:
+    def current_version(self) -> Version | None:
         return next((one for one in reversed(self.versions) if one.counts), None)
 
 
@@ -117,16 +117,16 @@ def _slices_of(table: Table, key: str, partition: str | None) -> list[FileSlice]
     (bucket,) = bucket_of_keys(
         pa.array([key]), buckets=config.buckets, index_fields=fields, key_field=plain
     )
-    found = [
+    slices = [
         one
         for one in FileSystemView.load(table).slices
         if bucket_of(one.file_id) == int(bucket) and partition in (None, one.partition)
     ]
-    if len(found) > SLICES_MAX:
+    if len(slices) > SLICES_MAX:
         raise InvalidInput(
-            "the key may lie in many partitions: name one", partitions=len(found), most=SLICES_MAX
+            "the key may lie in many partitions: name one", partitions=len(slices), most=SLICES_MAX
         )
-    return found
+    return slices
 
 
 def _story(
@@ -141,11 +141,11 @@ def _story(
     wanted = {*META_COLUMNS, *([column] if column else [])}
     base = _base_row(table, rule, schema, slice_, key, wanted)
     logs = LogReader(table.storage, table.config, schema, wanted).versions(slice_)
-    found = [one for one in (base, _of_key(logs, key)) if one is not None and one.num_rows]
-    if not found:
+    parts = [one for one in (base, _of_key(logs, key)) if one is not None and one.num_rows]
+    if not parts:
         return None
     groups = rule.groups(schema.field_names)
-    versions = after_erasing(pa.concat_tables(found, promote_options="default"), groups)
+    versions = after_erasing(pa.concat_tables(parts, promote_options="default"), groups)
     name = owner.name if owner is not None else ""
     if not versions.num_rows:
         return CellStory(key, slice_.partition, slice_.file_id, column, name, "erased", ())
@@ -202,22 +202,22 @@ def _group_story(
     age = _age(merged, group, 0)
     is_set = bool((merged.column(SET)[0].as_py() or 0) & bit)
     is_gone = bool((merged.column(GONE)[0].as_py() or 0) & bit)
-    told = [
+    group_versions = [
         _version(versions, at, group, bit, in_base)
         for at in range(versions.num_rows)
         if (versions.column(SET)[at].as_py() or 0) & bit
     ]
-    standing = max(
+    current = max(
         (
             at
-            for at, one in enumerate(told)
+            for at, one in enumerate(group_versions)
             if is_set and one.age == age and one.is_delete == is_gone
         ),
         default=None,
     )
     marked = tuple(
-        Version(one.commit, one.is_in_base, one.age, one.is_delete, at == standing)
-        for at, one in enumerate(told)
+        Version(one.commit, one.is_in_base, one.age, one.is_delete, at == current)
+        for at, one in enumerate(group_versions)
     )[-VERSIONS_MAX:]
     verdict = _verdict(group, merged, column, is_set=is_set, is_gone=is_gone)
     if verdict == "row_deleted":

@@ -143,8 +143,8 @@ def _images(rows: pa.Table, schema: TableSchema, at: pa.Array[Any]) -> pa.Array[
 
 
 def _positions(mask: Any) -> pa.Array[Any]:
-    found = np.flatnonzero(np.asarray(mask.to_numpy(zero_copy_only=False)))
-    return pa.array(found, pa.int64())
+    positions = np.flatnonzero(np.asarray(mask.to_numpy(zero_copy_only=False)))
+    return pa.array(positions, pa.int64())
 
 
 def _single(column: Any) -> pa.Array[Any]:
@@ -177,12 +177,12 @@ def _absent(
     """Per commit the columns that it or a later one lacks: what they hold now came after that."""
     names = frozenset(schema.field_names)
     absent: frozenset[str] = frozenset()
-    found = []
+    absent_by_commit = []
     for _, metadata in reversed(written):
         if metadata.schema_json:
             absent |= names - _column_names(metadata.schema_json)
-        found.append(absent)
-    return found[::-1]
+        absent_by_commit.append(absent)
+    return absent_by_commit[::-1]
 
 
 @lru_cache(maxsize=64)

@@ -41,7 +41,7 @@ class Completions:
             pa.array([one.completed_at for one in writes], pa.string()),
         )
 
-    def told(self, rows: pa.Table) -> pa.Table:
+    def with_completed_at(self, rows: pa.Table) -> pa.Table:
         """`rows` with a column `COMPLETED_AT`: when each row's commit became visible, or when it
         was requested where nothing is known of it.
         """

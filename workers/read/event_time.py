@@ -24,8 +24,8 @@ def event_times(
     """
     values: Any = single(column) if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
-        found: Any = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-        return np.asarray(pc.fill_null(found, int(NO_TIME)).to_numpy(zero_copy_only=False))
+        times: Any = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+        return np.asarray(pc.fill_null(times, int(NO_TIME)).to_numpy(zero_copy_only=False))
     if pa.types.is_string(values.type):
         return _of_texts(values)
     is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)

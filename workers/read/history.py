@@ -66,12 +66,12 @@ class History:
             for one in (*self.table.archived_times(), *self.timeline.completed())
             if one.action.writes_data
         }
-        found = [
+        writes = [
             one
             for one in known.values()
             if since < one.completed_at and (until is None or one.completed_at <= until)
         ]
-        return sorted(found, key=lambda one: (one.completed_at, one.requested_at))
+        return sorted(writes, key=lambda instant: (instant.completed_at, instant.requested_at))
 
     def written(
         self, since: InstantTime, until: InstantTime | None
@@ -92,16 +92,16 @@ class History:
 
         Raises SnapshotExpired when a file of it was cleaned away.
         """
-        found = tuple(self._slices(at, groups))
-        for one in found:
-            if gone := self._gone.intersection(one.files):
+        slices = tuple(self._slices(at, groups))
+        for slice_ in slices:
+            if gone := self._gone.intersection(slice_.files):
                 raise SnapshotExpired(
                     "the table was cleaned past this time; read a later one, keep more versions"
                     " (hoodie.cleaner.commits.retained) or savepoint what must stay",
                     at=at or "now",
                     file=min(gone),
                 )
-        return found
+        return slices
 
     def groups_like(self, slices: Iterable[FileSlice]) -> list[GroupKey]:
         """The file groups of the same buckets, whose rows they hold or held: clustering and
@@ -144,14 +144,14 @@ def _archived_metadata(
 ) -> dict[CompletedInstant, CommitMetadata]:
     if not instants:
         return {}
-    found = table.archived_instants(
+    archived = table.archived_instants(
         requested_from=min(one.requested_at for one in instants),
         completed_until=max(one.completed_at for one in instants),
         with_content=True,
     )
     return {
         one.instant: read_commit_metadata(one.metadata or b"")
-        for one in found
+        for one in archived
         if one.instant in instants
     }
 
@@ -195,9 +195,9 @@ def _files_of_plan(content: bytes) -> Iterator[tuple[str, str]]:
 
 def _replaced_before(table: Table) -> dict[GroupKey, InstantTime]:
     """File groups that archived commits took away."""
-    found: dict[GroupKey, InstantTime] = {}
+    replaced_at: dict[GroupKey, InstantTime] = {}
     for archived in table.archived_instants(with_content=True):
         if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
             replaced = read_commit_metadata(archived.metadata).replaced_groups
-            found |= dict.fromkeys(replaced, archived.instant.completed_at)
-    return found
+            replaced_at |= dict.fromkeys(replaced, archived.instant.completed_at)
+    return replaced_at

@@ -86,7 +86,7 @@ def window_rows(
     storage: Storage,
     config: TableConfig,
     plan: IncrementalPlan,
-    one: WindowSlice,
+    window_slice: WindowSlice,
     *,
     rule: MergeRule | None = None,
 ) -> pa.Table:
@@ -94,7 +94,7 @@ def window_rows(
 
     Raises NotFound, MalformedTable.
     """
-    rows = read_slice(storage, config, plan.schema, one.after, rule=rule)
+    rows = read_slice(storage, config, plan.schema, window_slice.after, rule=rule)
     if not config.compares_rows:
         commits = pa.array(plan.instants, pa.string())
         return rows.filter(pc.is_in(rows.column(COMMIT_TIME), value_set=commits))
@@ -102,7 +102,7 @@ def window_rows(
     there = without_columns(plan.schema, plan.absent_before)
     older = [
         with_meta(read_slice(storage, config, there, slice_, rule=rule), plan.schema)
-        for slice_ in one.before
+        for slice_ in window_slice.before
     ]
     return rows.filter(is_new_or_different(pa.concat_tables([rows.slice(0, 0), *older]), rows))
 
@@ -114,13 +114,13 @@ def _planned(
     history = History.load(table, timeline, earliest=since if compares else until)
     writes = history.writes(since, until)
     instants = tuple(one.requested_at for one in writes)
-    standing = history.slices(until)
-    holding = [slice_ for slice_ in standing if _may_hold(slice_, set(instants))]
+    slices = history.slices(until)
+    holding = [slice_ for slice_ in slices if _may_hold(slice_, set(instants))]
     schema = schema_for_reading(table, timeline, until, has_data=bool(holding))
     before = schema_at(table, timeline, as_of=since) if has_defaults(table.config) else None
     absent: frozenset[str] = frozenset()
     if before is not None and gains_defaults(table.config, before.schema, schema):
-        holding = list(standing)
+        holding = list(slices)
         absent = columns_missing(before.schema, schema)
     windows = tuple(_window_slices(table, history, since, holding))
     return IncrementalPlan(schema, instants, windows, absent)
@@ -129,11 +129,11 @@ def _planned(
 def _window_slices(
     table: Table, history: History, since: InstantTime, holding: list[FileSlice]
 ) -> Iterator[WindowSlice]:
-    for one in holding:
+    for slice_ in holding:
         before: tuple[FileSlice, ...] = ()
         if table.config.compares_rows:
-            before = history.slices(since, groups=history.groups_like([one]))
-        yield WindowSlice(one, before)
+            before = history.slices(since, groups=history.groups_like([slice_]))
+        yield WindowSlice(slice_, before)
 
 
 def _may_hold(slice_: FileSlice, instants: set[InstantTime]) -> bool:

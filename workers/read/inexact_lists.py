@@ -28,9 +28,9 @@ def inexact_lists(table: Table) -> pa.Table:
     that the table's join hides are among them. Raises SnapshotExpired, and as `plan_snapshot`.
     """
     plan, rule = plan_snapshot(table), table.config.groups
-    found = [_FOUND.empty_table()]
+    inexact = [_FOUND.empty_table()]
     if rule is None:
-        return found[0]
+        return inexact[0]
     groups = rule.groups(plan.schema.field_names)
     wanted = {RECORD_KEY, PARTITION_PATH, *(name for one in groups for name in one.lists)}
     for slice_ in plan.slices:
@@ -42,7 +42,7 @@ def inexact_lists(table: Table) -> pa.Table:
                     rows = alive.filter(pa.array(is_inexact(memory, aggregate)))
                     rows = rows.select([RECORD_KEY, PARTITION_PATH])
                     named = pa.repeat(pa.scalar(column), rows.num_rows)
-                    found.append(rows.append_column("column", named).cast(_FOUND))
+                    inexact.append(rows.append_column("column", named).cast(_FOUND))
         except NotFound as error:
             raise expired(error) from error
-    return pa.concat_tables(found)
+    return pa.concat_tables(inexact)

@@ -132,8 +132,8 @@ def _states(
     slice_: FileSlice,
     columns: Sequence[str],
 ) -> Sequence[pa.Table]:
-    asked = {COMMIT_TIME, *columns}
-    parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=asked)
+    wanted = {COMMIT_TIME, *columns}
+    parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=wanted)
     return list(parts)
 
 
@@ -171,8 +171,8 @@ class _Tally:
         gone = bits(states, GONE)
         present = bits(states, SET) & ~gone
         for number, group in enumerate(self.groups):
-            if found := int(np.count_nonzero(has_bit(gone, number))):
-                self.tombstones[group.name] += found
+            if deleted := int(np.count_nonzero(has_bit(gone, number))):
+                self.tombstones[group.name] += deleted
         alive = present != 0
         rows, present = states.filter(pa.array(alive)), present[alive]
         masks, counts = np.unique(present, return_counts=True)
@@ -189,14 +189,14 @@ class _Tally:
     def _event_times(self, rows: pa.Table, present: Bits) -> Times:
         """Per row the oldest event of the groups that it has."""
         most = np.iinfo(np.int64).max
-        found = np.full(rows.num_rows, most)
+        oldest = np.full(rows.num_rows, most)
         for number, group in enumerate(self.groups):
             if group.ordering and group.ordering[0] in rows.column_names and rows.num_rows:
                 name = group.ordering[0]
                 times = event_times(rows.column(name), self.units.of(name))
                 counts = has_bit(present, number) & (times != NO_TIME)
-                found = np.where(counts, np.minimum(found, times), found)
-        return np.where(found == most, NO_TIME, found)
+                oldest = np.where(counts, np.minimum(oldest, times), oldest)
+        return np.where(oldest == most, NO_TIME, oldest)
 
     def _remember_oldest(
         self,
@@ -217,9 +217,9 @@ class _Tally:
                 for number, one in enumerate(self.groups[1:], start=1)
                 if not (int(present[at]) >> number) & 1
             ]
-            one = Waiting(key, slice_.partition, tuple(waits), time, commit)
+            waiting = Waiting(key, slice_.partition, tuple(waits), time, commit)
             rank = (1 << 62) if time is None else time
-            self.oldest.append((rank, commit + key, one))
+            self.oldest.append((rank, commit + key, waiting))
         self.oldest = heapq.nsmallest(OLDEST_KEPT, self.oldest, key=lambda entry: entry[:2])
 
     def _remember_columns(self, rows: pa.Table, present: Bits, times: Times) -> None:

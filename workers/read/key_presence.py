@@ -60,8 +60,8 @@ class SliceKeys:
         alive = np.setdiff1d(np.union1d(held, _positions(written, keys)), contested)
         if not len(np.intersect1d(contested, said)):
             return Presence(alive, dead)
-        asked = SortedKeys(keys.array.take(contested))
-        states = self.states(slice_, asked, columns=[RECORD_KEY])
+        contested_keys = SortedKeys(keys.array.take(contested))
+        states = self.states(slice_, contested_keys, columns=[RECORD_KEY])
         lives = is_alive(states)
         return Presence(
             np.union1d(alive, _positions(states.filter(pa.array(lives)), keys)),
@@ -91,13 +91,13 @@ class SliceKeys:
 
 def _deletes(versions: pa.Table) -> Mask:
     """Which versions may take away what others say."""
-    found: Mask = (kinds(versions) != ROW) | (bits(versions, GONE) != 0)
+    mask: Mask = (kinds(versions) != ROW) | (bits(versions, GONE) != 0)
     if ROW_GONE in versions.column_names:
-        found |= np.asarray(versions.column(ROW_GONE).is_valid().to_numpy())
-    return found
+        mask |= np.asarray(versions.column(ROW_GONE).is_valid().to_numpy())
+    return mask
 
 
 def _positions(rows: pa.Table, keys: SortedKeys) -> Positions:
     """Of the keys that `rows` have, ascending."""
-    found: Any = rows.column(RECORD_KEY)
-    return keys.positions_of(found, keys.everything)
+    row_keys: Any = rows.column(RECORD_KEY)
+    return keys.positions_of(row_keys, keys.everything)

@@ -53,8 +53,8 @@ class LogReader:
 
     def blocks(self, slice_: FileSlice) -> list[ParquetData | AvroData | Deletes]:
         """Those that count, oldest first. Raises NotFound, MalformedTable, UnsupportedTable."""
-        found = [block for path in slice_.log_files for block in read_log_file(self.storage, path)]
-        return visible_blocks(found, slice_)
+        blocks = [block for path in slice_.log_files for block in read_log_file(self.storage, path)]
+        return visible_blocks(blocks, slice_)
 
     def versions_of(
         self, blocks: Sequence[ParquetData | AvroData | Deletes], slice_: FileSlice
@@ -177,14 +177,16 @@ def _counts(instant: str, slice_: FileSlice) -> bool:
 
 def _cast(values: list[Any], target: Any) -> pa.Array[Any]:
     """Wrappers give dates, times and decimals as such, or the numbers that stand for them."""
-    found: Any = pa.nulls(len(values), target)
+    orderings: Any = pa.nulls(len(values), target)
     if pa.types.is_decimal(target):
-        found = pa.array(values, pa.decimal128(38, 15)).cast(target)
+        orderings = pa.array(values, pa.decimal128(38, 15)).cast(target)
     elif any(value is not None for value in values):
-        found = pa.array(values)
-        is_number = pa.types.is_integer(found.type)
-        found = found.cast(pa.int32() if is_number and target == pa.date32() else found.type)
+        orderings = pa.array(values)
+        is_number = pa.types.is_integer(orderings.type)
+        orderings = orderings.cast(
+            pa.int32() if is_number and target == pa.date32() else orderings.type
+        )
         # Beyond 2^53 a double holds the nearest that it can: the column was a long once.
-        found = found.cast(target, safe=not pa.types.is_floating(target))
-    assert isinstance(found, pa.Array)
-    return found
+        orderings = orderings.cast(target, safe=not pa.types.is_floating(target))
+    assert isinstance(orderings, pa.Array)
+    return orderings

@@ -40,12 +40,12 @@ class Condition:
 
 
 def among(column: str, *values: Any) -> Condition:
-    return Condition(column, lambda one: one in values, values)
+    return Condition(column, lambda cell: cell in values, values)
 
 
 def compares(column: str, comparison: Callable[[Any, Any], Any], value: Any) -> Condition:
     """A comparison with null holds for nothing."""
-    return Condition(column, lambda one: one is not None and bool(comparison(one, value)))
+    return Condition(column, lambda cell: cell is not None and bool(comparison(cell, value)))
 
 
 @dataclass(frozen=True)
@@ -88,24 +88,24 @@ class SlicePruner:
     @cached_property
     def _buckets(self) -> frozenset[int] | None:
         """Where the keys lie that the conditions name; None when they do not name them all."""
-        asked = [self._key_values(field) for field in self.config.record_key]
-        columns = [values for values in asked if values is not None]
-        if len(columns) < len(asked) or math.prod(map(len, columns)) > _KEYS_MAX:
+        values_by_field = [self._key_values(field) for field in self.config.record_key]
+        columns = [values for values in values_by_field if values is not None]
+        if len(columns) < len(values_by_field) or math.prod(map(len, columns)) > _KEYS_MAX:
             return None
         rows = list(itertools.product(*columns))
         try:
-            found = self._buckets_of(list(zip(*rows, strict=True)) if rows else [])
+            buckets = self._buckets_of(list(zip(*rows, strict=True)) if rows else [])
         except (pa.ArrowException, OverflowError, InvalidInput):
             return None  # No key that we would have placed.
-        return found
+        return buckets
 
     def _key_values(self, field: str) -> list[Any] | None:
         """Those that all conditions on the field let through."""
-        asked = [one for one in self.conditions if one.column == field]
-        named = next((one.values for one in asked if one.values is not None), None)
+        conditions = [one for one in self.conditions if one.column == field]
+        named = next((one.values for one in conditions if one.values is not None), None)
         if named is None or not all(isinstance(one, _KEY_VALUES) for one in named):
             return None
-        return [value for value in named if all(_may_hold(one, value) for one in asked)]
+        return [value for value in named if all(_may_hold(one, value) for one in conditions)]
 
     def _buckets_of(self, columns: Sequence[Sequence[Any]]) -> frozenset[int]:
         if not columns:
@@ -117,7 +117,7 @@ class SlicePruner:
         ]
         if config.names_key_fields:
             keys = composite_keys(fields, texts)
-            found = bucket_of_composite_keys(
+            buckets = bucket_of_composite_keys(
                 keys,
                 texts,
                 buckets=config.buckets,
@@ -125,8 +125,8 @@ class SlicePruner:
                 index_fields=config.index_fields,
             )
         else:
-            found = bucket_of_keys(texts[0], buckets=config.buckets, key_field=fields[0])
-        return frozenset(found.tolist())
+            buckets = bucket_of_keys(texts[0], buckets=config.buckets, key_field=fields[0])
+        return frozenset(buckets.tolist())
 
 
 def _may_hold(condition: Condition, value: Any) -> bool:

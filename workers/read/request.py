@@ -62,16 +62,16 @@ def read_request(
             raise InvalidInput(f"{kind} reads need since: a completion time, or 'earliest'")
     elif since is not None or until is not None:
         raise InvalidInput(f"{kind} reads take as_of, not since or until", since=since, until=until)
-    asked = ReadRequest(
+    request = ReadRequest(
         kind,
         as_of=None if as_of is None else moment(as_of),
         since=EARLIEST if since is None else moment(since),
         until=None if until is None else moment(until),
         columns=None if columns is None else _columns(columns),
     )
-    if asked.until is not None and asked.until < asked.since:
-        raise InvalidInput("until lies before since", since=asked.since, until=asked.until)
-    return asked
+    if request.until is not None and request.until < request.since:
+        raise InvalidInput("until lies before since", since=request.since, until=request.until)
+    return request
 
 
 def moment(given: object) -> InstantTime:

@@ -15,42 +15,42 @@ from workers.read.snapshot import read_snapshot
 from workers.table.table import Table, open_
 
 
-def read_rows(table: Table, asked: ReadRequest) -> pa.Table:
+def read_rows(table: Table, request: ReadRequest) -> pa.Table:
     """The rows, of all columns but the meta columns or of those asked for.
 
     A table that was upgraded since it was opened is read as it is now. Raises InvalidInput for a
     column that there is not, SnapshotExpired, SnapshotChanged, UnsupportedTable, MalformedTable.
     """
     try:
-        rows = _rows(table, asked)
+        rows = _rows(table, request)
     except TableChanged:
-        rows = _rows(open_(table.storage, table.ports), asked)
-    if asked.columns is None:
+        rows = _rows(open_(table.storage, table.ports), request)
+    if request.columns is None:
         meta = [name for name in META_COLUMNS if name in rows.column_names]
         return rows.drop_columns(meta) if meta else rows
-    check_columns(asked.columns, rows.column_names)
-    return rows.select(list(asked.columns))
+    check_columns(request.columns, rows.column_names)
+    return rows.select(list(request.columns))
 
 
-def check_columns(asked: tuple[str, ...], known: list[str]) -> None:
+def check_columns(wanted: tuple[str, ...], known: list[str]) -> None:
     """Raises InvalidInput naming the first column that there is not."""
-    if unknown := [name for name in asked if name not in known]:
+    if unknown := [name for name in wanted if name not in known]:
         raise InvalidInput("table has no such column", column=unknown[0], known=known)
 
 
-def _rows(table: Table, asked: ReadRequest) -> pa.Table:
-    match asked.query:
+def _rows(table: Table, request: ReadRequest) -> pa.Table:
+    match request.query:
         case Query.SNAPSHOT | Query.READ_OPTIMIZED:
             return read_snapshot(
                 table,
-                as_of=asked.as_of,
-                is_read_optimized=asked.query is Query.READ_OPTIMIZED,
+                as_of=request.as_of,
+                is_read_optimized=request.query is Query.READ_OPTIMIZED,
                 with_meta_columns=True,
-                columns=asked.columns,
+                columns=request.columns,
             )
         case Query.INCREMENTAL:
-            return read_incremental(table, since=asked.since, until=asked.until)
+            return read_incremental(table, since=request.since, until=request.until)
         case Query.CDC:
-            return read_changes(table, since=asked.since, until=asked.until)
+            return read_changes(table, since=request.since, until=request.until)
         case _:
-            assert_never(asked.query)
+            assert_never(request.query)

@@ -29,15 +29,15 @@ def sample_rows(
     view, schema = FileSystemView.load(table), current_schema(table)
     if schema is None:
         return RowsSample(pa.table({}), 0, 0)
-    asked = {*columns, *table.config.record_key}
-    wanted = [name for name in schema.field_names if name in asked]
-    found = [pa.schema([schema.arrow.field(name) for name in wanted]).empty_table()]
+    named = {*columns, *table.config.record_key}
+    wanted = [name for name in schema.field_names if name in named]
+    parts = [pa.schema([schema.arrow.field(name) for name in wanted]).empty_table()]
     read = 0
     for slice_, _ in sampled(table, view, bounds or SampleBounds()):
         try:
             rows = read_slice(table.storage, table.config, schema, slice_, columns=wanted)
         except NotFound:
             continue  # Cleaned away since the listing.
-        found.append(rows.select(wanted))
+        parts.append(rows.select(wanted))
         read += 1
-    return RowsSample(pa.concat_tables(found), len(view.slices), read)
+    return RowsSample(pa.concat_tables(parts), len(view.slices), read)

@@ -49,5 +49,5 @@ def _mixed(view: FileSystemView) -> list[FileSlice]:
 
 def _bytes(table: Table, slice_: FileSlice) -> int | None:
     """None for a slice that a clean took since it was listed."""
-    found = [table.storage.info(path) for path in slice_.files]
-    return None if None in found else sum(one.size for one in found if one is not None)
+    infos = [table.storage.info(path) for path in slice_.files]
+    return None if None in infos else sum(one.size for one in infos if one is not None)

@@ -56,13 +56,13 @@ def conformed_states(
 ) -> pa.Table:
     """Stored states under the schema: columns that came later are null."""
     data = [name for name in rows.column_names if not is_hidden(name)]
-    found = with_meta(rows.select(data), schema, wanted)
+    states = with_meta(rows.select(data), schema, wanted)
     for field in _hidden(rule, schema, wanted):
         column: Any = pa.nulls(rows.num_rows, field.type)
         if field.name in rows.column_names:
             column = rows.column(field.name).cast(field.type)
-        found = found.append_column(field, column)
-    return found
+        states = states.append_column(field, column)
+    return states
 
 
 def block_states(
@@ -73,12 +73,12 @@ def block_states(
     wanted: Collection[str] | None,
 ) -> pa.Table:
     """A log block's rows; `said` are the columns that its writer gave."""
-    found = conformed_states(rows, rule, schema, wanted)
+    states = conformed_states(rows, rule, schema, wanted)
     groups = rule.groups(schema.field_names)
     if SET not in rows.column_names:
-        hidden = [name for name in found.column_names if is_hidden(name)]
-        return as_states(found.drop_columns(hidden), groups, said)
-    return with_absent(found, groups, said)
+        hidden = [name for name in states.column_names if is_hidden(name)]
+        return as_states(states.drop_columns(hidden), groups, said)
+    return with_absent(states, groups, said)
 
 
 def empty_states(rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None) -> pa.Table:

@@ -29,61 +29,61 @@ _PARTS_MAX = 64
 """So many slices' rows are held before they are cut down again."""
 
 
-def read_top_n(table: Table, asked: TopN, columns: Sequence[str] | None) -> pa.Table:
+def read_top_n(table: Table, request: TopN, columns: Sequence[str] | None) -> pa.Table:
     """The rows, with the `columns` or all of the table's. Raises InvalidInput, SnapshotExpired, and
     as `plan_snapshot`.
     """
-    plan, names = plan_top_n(table, asked, columns)
-    wanted = wanted_columns(asked, plan, names)
+    plan, names = plan_top_n(table, request, columns)
+    wanted = wanted_columns(request, plan, names)
     completions = Completions.load(table, table.timeline())
-    parts = [completions.told(slice_schema(plan.schema).empty_table().select(wanted))]
-    for one in plan.slices:
+    parts = [completions.with_completed_at(slice_schema(plan.schema).empty_table().select(wanted))]
+    for slice_ in plan.slices:
         try:
-            rows = read_slice(table.storage, table.config, plan.schema, one, columns=wanted)
+            rows = read_slice(table.storage, table.config, plan.schema, slice_, columns=wanted)
         except NotFound as error:
             raise expired(error) from error
-        parts.append(first_rows(asked, completions.told(rows.select(wanted))))
+        parts.append(first_rows(request, completions.with_completed_at(rows.select(wanted))))
         if len(parts) > _PARTS_MAX:
-            parts = [first_rows(asked, pa.concat_tables(parts))]
-    return first_rows(asked, pa.concat_tables(parts)).select(list(names))
+            parts = [first_rows(request, pa.concat_tables(parts))]
+    return first_rows(request, pa.concat_tables(parts)).select(list(names))
 
 
 def plan_top_n(
-    table: Table, asked: TopN, columns: Sequence[str] | None
+    table: Table, request: TopN, columns: Sequence[str] | None
 ) -> tuple[SnapshotPlan, tuple[str, ...]]:
     """What is read, and the columns of the answer. Raises as `read_top_n`."""
     plan = plan_snapshot(table)
-    asked.check(plan.schema.arrow)
+    request.check(plan.schema.arrow)
     names = tuple(columns) if columns is not None else tuple(plan.schema.field_names)
     check_columns(names, slice_schema(plan.schema).names)
     return plan, names
 
 
-def wanted_columns(asked: TopN, plan: SnapshotPlan, names: Collection[str]) -> list[str]:
+def wanted_columns(request: TopN, plan: SnapshotPlan, names: Collection[str]) -> list[str]:
     """Of each slice, in its order."""
-    needed = {*asked.columns, COMMIT_TIME, *TIES, *names}
+    needed = {*request.columns, COMMIT_TIME, *TIES, *names}
     return [name for name in slice_schema(plan.schema).names if name in needed]
 
 
-def first_rows(asked: TopN, rows: pa.Table) -> pa.Table:
+def first_rows(request: TopN, rows: pa.Table) -> pa.Table:
     """The n first rows of each group, group by group, in their order. Nulls stand last, and NaN
     before them. `rows` have the columns asked for and the `TIES`.
     """
     if rows.num_rows == 0:
         return rows
-    order = pc.sort_indices(rows, sort_keys=_sort_keys(asked))
-    starts = np.flatnonzero(_begins_group(rows.select(list(asked.partition_by)), order))
+    order = pc.sort_indices(rows, sort_keys=_sort_keys(request))
+    starts = np.flatnonzero(_begins_group(rows.select(list(request.partition_by)), order))
     sizes = np.diff(np.append(starts, rows.num_rows))
     place = np.arange(rows.num_rows) - np.repeat(starts, sizes)
-    return rows.take(order.filter(pa.array(place < asked.n)))
+    return rows.take(order.filter(pa.array(place < request.n)))
 
 
-def _sort_keys(asked: TopN) -> Any:
+def _sort_keys(request: TopN) -> Any:
     keys: dict[str, Literal["ascending", "descending"]] = {}
-    for name in asked.partition_by:
+    for name in request.partition_by:
         keys[name] = "ascending"
-    for one in asked.order_by:
-        keys.setdefault(one.column, "descending" if one.is_descending else "ascending")
+    for ordering in request.order_by:
+        keys.setdefault(ordering.column, "descending" if ordering.is_descending else "ascending")
     for name in TIES:
         keys.setdefault(name, "ascending")
     return list(keys.items())

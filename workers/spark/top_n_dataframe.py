@@ -46,7 +46,7 @@ class TopNWork:
             columns=self.columns,
             rule=context.rule,
         )
-        yield first_rows(self.asked, self.completions.told(rows))
+        yield first_rows(self.asked, self.completions.with_completed_at(rows))
 
 
 def top_n_dataframe(

@@ -29,8 +29,8 @@ def test_a_group_that_never_wrote_a_key_is_the_answer(tmp_path: Path, compacts: 
     assert (found.owner, found.verdict) == ("ship", "never")
     shop = next(one for one in found.groups if one.group == "shop")
     assert (shop.verdict, shop.age) == ("set", ("5",))
-    assert shop.standing is not None
-    assert (shop.standing.commit, shop.standing.is_in_base) == (at, compacts)
+    assert shop.current_version is not None
+    assert (shop.current_version.commit, shop.current_version.is_in_base) == (at, compacts)
 
 
 @pytest.mark.parametrize("compacts", [False, True])
@@ -47,8 +47,8 @@ def test_a_deleted_group_says_since_when(tmp_path: Path, compacts: bool) -> None
     assert (found.owner, found.verdict) == ("shop", "deleted")
     shop = next(one for one in found.groups if one.group == "shop")
     assert shop.age == ("7",)
-    assert shop.standing is not None
-    assert shop.standing.commit == at
+    assert shop.current_version is not None
+    assert shop.current_version.commit == at
     if not compacts:
         assert [one.counts for one in shop.versions] == [False, True, False]
 
