@@ -41,6 +41,8 @@ _Block = ParquetData | AvroData | Deletes
 
 @dataclass(frozen=True, slots=True)
 class SliceBeside:
+    """The merge of a slice that has a base file, for whoever reads that file itself."""
+
     storage: Storage
     config: TableConfig
     schema: TableSchema

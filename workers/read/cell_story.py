@@ -52,6 +52,8 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class GroupStory:
+    """What a group says of one key, and by which commits it came to that."""
+
     group: str
     ordering: tuple[str, ...]
     verdict: Verdict
@@ -64,11 +66,16 @@ class GroupStory:
 
     @property
     def current_version(self) -> Version | None:
+        """The version that counts; None where no group's write does, or it is older than those
+        listed.
+        """
         return next((one for one in reversed(self.versions) if one.counts), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CellStory:
+    """What one partition's file group knows of a key: the asked column's group, and all groups."""
+
     key: str
     partition: str
     file_id: str

@@ -65,6 +65,8 @@ class ChangeUnit:
 
 @dataclass(frozen=True, slots=True)
 class ChangesPlan:
+    """What a window's changes are computed from; each unit can be computed on its own."""
+
     schema: TableSchema
     units: tuple[ChangeUnit, ...]
     """In the order of the commits' completion."""
@@ -91,6 +93,7 @@ def read_changes(table: Table, *, since: InstantTime, until: InstantTime | None 
 
 
 def changes_schema(schema: TableSchema) -> pa.Schema:
+    """The columns that `read_changes` gives for a table of this schema."""
     image = pa.struct([field.with_nullable(True) for field in schema.arrow])
     text = pa.string()
     return pa.schema([(OP, text), (TS, text), (BEFORE, image), (AFTER, image)])

@@ -29,6 +29,8 @@ from workers.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class History:
+    """File groups and their files, those of cleaned files among them. Made by `load`."""
+
     table: Table
     timeline: Timeline
     _visible: VisibleFiles

@@ -51,6 +51,8 @@ class WindowSlice:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalPlan:
+    """What a window's rows are read from; each slice can be read on its own."""
+
     schema: TableSchema
     instants: tuple[InstantTime, ...]
     """Requested times of the window's commits, in the order in which they became visible."""

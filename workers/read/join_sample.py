@@ -64,6 +64,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class ColumnCoverage:
+    """In how many live rows the column was set, over time."""
+
     group: str
     column: str
     rows_set: tuple[int, ...]
@@ -72,6 +74,10 @@ class ColumnCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
+    """How full the join is over time: equal buckets of `width_ms` from `first_ms` on, milliseconds
+    since the epoch.
+    """
+
     by: str
     """event or commit: what time a row stands at."""
     first_ms: int
@@ -86,6 +92,8 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class JoinSample:
+    """How complete the sampled keys are. Counts are of the slices that were read."""
+
     groups: tuple[str, ...]
     """The declared ones; `_default` is none of them."""
     slices: int
@@ -103,6 +111,7 @@ class JoinSample:
 
     @property
     def is_exact(self) -> bool:
+        """All slices of the table were read."""
         return self.slices == self.slices_read
 
 

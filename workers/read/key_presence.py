@@ -48,6 +48,7 @@ class SliceKeys:
     schema: TableSchema
 
     def presence(self, slice_: FileSlice, keys: SortedKeys) -> Presence:
+        """Which of `keys` the slice has, and which it remembers as deleted."""
         held, dead = self._in_base(slice_, keys)
         logs = LogReader(self.storage, self.config, self.schema, {RECORD_KEY}).versions(slice_)
         if logs is not None:

@@ -20,6 +20,7 @@ def gains_defaults(config: TableConfig, before: TableSchema | None, after: Table
 
 
 def has_defaults(config: TableConfig) -> bool:
+    """Whether a declared column group gives columns that came later a value of their own."""
     return config.groups is not None and any(one.defaults for one in config.groups.declared)
 
 
@@ -29,6 +30,7 @@ def columns_missing(before: TableSchema, after: TableSchema) -> frozenset[str]:
 
 
 def without_columns(schema: TableSchema, absent: frozenset[str]) -> TableSchema:
+    """The schema as it was before `absent` came; itself when nothing is absent."""
     if not absent:
         return schema
     return schema.select([name for name in schema.field_names if name not in absent])

@@ -40,6 +40,7 @@ class Condition:
 
 
 def among(column: str, *values: Any) -> Condition:
+    """The column holds one of `values`, null only where that is among them."""
     return Condition(column, lambda cell: cell in values, values)
 
 
@@ -50,11 +51,14 @@ def compares(column: str, comparison: Callable[[Any, Any], Any], value: Any) -> 
 
 @dataclass(frozen=True)
 class SlicePruner:
+    """Of a table that is read under `schema`, with filters that must all hold."""
+
     config: TableConfig
     schema: pa.Schema
     conditions: tuple[Condition, ...]
 
     def may_hold(self, slice_: FileSlice) -> bool:
+        """False only where no row of the slice can meet the conditions."""
         if self.config.merger is not None:
             return True  # It may change any column of a row, and the row stays where it is.
         if self.config.is_global and not self.config.moves_rows:

@@ -23,6 +23,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Query(StrEnum):
+    """The kinds of read, by the name that callers write."""
+
     SNAPSHOT = "snapshot"
     READ_OPTIMIZED = "read_optimized"
     INCREMENTAL = "incremental"
@@ -30,11 +32,14 @@ class Query(StrEnum):
 
     @property
     def has_window(self) -> bool:
+        """Whether it goes from one time to another, rather than being of one time."""
         return self in (Query.INCREMENTAL, Query.CDC)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
+    """A read that `read_request` checked. Times are completion times."""
+
     query: Query = Query.SNAPSHOT
     as_of: InstantTime | None = None
     since: InstantTime = EARLIEST

@@ -17,6 +17,8 @@ from workers.table.view import FileSystemView
 
 @dataclass(frozen=True, slots=True)
 class RowsSample:
+    """Rows of `slices_read` of the table's `slices`."""
+
     rows: pa.Table
     slices: int
     slices_read: int

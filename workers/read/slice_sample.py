@@ -13,6 +13,8 @@ from workers.table.view import FileSystemView
 
 @dataclass(frozen=True, slots=True)
 class SampleBounds:
+    """How much of a table is looked at."""
+
     slices: int = 32
     bytes: int = 128 << 20
     """Of the sampled slices' files as they stand on storage."""

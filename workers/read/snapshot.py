@@ -25,6 +25,8 @@ from workers.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlan:
+    """What a snapshot is read from: slices by partition and file group, each readable alone."""
+
     schema: TableSchema
     slices: tuple[FileSlice, ...]
 

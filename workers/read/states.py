@@ -82,6 +82,7 @@ def block_states(
 
 
 def empty_states(rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None) -> pa.Table:
+    """No row, with the columns that `base_states` and `block_states` give for the same `wanted`."""
     return conformed_states(schema.arrow.empty_table(), rule, schema, wanted)
 
 

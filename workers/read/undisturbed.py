@@ -48,6 +48,7 @@ def undisturbed(table: Table, look: Callable[[Timeline], _Seen]) -> _Seen:
 
 
 def expired(missing: NotFound) -> SnapshotExpired:
+    """The error to raise when a file is gone that a plan reads."""
     return SnapshotExpired(
         "a file that this read needs is gone; read again, and keep more versions for longer reads"
         " (hoodie.cleaner.commits.retained)",
