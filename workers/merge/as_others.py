@@ -66,13 +66,13 @@ def _ours(versions: Versions) -> Version | None:
     """None for no row."""
     logs = versions.completed
     erased = max((at for at, one in enumerate(logs) if one.kind == DELETE_NOW), default=-1)
-    standing = list(logs[erased + 1 :])
+    rivals = list(logs[erased + 1 :])
     if erased < 0 and versions.base is not None:
-        standing.insert(0, versions.base)
-    if not standing:
+        rivals.insert(0, versions.base)
+    if not rivals:
         return None
-    winner = standing[0]
-    for version in standing[1:]:
+    winner = rivals[0]
+    for version in rivals[1:]:
         if winner.order is None or (version.order is not None and version.order >= winner.order):
             winner = version
     return winner if winner.kind == ROW else None
@@ -104,11 +104,11 @@ def _erases(version: Version, null_is_zero: bool) -> bool:
     return version.kind == DELETE_NOW or (version.kind == DELETE and is_default)
 
 
-def _is_as_great(one: Version, other: Version, null_is_zero: bool) -> bool:
-    if one.order is None and other.order is None:
+def _is_as_great(version: Version, other: Version, null_is_zero: bool) -> bool:
+    if version.order is None and other.order is None:
         return True
     if null_is_zero:
-        return bool((one.order or 0) >= (other.order or 0))
-    if one.order is None or other.order is None:
+        return bool((version.order or 0) >= (other.order or 0))
+    if version.order is None or other.order is None:
         raise _NotCompared
-    return bool(one.order >= other.order)
+    return bool(version.order >= other.order)

@@ -210,8 +210,8 @@ def _as_lists(values: Any, owners: Positions, missing: Mask, kind: pa.DataType) 
     sizes = np.bincount(owners, minlength=len(missing))
     offsets: Any = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
     nulls: Any = pa.array(missing)
-    found: Any = pa.ListArray.from_arrays(offsets, values, type=kind, mask=nulls)
-    return cast("pa.Array[Any]", found)
+    lists: Any = pa.ListArray.from_arrays(offsets, values, type=kind, mask=nulls)
+    return cast("pa.Array[Any]", lists)
 
 
 def _flattened(lists: Any, mask: Mask) -> tuple[Any, Positions]:

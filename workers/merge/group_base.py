@@ -60,10 +60,10 @@ def merge_states_into_parts(
         if base.num_rows == 0:
             yield base
             continue
-        found: Any = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
-        rows = np.flatnonzero(found.is_valid().to_numpy())
+        key_numbers: Any = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
+        rows = np.flatnonzero(key_numbers.is_valid().to_numpy())
         rows_of_keys = np.full(len(keys.distinct), _NOWHERE)
-        rows_of_keys[found.drop_null().to_numpy()] = rows
+        rows_of_keys[key_numbers.drop_null().to_numpy()] = rows
         met |= rows_of_keys >= 0
         if not len(rows):
             yield base
@@ -209,14 +209,14 @@ class _Moves:
 
 def _replaced(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any]) -> Any:
     """The column with `cells` at these rows."""
-    standing: Any = single(column)
-    if pa.types.is_nested(standing.type):  # Arrow puts no lists and structs in place.
-        at = np.arange(len(standing))
-        at[target.at] = len(standing) + np.arange(len(cells))
-        return pa.concat_arrays([standing, cells]).take(taken(at))
-    is_number = pa.types.is_integer(standing.type) or pa.types.is_floating(standing.type)
-    if is_number and not standing.null_count and not cells.null_count:
-        found = standing.to_numpy().copy()  # Half the time of Arrow's way, which looks at each row.
-        found[target.at] = cells.to_numpy()
-        return pa.array(found, standing.type)
-    return pc.replace_with_mask(standing, target.mask, cells)
+    former: Any = single(column)
+    if pa.types.is_nested(former.type):  # Arrow puts no lists and structs in place.
+        at = np.arange(len(former))
+        at[target.at] = len(former) + np.arange(len(cells))
+        return pa.concat_arrays([former, cells]).take(taken(at))
+    is_number = pa.types.is_integer(former.type) or pa.types.is_floating(former.type)
+    if is_number and not former.null_count and not cells.null_count:
+        numbers = former.to_numpy().copy()  # Half the time of Arrow's way, which looks at each row.
+        numbers[target.at] = cells.to_numpy()
+        return pa.array(numbers, former.type)
+    return pc.replace_with_mask(former, target.mask, cells)

@@ -62,7 +62,7 @@ class StatesOfFile:
             for number, group in enumerate(self._rule.groups(states.column_names)):
                 self._tombstones[group.name] += int(np.count_nonzero(has_bit(gone, number)))
 
-    def told(self) -> Told:
+    def by_group(self) -> Told:
         """How many deletes of each group the file keeps, of rows that are there or not."""
         return only_told({name: {"tombstones": n} for name, n in self._tombstones.items()})
 

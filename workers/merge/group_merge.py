@@ -102,11 +102,11 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
     # What is erased is not summed: it may be beyond what a column holds.
     dropped = [DELETED, *(name for name in summed(groups) if name in versions.column_names)]
     # Each round takes the first delete of every key, so there are as many as one key has.
-    while len(erasing := np.flatnonzero((told := kinds(versions)) != ROW)):
+    while len(erasing := np.flatnonzero((version_kinds := kinds(versions)) != ROW)):
         codes, at = Keys.of(versions).codes, np.arange(versions.num_rows)
         first = np.full(versions.num_rows, _NOBODY)
         first[codes[erasing[::-1]]] = erasing[::-1]  # Numpy lets the last of equal indices win.
-        is_kept = (at < first[codes]) & (told[first[codes]] == DELETE_NOW)
+        is_kept = (at < first[codes]) & (version_kinds[first[codes]] == DELETE_NOW)
         erased = versions.drop_columns(dropped).take(np.flatnonzero(is_kept))
         left = tombstones(merge_groups(erased, groups), groups)
         later = versions.take(np.flatnonzero(at > first[codes]))
@@ -178,8 +178,8 @@ class GroupMerge:
             latest = np.maximum(latest, at)
             for name in group.ordering:
                 self._take(name, at)
-            told = self._fold_columns(group, number, written, at, row_delete)
-            latest = np.maximum(latest, told)
+            latest_by_column = self._fold_columns(group, number, written, at, row_delete)
+            latest = np.maximum(latest, latest_by_column)
         self._made[SET] = pa.array(is_set)
         self._made[GONE] = pa.array(gone)
         if ERASED in self._names:
@@ -216,9 +216,9 @@ class GroupMerge:
                 latest = np.maximum(latest, self._last_said(column, written))
             elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST
-                found = self._column_winner(group, column, written, is_first=is_first)
-                stands = found.is_above(delete) & found.is_above(row_delete)
-                own = np.where(stands, found.at, _NOBODY)
+                own_winner = self._column_winner(group, column, written, is_first=is_first)
+                stands = own_winner.is_above(delete) & own_winner.is_above(row_delete)
+                own = np.where(stands, own_winner.at, _NOBODY)
                 latest = np.maximum(latest, own)
                 self._take(column, own)
                 if group.is_ordered:
@@ -290,10 +290,10 @@ class GroupMerge:
             return checked_sums(self._versions, self._codes, self._count, column, said)
         rows = pa.table({"key": taken(self._codes[said]), "value": values.take(taken(said))})
         fold: Any = _FOLDS[kind]
-        found = rows.group_by("key", use_threads=False).aggregate([("value", fold)])
+        folds = rows.group_by("key", use_threads=False).aggregate([("value", fold)])
         at = np.full(self._count, _NOBODY)
-        at[found.column("key").to_numpy()] = np.arange(found.num_rows)
-        folded = single(found.column(f"value_{fold}")).take(taken(np.maximum(at, 0), at < 0))
+        at[folds.column("key").to_numpy()] = np.arange(folds.num_rows)
+        folded = single(folds.column(f"value_{fold}")).take(taken(np.maximum(at, 0), at < 0))
         return folded.cast(values.type)
 
     def _last_said(self, column: str, written: Mask) -> Positions:
@@ -308,9 +308,9 @@ class GroupMerge:
         """
         if not names:
             return np.zeros(len(self._codes), np.int64)
-        if (found := self._scale.get(tuple(names))) is None:
+        if (ages := self._scale.get(tuple(names))) is None:
             raise AssertionError(names)
-        return found
+        return ages
 
     def _scales(self) -> dict[tuple[str, ...], Ages]:
         together: list[list[tuple[str, ...]]] = []

@@ -109,13 +109,13 @@ def is_alive(states: pa.Table) -> Mask:
 
 def tells_deletes(states: pa.Table) -> Mask:
     """Which states delete a group, or the row, up to some age at least."""
-    found: Mask = np.zeros(states.num_rows, dtype=np.bool_)
+    mask: Mask = np.zeros(states.num_rows, dtype=np.bool_)
     for name in states.column_names:
         if name in (GONE, ERASED):
-            found |= bits(states, name) != 0
+            mask |= bits(states, name) != 0
         elif name == ROW_GONE or name.startswith(_GROUP_DELETE):
-            found |= np.asarray(states.column(name).is_valid().to_numpy(), np.bool_)
-    return found
+            mask |= np.asarray(states.column(name).is_valid().to_numpy(), np.bool_)
+    return mask
 
 
 def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Mask:
@@ -205,13 +205,13 @@ def _row_deleted(
     kind: Any,
 ) -> Any:
     """The greatest age among the groups of the row that delete it."""
-    found: Any = pa.nulls(rows.num_rows, kind)
+    greatest: Any = pa.nulls(rows.num_rows, kind)
     for group, mask in zip(groups, written, strict=True):
         if group.delete is DeleteScope.ROW and group.ordering[0] in rows.column_names:
             age = _where(mask & deletes, rows.column(group.ordering[0]).cast(kind))
-            older = pc.less(found, age)
-            found = pc.if_else(pc.fill_null(older, True), pc.coalesce(age, found), found)
-    return found
+            older = pc.less(greatest, age)
+            greatest = pc.if_else(pc.fill_null(older, True), pc.coalesce(age, greatest), greatest)
+    return greatest
 
 
 def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.DataType | None:

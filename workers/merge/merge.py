@@ -65,10 +65,10 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions  # Every key appears once: nothing to decide.
-    standing = _standing(versions, keys, rule.ordering_field)
+    remaining = _standing(versions, keys, rule.ordering_field)
     if _is_folded(versions, rule):
-        return _folded(versions, keys, standing, rule)
-    return versions.take(_winners(keys, standing))
+        return _folded(versions, keys, remaining, rule)
+    return versions.take(_winners(keys, remaining))
 
 
 def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
@@ -87,8 +87,8 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
-    standing = _standing(versions, keys, rule.ordering_field)
-    order = standing[np.argsort(keys.codes[standing], kind="stable")]
+    remaining = _standing(versions, keys, rule.ordering_field)
+    order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
     kept = versions.take(_after_last_delete(versions, keys, order))
     return _one_per_age(kept, rule)
 
@@ -167,9 +167,9 @@ def merge_into_parts(
     keys = Keys.of(newer)
     met = np.zeros(len(keys.distinct), dtype=np.bool_)
     for base in bases:
-        found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
+        key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
         here = np.zeros(len(keys.distinct), dtype=np.bool_)
-        here[found.drop_null().to_numpy()] = True
+        here[key_numbers.drop_null().to_numpy()] = True
         met |= here
         yield merge_into(base, newer.filter(pa.array(here[keys.codes])), rule, facts)
     left = newer.filter(pa.array(~met[keys.codes]))
@@ -198,10 +198,10 @@ def _standing(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions
     return positions[np.argsort(ranks[positions], kind="stable")]
 
 
-def _winners(keys: Keys, standing: Positions) -> Positions:
+def _winners(keys: Keys, remaining: Positions) -> Positions:
     """Per distinct key, its greatest version."""
     winners = np.zeros(len(keys.distinct), dtype=np.int64)
-    winners[keys.codes[standing]] = standing  # Numpy lets the last of equal indices win.
+    winners[keys.codes[remaining]] = remaining  # Numpy lets the last of equal indices win.
     return winners
 
 
@@ -224,12 +224,12 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask,
     """
     keys = Keys.of(newer)
     winners = _winners(keys, _standing(newer, keys, ordering))
-    found = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
-    gives_way = np.array(found.is_valid().to_numpy())
+    key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
+    gives_way = np.array(key_numbers.is_valid().to_numpy())
     if ordering is None:
         return gives_way, winners
     matched = np.flatnonzero(gives_way)
-    rivals = found.filter(found.is_valid()).to_numpy()
+    rivals = key_numbers.filter(key_numbers.is_valid()).to_numpy()
     theirs = newer.column(ordering).take(winners[rivals])
     is_greater = _is_greater(base.column(ordering).take(matched), theirs)
     is_greater &= ~_erased(newer, keys)[rivals]
@@ -239,18 +239,18 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask,
     return gives_way, winners[~loses]
 
 
-def standing_rows(versions: pa.Table, standing: Positions) -> pa.Table:
+def standing_rows(versions: pa.Table, winners: Positions) -> pa.Table:
     """Those of `versions` that stand, one per key, without the deletes among them."""
     # As many as there are: each is the one version of its key, in order already.
-    is_all = len(standing) == versions.num_rows
-    return without_deletes(versions if is_all else versions.take(standing))
+    is_all = len(winners) == versions.num_rows
+    return without_deletes(versions if is_all else versions.take(winners))
 
 
 def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
     """Whole rows: every base row stays or gives way to one version of `newer`."""
-    gives_way, standing = chosen(base, newer, ordering)
+    gives_way, winners = chosen(base, newer, ordering)
     stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
-    return pa.concat_tables([stays, standing_rows(newer, standing).select(base.column_names)])
+    return pa.concat_tables([stays, standing_rows(newer, winners).select(base.column_names)])
 
 
 def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mask:
@@ -268,9 +268,9 @@ def _erased(newer: pa.Table, keys: Keys) -> Mask:
     return erased
 
 
-def _folded(versions: pa.Table, keys: Keys, standing: Positions, rule: MergeRule) -> pa.Table:
+def _folded(versions: pa.Table, keys: Keys, remaining: Positions, rule: MergeRule) -> pa.Table:
     """Every key's versions after its last delete made into one; a delete that is the last stays."""
-    order = standing[np.argsort(keys.codes[standing], kind="stable")]
+    order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
     codes = keys.codes[order]
     ends = np.append(np.flatnonzero(np.diff(codes)), len(codes) - 1)
     starts = np.append(0, ends[:-1] + 1)

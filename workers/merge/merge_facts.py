@@ -18,7 +18,7 @@ class MergeFacts:
     tied: dict[str, int] = field(default_factory=dict)
     """Versions replaced by a later one of the same age."""
 
-    def told(self) -> Told:
+    def by_group(self) -> Told:
         return only_told(
             {
                 group: {

@@ -27,8 +27,8 @@ def register_merger(name: str, merger: Merger) -> None:
     """Registering the same function again is fine. Raises InvalidInput for a name that is taken."""
     if not name or not callable(merger):
         raise InvalidInput("a merger has a name and is callable", name=name, merger=merger)
-    standing = _registered.setdefault(name, merger)
-    if standing is not merger:
+    registered = _registered.setdefault(name, merger)
+    if registered is not merger:
         raise InvalidInput("another merger has this name already", name=name)
 
 

@@ -70,15 +70,15 @@ def group_sums(
     added = rows.group_by("code", use_threads=False).aggregate([("value", "sum")])
     at = np.zeros(count, np.int64)
     at[added.column("code").to_numpy()] = np.arange(added.num_rows)
-    found: Any = added.column("value_sum").combine_chunks().take(taken(at, missing))
+    totals: Any = added.column("value_sum").combine_chunks().take(taken(at, missing))
     if not pa.types.is_decimal(values.type):
-        return found, np.empty(0, np.int64)
+        return totals, np.empty(0, np.int64)
     # Of 38 digits, which is less than 128 bits hold.
     most = pa.scalar(10**_DECIMAL_DIGITS - 1, pa.decimal256(76, 0))
-    units: Any = pc.abs(found.view(pa.decimal256(76, 0)))
+    units: Any = pc.abs(totals.view(pa.decimal256(76, 0)))
     is_beyond: Any = pc.fill_null(pc.greater(units, most), False)
     beyond = np.flatnonzero(is_beyond.to_numpy(zero_copy_only=False))
-    kept: Any = pc.if_else(is_beyond, pa.scalar(None, found.type), found)
+    kept: Any = pc.if_else(is_beyond, pa.scalar(None, totals.type), totals)
     return kept.cast(values.type), beyond
 
 

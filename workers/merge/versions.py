@@ -69,8 +69,8 @@ def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 
 def taken(at: Positions, missing: Mask | None = None) -> pa.Array[Any]:
     """Positions as Arrow takes them; null where one is missing."""
-    found: Any = pa.array(at, mask=missing)
-    return cast("pa.Array[Any]", found)
+    positions: Any = pa.array(at, mask=missing)
+    return cast("pa.Array[Any]", positions)
 
 
 def placed(at: Positions) -> pa.Array[Any]:

@@ -148,7 +148,7 @@ def _rewritten(
         num_updates=0 if work.is_new_group else count.rows,
         bytes=written.bytes,
         prev_base_file=None if is_first else (old.base_file or "").rpartition("/")[2],
-        groups=added([facts.told(), states.told()]) if states is not None else {},
+        groups=added([facts.by_group(), states.by_group()]) if states is not None else {},
     )
 
 

@@ -123,7 +123,7 @@ class BaseWrite:
             num_deletes=known + inserts - file.rows,
             bytes=file.bytes,
             prev_base_file=_base_name(self.standing),
-            groups=added([brought(context, fresh), facts.told(), kept]),
+            groups=added([brought(context, fresh), facts.by_group(), kept]),
         )
         return WriteStatus(
             stat,
@@ -219,7 +219,7 @@ def _write_states(
         more_footer=content.footer,
         **context.compression,
     )
-    return size, content.told()
+    return size, content.by_group()
 
 
 def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:
