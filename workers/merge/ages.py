@@ -87,8 +87,10 @@ def _plain(column: pa.Array[Any]) -> Ages | None:
 
 
 def lowest(ages: Ages) -> Any:
+    """The least number of the ages' type: no age is below it."""
     return -np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).min
 
 
 def highest(ages: Ages) -> Any:
+    """The greatest number of the ages' type: no age is above it."""
     return np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).max

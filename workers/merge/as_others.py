@@ -25,6 +25,8 @@ from workers.merge.versions import DELETE, DELETE_NOW, ROW
 
 @dataclass(frozen=True, slots=True)
 class Version:
+    """What deciding needs of one version of a key."""
+
     kind: int
     """ROW, DELETE or DELETE_NOW."""
     order: Any

@@ -39,6 +39,8 @@ def memory_type(lists: Any) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
+    """Lists of one column, each with what is remembered beside it."""
+
     shown: pa.Array[Any]
     memory: pa.Array[Any] | None = None
     """None without slack."""
@@ -50,6 +52,7 @@ class Lists:
         return cls(*(single(states.column(name)).take(taken(at)) for name in names))
 
     def columns(self, column: str) -> dict[str, pa.Array[Any]]:
+        """By column: the lists and, with slack, what the hidden column beside them remembers."""
         beside = {} if self.memory is None else {list_memory(column): self.memory}
         return {column: self.shown, **beside}
 

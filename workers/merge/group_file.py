@@ -43,6 +43,9 @@ class StatesOfFile:
         self._tombstones: Counter[str] = Counter()
 
     def rows(self, states: pa.Table) -> pa.Table:
+        """The live rows among `states`, with the defaults of groups that they lack. Dead keys
+        younger than the table's tombstone time are kept for `footer`, older ones are forgotten.
+        """
         states = without_retractions(states, self._rule.groups(states.column_names))
         alive = is_alive(states)
         if not alive.all():
@@ -67,6 +70,9 @@ class StatesOfFile:
         return only_told({name: {"tombstones": n} for name, n in self._tombstones.items()})
 
     def footer(self) -> dict[str, str]:
+        """The footer entry that `remembered` reads; none when no dead key is kept. Call it after
+        all `rows`.
+        """
         if not self.count:
             return {}
         return {TOMBSTONES_KEY: _encoded(pa.concat_tables(self._dead))}

@@ -160,6 +160,7 @@ class GroupMerge:
         self._made: dict[str, Any] = {}
 
     def decided(self) -> Decided:
+        """The merge itself; call it once. Raises SumOverflow."""
         is_set = np.zeros(self._count, np.int64)
         gone = np.zeros(self._count, np.int64)
         erased = np.zeros(self._count, np.int64)

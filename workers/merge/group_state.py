@@ -40,10 +40,12 @@ BIT_FIELDS = (pa.field(SET, pa.int64()), pa.field(GONE, pa.int64()))
 
 
 def column_version(column: str, part: int) -> str:
+    """The hidden column of a column's age, by the number of the ordering column, from 0."""
     return f"_ms_v{part}_{column}"
 
 
 def group_delete(group: str, part: int) -> str:
+    """The hidden column of the age of a group's greatest delete, numbered likewise."""
     return f"{_GROUP_DELETE}{part}_{group}"
 
 
@@ -74,6 +76,7 @@ def hidden_fields(
 
 
 def has_column_ages(group: ColumnGroup) -> bool:
+    """Whether its columns are said one by one, each with an age of its own."""
     return group.is_ordered and _is_said_by_column(group)
 
 
@@ -88,6 +91,7 @@ def _is_said_by_column(group: ColumnGroup) -> bool:
 
 
 def is_hidden(name: str) -> bool:
+    """Whether a column of this name is one of a state's own."""
     return name.startswith("_ms_")
 
 
@@ -98,6 +102,7 @@ def without_state(rows: pa.Table) -> pa.Table:
 
 
 def bits(rows: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A column of bits per group, row by row; no bit where it is null."""
     column: Any = rows.column(name)
     return np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.int64)
 
@@ -119,6 +124,7 @@ def tells_deletes(states: pa.Table) -> Mask:
 
 
 def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Mask:
+    """Row by row, whether the bit of the group with this number is set."""
     return np.asarray((mask >> number) & 1, dtype=np.bool_)
 
 

@@ -19,6 +19,7 @@ class MergeFacts:
     """Versions replaced by a later one of the same age."""
 
     def by_group(self) -> Told:
+        """As commits record them: per group the counts, and the last late key if any."""
         return only_told(
             {
                 group: {

@@ -11,6 +11,8 @@ from workers.options.table_options import TableConfig
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
+    """Goes from a driver to its executors, the merger's function with it."""
+
     ordering_field: str | None
     """None: the later version wins whatever it holds."""
     is_partial: bool = False

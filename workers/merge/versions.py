@@ -30,18 +30,22 @@ Mask: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
+    """The record keys of a table of versions, as numbers."""
+
     distinct: pa.Array[Any]
     codes: Positions
     """Per version, the position of its key in `distinct`, which is in order of first appearance."""
 
     @classmethod
     def of(cls, versions: pa.Table) -> Keys:
+        """Of the versions' record key column."""
         encoded = single(versions.column(RECORD_KEY)).dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         return cls(encoded.dictionary, np.asarray(codes, dtype=np.int64))
 
     @property
     def are_unique(self) -> bool:
+        """Every version is the only one of its key."""
         return len(self.distinct) == len(self.codes)
 
 
@@ -55,6 +59,7 @@ def without_deletes(versions: pa.Table) -> pa.Table:
 
 
 def kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    """ROW, DELETE, DELETE_NOW or MOVED_AWAY per version; ROW without a column `DELETED`."""
     if DELETED not in versions.column_names:
         return np.zeros(versions.num_rows, dtype=np.int8)
     column: Any = versions.column(DELETED)
@@ -62,6 +67,7 @@ def kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
 
 
 def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """The column in one piece, copied only where it has several."""
     single = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     assert isinstance(single, pa.Array), "more text than one Arrow array holds"
     return single
