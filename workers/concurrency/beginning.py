@@ -1,5 +1,5 @@
-"""The first files of an instant stand only of one who held the table lock when they came; and who
-slept past that lock is noted.
+"""The first files of an instant stay only if their writer held the table lock when they came; and
+whoever slept past that lock is noted.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: 
 
 
 def note_sleeper(storage: Storage, target: InstantTime) -> None:
-    """Its lock was taken over: it may have decided already, and be asleep before its last file."""
+    """Note the process whose lock was taken over: it may have decided already, and be asleep before
+    its last file.
+    """
     heartbeat = read_heartbeat(storage, target)
     note_beginner(storage, target, heartbeat.process if heartbeat else None)

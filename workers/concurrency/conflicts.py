@@ -22,6 +22,8 @@ ELSEWHERE_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class WriteSet:
+    """What one instant touched, as far as rules of conflict need it."""
+
     instant: InstantTime
     file_groups: frozenset[FileGroupKey]
     """Written or replaced."""
@@ -43,6 +45,9 @@ def write_set(
     whole_partitions: Iterable[str] = (),
     is_whole_table: bool = False,
 ) -> WriteSet:
+    """The write set of a commit by its metadata. What it replaces as a whole the metadata does not
+    say.
+    """
     based = {(stat.partition_path, stat.file_id) for stat in metadata.stats if not stat.is_log}
     replaced = {
         (partition, file_id)
@@ -144,11 +149,14 @@ class Conflict:
         return body
 
     def wasting(self, files: int, size: int, lasted_ms: int) -> Conflict:
+        """This conflict with what the write cost in vain: data files, their bytes, and its time in
+        ms.
+        """
         return replace(self, wasted_files=files, wasted_bytes=size, lasted_ms=max(0, lasted_ms))
 
     def losing(self, lost: LostWrite, written: Iterable[FileGroupKey]) -> Conflict:
-        """With what the loser says of itself, and which of the file groups that it wrote were
-        nobody else's.
+        """This conflict with what the loser says of itself, and which of the file groups that it
+        wrote were nobody else's.
         """
         elsewhere = sorted(set(written) - set(self.file_groups))
         lost = replace(

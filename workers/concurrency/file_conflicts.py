@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 
 
 class RivalCheck:
-    """Of one write. A completed commit never changes, so each is read and compared once; which of
-    them count, the timeline says under the lock.
+    """The rivals of one write. A completed commit never changes, so each is read and compared once;
+    which of them count, the timeline says under the lock.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class RivalCheck:
         self._by_keys: dict[Instant, Conflict | None] = {}
 
     def look_ahead(self) -> None:
-        """At what has completed by now, before others wait for it. What is not seen here is looked
-        at under the lock.
+        """Look at what has completed by now, before others wait for it. What is not seen here is
+        looked at under the lock.
         """
         try:
             self.conflict(self._table.timeline())
@@ -68,14 +68,16 @@ class RivalCheck:
             _log.info("rivals are looked at under the lock instead: error=%s", error)
 
     def conflict(self, timeline: Timeline) -> Conflict | None:
-        """With one of the commits that the timeline tells of. Raises MalformedTable,
-        StorageFailed.
+        """The first conflict with a commit that completed since the start, None where there is
+        none. File groups of all rivals are compared first, then keys.
+
+        Raises MalformedTable, StorageFailed.
         """
-        found = rivals(self._at_start.instants, timeline.instants, self._ours.instant)
-        for rival in found:
+        completed_rivals = rivals(self._at_start.instants, timeline.instants, self._ours.instant)
+        for rival in completed_rivals:
             if conflict := self._rule(self._ours, self._write_set(rival)):
                 return conflict
-        for rival in found:
+        for rival in completed_rivals:
             if conflict := self._met_by_keys(rival):
                 return conflict
         return None

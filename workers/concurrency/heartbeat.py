@@ -31,6 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
+    """A heartbeat file as it was read: whose it is, and when it beat last (`beat_ms`, epoch ms by
+    the storage's clock). Fields that another engine does not write are None.
+    """
+
     instant: InstantTime
     beat_ms: int
     interval_ms: int = _INTERVAL_MS
@@ -52,9 +56,11 @@ class Heartbeat:
 
     @property
     def bound_ms(self) -> int:
+        """For how long the writer may be silent before others may take it for dead."""
         return self.interval_ms * self.tolerable_misses
 
     def is_expired(self, now_ms: int) -> bool:
+        """Whether it was silent for longer than its own bound, or was given up."""
         return self.is_given_up or now_ms - self.beat_ms > self.bound_ms
 
 
@@ -70,6 +76,9 @@ class HeartbeatContent:
     sink_epoch: int | None = None
 
     def encode(self, process: ProcessName) -> bytes:
+        """The file's content: JSON that names the writer, its bounds and `process`, which writes
+        it.
+        """
         body: dict[str, object] = {
             "writer": self.writer,
             "operation_id": self.options.operation_id or None,
@@ -137,32 +146,35 @@ class HeartbeatKeeper:
         return self._was_silent or silent_s > self._bound_s
 
     def stop(self) -> None:
+        """Beat no more; the file stays, and expires. Harmless when it was not started."""
         if self._repetition is not None:
             self._repetition.stop()
             self._repetition = None
 
     def remove(self) -> None:
+        """Stop and delete the file: nobody is to judge the instant by it. Raises StorageFailed."""
         self.stop()
         self._storage.delete(self._path)
 
 
 def path_of(instant: InstantTime) -> str:
+    """Where the heartbeat of an instant is, relative to the table."""
     return f"{DIRECTORY}/{instant}"
 
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:
-    """Without those that were given up, which are nobody's."""
+    """All heartbeats but for those that were given up, which are nobody's."""
     return [one for one in read_every_heartbeat(storage) if not one.is_given_up]
 
 
 def read_every_heartbeat(storage: Storage) -> list[Heartbeat]:
-    """For those who sweep."""
-    found = (_read(storage, file) for file in storage.list_files(DIRECTORY))
-    return [heartbeat for heartbeat in found if heartbeat is not None]
+    """All heartbeats, given up or not: for those who sweep."""
+    heartbeats = (_read(storage, file) for file in storage.list_files(DIRECTORY))
+    return [heartbeat for heartbeat in heartbeats if heartbeat is not None]
 
 
 def read_heartbeat(storage: Storage, instant: InstantTime) -> Heartbeat | None:
-    """None of one that was given up."""
+    """The heartbeat of `instant`; None where there is none, or where it was given up."""
     file = storage.info(path_of(instant))
     heartbeat = _read(storage, file) if file else None
     return None if heartbeat is None or heartbeat.is_given_up else heartbeat

@@ -44,7 +44,7 @@ class InsertedKeys:
         self._ours = [_Inserted(table.storage, instant, one) for one in inserting(metadata)]
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
-        """Of a rival that completed, and the commit that it wrote.
+        """The conflict with a completed rival, whose commit is `written`; None where there is none.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -67,15 +67,15 @@ class InsertedKeys:
         if theirs.is_log or not near:
             return untold
         try:
-            told = read_file_keys(self._storage, theirs.path)
-            found = {one.group: one.met_by(told) for one in near}
+            their_keys = read_file_keys(self._storage, theirs.path)
+            met_by_group = {one.group: one.met_by(their_keys) for one in near}
         except NotFound:
             return untold
-        return {group: keys for group, keys in found.items() if keys}
+        return {group: keys for group, keys in met_by_group.items() if keys}
 
 
 def inserting(metadata: CommitMetadata) -> list[WriteStat]:
-    """Of files that took rows which were new."""
+    """The stats of files that took rows which were new."""
     if metadata.operation_type.upper() in MOVING:
         return []
     return [one for one in metadata.stats if one.num_inserts > 0]
@@ -93,7 +93,7 @@ def inserted_twice(
 
 
 def keys_named(met: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
-    """Of all file groups, each once."""
+    """The keys of all file groups, sorted, each once."""
     return sorted({key for keys in met.values() for key in keys})
 
 
@@ -146,18 +146,18 @@ class _Inserted:
         return SortedKeys.of(rows.column(RECORD_KEY))
 
     @cached_property
-    def asked(self) -> AskedKeys:
+    def hashed_keys(self) -> AskedKeys:
         return AskedKeys(self.keys.array)
 
     def met_by(self, theirs: FileKeys) -> list[str]:
         """Keys that both brought."""
         if not may_overlap(self.range, theirs.range):
             return []
-        left = np.flatnonzero(theirs.might_contain(self.asked))
+        left = np.flatnonzero(theirs.might_contain(self.hashed_keys))
         if not len(left):
             return []
-        asked = SortedKeys(self.keys.array.take(left))
-        met = asked.array.take(held_keys(self.storage, theirs.path, asked))
+        keys_in_question = SortedKeys(self.keys.array.take(left))
+        met = keys_in_question.array.take(held_keys(self.storage, theirs.path, keys_in_question))
         return self._without_updated(met)
 
     def _without_updated(self, met: Any) -> list[str]:
@@ -169,5 +169,5 @@ class _Inserted:
             is_new = np.ones(len(met), np.bool_)
             is_new[held_keys(self.storage, path, known)] = False
             met = met.filter(pa.array(is_new))
-        found: list[str] = met.to_pylist()
-        return found
+        new_keys: list[str] = met.to_pylist()
+        return new_keys

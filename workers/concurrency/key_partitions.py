@@ -33,7 +33,7 @@ _NO_KEYS: Any = pa.array([], pa.string())
 
 
 class KeyPartitions:
-    """Of one write, by the files that it wrote."""
+    """The keys that one write brought to each partition, by the files that it wrote."""
 
     def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
         self._storage = table.storage
@@ -42,7 +42,7 @@ class KeyPartitions:
         self._touched: dict[int, dict[str, Any]] = {}
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
-        """Of a rival that completed, and the commit that it wrote.
+        """The conflict with a completed rival, whose commit is `written`; None where there is none.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -64,13 +64,13 @@ class KeyPartitions:
             theirs = _touched(self._storage, stats, rival)
         except NotFound:
             return {group: [] for group in groups.items()}
-        found: dict[FileGroupKey, list[str]] = {}
+        met_by_group: dict[FileGroupKey, list[str]] = {}
         for partition, keys in self._of(bucket).items():
             elsewhere = [touched for other, touched in theirs.items() if other != partition]
             is_met: Any = pc.is_in(keys, value_set=pa.concat_arrays([_NO_KEYS, *elsewhere]))
             if pc.any(is_met).as_py():
-                found[partition, groups[partition]] = keys.filter(is_met).to_pylist()
-        return found
+                met_by_group[partition, groups[partition]] = keys.filter(is_met).to_pylist()
+        return met_by_group
 
     def _of(self, bucket: int) -> dict[str, Any]:
         if bucket not in self._touched:
@@ -90,24 +90,25 @@ def brought_apart(
 
 
 def _by_bucket(metadata: CommitMetadata) -> dict[int, list[WriteStat]]:
-    found: dict[int, list[WriteStat]] = {}
+    stats_by_bucket: dict[int, list[WriteStat]] = {}
     if metadata.operation_type.upper() in MOVING:
-        return found
+        return stats_by_bucket
     for stat in metadata.stats:
         bucket = bucket_of(stat.file_id)
         if bucket is not None and stat.path:
-            found.setdefault(bucket, []).append(stat)
-    return found
+            stats_by_bucket.setdefault(bucket, []).append(stat)
+    return stats_by_bucket
 
 
 def _touched(storage: Storage, stats: Iterable[WriteStat], instant: InstantTime) -> dict[str, Any]:
     """Partition -> the keys that `instant` wrote or deleted there."""
-    found: dict[str, list[Any]] = {}
+    keys_by_partition: dict[str, list[Any]] = {}
     for stat in stats:
         read = _in_log(storage, stat.path) if stat.is_log else _in_base(storage, stat, instant)
-        found.setdefault(stat.partition_path, []).extend(read)
+        keys_by_partition.setdefault(stat.partition_path, []).extend(read)
     return {
-        partition: pa.concat_arrays([_NO_KEYS, *keys]).unique() for partition, keys in found.items()
+        partition: pa.concat_arrays([_NO_KEYS, *keys]).unique()
+        for partition, keys in keys_by_partition.items()
     }
 
 

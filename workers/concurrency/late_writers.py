@@ -1,6 +1,6 @@
 """Processes that may still write data files of an instant that was rolled back under them.
 
-A fence refuses whoever asks; a process that was stopped behind its last question asks no more, and
+A fence refuses whoever asks; a process that was stopped after its last question asks no more, and
 the file that it is at comes when it wakes up. As long as the instant lies behind the active start,
 no reader counts that file. So archiving must not pass the instant before the process has ended, is
 proved to have, or was waited for long enough (`table_services/archive_policy.py`).
@@ -72,24 +72,24 @@ def writing(
 
 
 def note_beginner(storage: Storage, instant: InstantTime, process: ProcessName | None) -> None:
-    """Before the rollback of its transaction is decided by others; the first note stands."""
+    """Note who began a transaction, before others decide its rollback; the first note stands."""
     content = json.dumps(process.to_json() if process else {}).encode()
     storage.put_if_absent(_path(instant, _BEGINNER), content)
 
 
 def forget_beginner(storage: Storage, instant: InstantTime) -> None:
-    """It says itself that it writes no more."""
+    """Drop the note about who began `instant`: he says himself that he writes no more."""
     storage.delete(_path(instant, _BEGINNER))
 
 
 def late_writers(storage: Storage) -> list[LateWriter]:
     """All that are noted, by instant."""
-    found = (_read(storage, file) for file in storage.list_files(DIRECTORY))
-    return [one for one in found if one is not None]
+    writers = (_read(storage, file) for file in storage.list_files(DIRECTORY))
+    return [one for one in writers if one is not None]
 
 
 def forget_before(storage: Storage, start: InstantTime, kept: Collection[InstantTime]) -> None:
-    """Nobody can write for these instants any more but for `kept`."""
+    """Drop notes about instants before `start` but for `kept`: nobody writes for them any more."""
     for file in storage.list_files(DIRECTORY):
         instant = file.name.partition(".")[0]
         if instant < start and instant not in kept:
@@ -105,10 +105,10 @@ def _read(storage: Storage, file: FileInfo) -> LateWriter | None:
     if not (instant.isascii() and instant.isdigit()):
         return None
     try:
-        told = json.loads(storage.read(file.path) or b"{}")
+        body = json.loads(storage.read(file.path) or b"{}")
     except NotFound:  # It ended since it was listed.
         return None
     except ValueError:
-        told = {}
-    process = ProcessName.from_json(told) if isinstance(told, dict) else None
+        body = {}
+    process = ProcessName.from_json(body) if isinstance(body, dict) else None
     return LateWriter(instant, file.modified_ms, process, name == _BEGINNER)

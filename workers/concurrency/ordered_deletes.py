@@ -53,7 +53,7 @@ def check_deletes_compare(table: Table, before: TableSchema | None, after: Table
 
 
 def first_of_another_type(storage: Storage, paths: Iterable[str], kind: pa.DataType) -> str | None:
-    """Of log files, the first with a delete whose age is not of this type."""
+    """The first log file with a delete whose age is not of this type; None where all are."""
     return next((path for path in paths if _holds_another(storage, path, wrapper_of(kind))), None)
 
 

@@ -12,6 +12,8 @@ from workers.concurrency.conflicts import Conflict
 
 @dataclass(frozen=True, slots=True)
 class Committed:
+    """The instant is visible to readers, or will be once somebody publishes what was decided."""
+
     instant: InstantTime
     completed_at: InstantTime
     rows: int = 0
@@ -31,6 +33,8 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
+    """Another writer was first: nothing of this instant is published."""
+
     instant: InstantTime
     conflict: Conflict
     earlier: tuple[Conflict, ...] = ()
@@ -38,6 +42,7 @@ class Conflicted:
 
     @property
     def attempts(self) -> int:
+        """Writes that were tried, this one included."""
         return len(self.earlier) + 1
 
 

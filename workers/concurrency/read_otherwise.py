@@ -25,7 +25,7 @@ class ReadOtherwise(Protocol):
 
 
 def read_ahead(timeline: Timeline, otherwise: ReadOtherwise | None) -> None:
-    """What has completed by then, before others wait for the lock."""
+    """Read what has completed by now, before others wait for the lock."""
     if otherwise is None:
         return
     try:
@@ -35,6 +35,7 @@ def read_ahead(timeline: Timeline, otherwise: ReadOtherwise | None) -> None:
 
 
 def warnings_of(counts: KeyCounts) -> tuple[str, ...]:
+    """What to tell a person of counted keys: one sentence, or none where no key is counted."""
     keys = sum(counts.values())
     if not keys:
         return ()

@@ -48,6 +48,8 @@ _log = logging.getLogger(__name__)
 
 
 class RowsAgain(Protocol):
+    """Rows of one write that other engines would not see as we do, to be written once more."""
+
     @property
     def keys(self) -> int:
         """How many are written again."""
@@ -71,7 +73,7 @@ class Overtaken(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """Of one commit."""
+    """What is stated again of one commit."""
 
     of: InstantTime
     schema: TableSchema
@@ -96,7 +98,7 @@ def restatement(
 
 
 def look_ahead(table: Table, at_start: Timeline, overtaken: Overtaken | None) -> None:
-    """At the rows of whoever has completed by now, before others wait for the lock."""
+    """Compare rows with those of whoever has completed by now, before others wait for the lock."""
     if overtaken is None:
         return
     try:
@@ -161,6 +163,7 @@ class Follower:
     keys: int
 
     def completed(self, at: InstantTime) -> Completion:
+        """How to complete it at `at`, which is later than the completion of the commit."""
         return Completion(self.inflight.completed(at), self.content, self.nonce, self.writer)
 
 

@@ -51,6 +51,8 @@ class SchemaAtStart:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSchema:
+    """The schema that a commit may publish, and why."""
+
     schema: TableSchema
     record: str
     """What the commit keeps of the verdict, as JSON."""
@@ -64,7 +66,7 @@ def resolved_schema(
     """
     now = schema_at(table, timeline)
     before = start.version
-    found = resolve(
+    verdict = resolve(
         before.schema if before else None,
         now.schema if now else None,
         None if start.deletes_only else start.schema,
@@ -76,19 +78,19 @@ def resolved_schema(
         ordering=table.config.ordering_columns,
         written=start.written,
     )
-    if isinstance(found, SchemaConflict):
+    if isinstance(verdict, SchemaConflict):
         rival = _rival(table, start, timeline)
         assert rival is not None, "a schema conflict needs a rival"
-        return _conflict(table, start, found, rival)
-    if found.warning:
-        _log.warning("%s: writer=%s instant=%s", found.warning, start.writer, start.instant)
-    schema = found.schema or start.schema
+        return _conflict(table, start, verdict, rival)
+    if verdict.warning:
+        _log.warning("%s: writer=%s instant=%s", verdict.warning, start.writer, start.instant)
+    schema = verdict.schema or start.schema
     if (clash := _incomparable(table, start, timeline, schema)) is not None:
         rival, reason = clash
-        return _conflict(table, start, _age_conflict(table, start, found, reason), rival)
+        return _conflict(table, start, _age_conflict(table, start, verdict, reason), rival)
     if not start.deletes_only:
         _check_groups_allow(table, start, schema)
-    return ResolvedSchema(schema, json.dumps(_record(start, now, found, schema)))
+    return ResolvedSchema(schema, json.dumps(_record(start, now, verdict, schema)))
 
 
 def _incomparable(
@@ -114,19 +116,19 @@ def _incomparable(
 
 
 def _age_conflict(
-    table: Table, start: SchemaAtStart, found: SchemaVerdict, reason: str
+    table: Table, start: SchemaAtStart, verdict: SchemaVerdict, reason: str
 ) -> SchemaConflict:
     before = start.version.schema if start.version else None
     clash = Clash(str(table.config.ordering_field), reason)
     return SchemaConflict(
-        case=found.case,
+        case=verdict.case,
         at_start=before,
-        at_validation=found.schema or start.schema,
+        at_validation=verdict.schema or start.schema,
         writer=start.schema,
         reason="Apache Hudi does not compare the ages of these deletes with those of rows",
-        strategy=found.strategy,
-        scenario=found.scenario,
-        changes=found.changes,
+        strategy=verdict.strategy,
+        scenario=verdict.scenario,
+        changes=verdict.changes,
         clashes=(clash,),
     )
 
@@ -158,38 +160,39 @@ def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | 
         text = read_instant(table, rival).schema_json
         if text and (before is None or not equal(before, TableSchema.from_avro_json(text))):
             return rival
-    # What changed it was taken back or is of before: the newest that carries a schema must do.
+    # What changed it was taken back or is older than the start: the newest that carries a schema
+    # must do.
     newest = schema_at(table, timeline)
     return timeline.find(newest.instant) if newest else None
 
 
 def _conflict(
-    table: Table, start: SchemaAtStart, found: SchemaConflict, rival: Instant
+    table: Table, start: SchemaAtStart, conflict: SchemaConflict, rival: Instant
 ) -> Conflict:
     rival_writer = read_instant(table, rival).extra_metadata.get(WRITER_KEY)
     ours, theirs = Party(start.instant, start.writer), Party(rival.requested_at, rival_writer)
     return Conflict(
         kind="schema",
-        message=told(found, ours=ours, rival=theirs),
+        message=told(conflict, ours=ours, rival=theirs),
         rival=rival.requested_at,
         rival_writer=rival_writer,
         writer=start.writer,
         instant=start.instant,
         schemas=SchemaTriple(
-            at_start=_json(found.at_start),
-            at_validation=_json(found.at_validation),
-            writer=_json(found.writer),
-            strategy=found.strategy,
-            scenario=found.scenario,
-            reason=found.reason,
-            advice=advice(found),
+            at_start=_json(conflict.at_start),
+            at_validation=_json(conflict.at_validation),
+            writer=_json(conflict.writer),
+            strategy=conflict.strategy,
+            scenario=conflict.scenario,
+            reason=conflict.reason,
+            advice=advice(conflict),
             differences=tuple(
                 SchemaDifference(one.path, one.kind, one.by, one.before, one.after)
-                for one in found.changes
+                for one in conflict.changes
             ),
-            clashes=tuple((one.path, one.reason) for one in found.clashes),
+            clashes=tuple((one.path, one.reason) for one in conflict.clashes),
         ),
-        case=found.case,
+        case=conflict.case,
     )
 
 
@@ -198,23 +201,23 @@ def _json(schema: TableSchema | None) -> str | None:
 
 
 def _record(
-    start: SchemaAtStart, now: SchemaVersion | None, found: SchemaVerdict, schema: TableSchema
+    start: SchemaAtStart, now: SchemaVersion | None, verdict: SchemaVerdict, schema: TableSchema
 ) -> dict[str, Any]:
     """Instants and fingerprints instead of schemas: those stand in the commits of the instants."""
     record: dict[str, Any] = {
-        "mode": found.strategy,
-        "case": found.case,
-        "scenario": found.scenario,
+        "mode": verdict.strategy,
+        "case": verdict.case,
+        "scenario": verdict.scenario,
         "start_instant": start.version.instant if start.version else None,
         "validation_instant": now.instant if now else None,
         "writer_fingerprint": _fingerprint(start.schema),
         "schema_fingerprint": _fingerprint(schema),
-        "fields": [asdict(one) for one in found.changes[:_CHANGES_KEPT]],
+        "fields": [asdict(one) for one in verdict.changes[:_CHANGES_KEPT]],
     }
-    if len(found.changes) > _CHANGES_KEPT:
-        record["fields_left_out"] = len(found.changes) - _CHANGES_KEPT
-    if found.warning:
-        record["warning"] = found.warning
+    if len(verdict.changes) > _CHANGES_KEPT:
+        record["fields_left_out"] = len(verdict.changes) - _CHANGES_KEPT
+    if verdict.warning:
+        record["warning"] = verdict.warning
     return record
 
 

@@ -1,5 +1,5 @@
 """Whether somebody decided about a writer while its heart did not beat: asked under the table lock.
-The same of a process that carries out the plan of a table service.
+The same is asked about a process that carries out the plan of a table service.
 
 Our own engine decides by the decision object, which nobody overrides. Apache Hudi knows of none: it
 plans a rollback of whoever is silent, and deletes files outside of the lock. A writer that was
@@ -48,8 +48,8 @@ def _why_not(
                 return f"its heart was silent, and rollback {other.requested_at} names it"
             if not targets and not other.is_completed:
                 return f"its heart was silent, and nobody can read rollback {other.requested_at}"
-    found = table.storage.at_once(table.storage.info, paths)
-    gone = [path for path, info in zip(paths, found, strict=True) if info is None]
+    infos = table.storage.at_once(table.storage.info, paths)
+    gone = [path for path, info in zip(paths, infos, strict=True) if info is None]
     if gone:
         return f"its heart was silent, and {len(gone)} of its files are gone: {gone[0]}"
     return None
@@ -61,8 +61,8 @@ def _targets(table: Table, rollback: Instant) -> list[InstantTime]:
     try:
         if rollback.is_completed:
             return read_rollback_targets(storage.read(layout.path(rollback)))
-        asked = Instant(rollback.requested_at, Action.ROLLBACK, State.REQUESTED)
-        plan = read_rollback_plan(storage.read(layout.path(asked)), storage.location)
+        requested = Instant(rollback.requested_at, Action.ROLLBACK, State.REQUESTED)
+        plan = read_rollback_plan(storage.read(layout.path(requested)), storage.location)
         return [plan.target] if plan else []
     except (NotFound, MalformedTable):
         return []

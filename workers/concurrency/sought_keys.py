@@ -34,6 +34,8 @@ from workers.timeline.metadata import CommitMetadata, WriteStat
 
 @dataclass(frozen=True, slots=True)
 class SoughtKeys:
+    """Some of the keys that a write looked for, and where."""
+
     partition: str | None
     """None where they are meant in all of them, as always where a key stands once in the table."""
     bucket: int | None
@@ -47,7 +49,7 @@ class SoughtKeys:
     """Of rows that were read: only deletes are met, of a row or of a column group in it."""
 
     def may_stand_in(self, stat: WriteStat) -> bool:
-        """In what a rival brought to this file."""
+        """Whether what a rival brought to this file may hold one of the keys."""
         if self.partition not in (None, stat.partition_path):
             return False
         if (stat.partition_path, stat.file_id) in self.besides:
@@ -67,11 +69,13 @@ Sought: TypeAlias = Callable[[], Iterable[SoughtKeys]]
 
 @dataclass(frozen=True, slots=True)
 class SoughtCheck:
+    """What a write looked for, to be found in what rivals brought; `storage` has their files."""
+
     storage: Storage
     sought: Sought
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
-        """Of a rival that completed, and the commit that it wrote.
+        """The conflict with a completed rival, whose commit is `written`; None where there is none.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -79,48 +83,54 @@ class SoughtCheck:
             return None
         met: dict[FileGroupKey, set[str]] = {}
         were_read = False
-        for one in self.sought() if written.stats else ():
-            for stat in filter(one.may_stand_in, written.stats):
-                keys = self._held(one, stat)
+        for sought_keys in self.sought() if written.stats else ():
+            for stat in filter(sought_keys.may_stand_in, written.stats):
+                keys = self._held(sought_keys, stat)
                 if keys is None or keys:
                     group = stat.partition_path, stat.file_id
                     met.setdefault(group, set()).update(keys or ())
-                    were_read |= one.were_read
+                    were_read |= sought_keys.were_read
         if not met:
             return None
         return (changed_since_read if were_read else deleted_unseen)(ours, theirs, met)
 
-    def _held(self, one: SoughtKeys, stat: WriteStat) -> list[str] | None:
+    def _held(self, sought_keys: SoughtKeys, stat: WriteStat) -> list[str] | None:
         """Those of the keys that the file holds; None where it is gone and cannot tell."""
         try:
             if stat.is_log:
-                found = _log_keys(self.storage, stat.path, one)
-                return sorted({key for some in found for key in some})
-            return _base_keys(self.storage, stat.path, one.keys)
+                keys_by_block = _log_keys(self.storage, stat.path, sought_keys)
+                return sorted({key for some in keys_by_block for key in some})
+            return _base_keys(self.storage, stat.path, sought_keys.keys)
         except NotFound:
             return None
 
 
 def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
-    told = read_file_keys(storage, path)
-    left = np.flatnonzero(told.might_contain(AskedKeys(keys.array)))
+    file_keys = read_file_keys(storage, path)
+    left = np.flatnonzero(file_keys.might_contain(AskedKeys(keys.array)))
     if not len(left):
         return []
-    asked = SortedKeys(keys.array.take(left))
-    held: list[str] = asked.array.take(held_keys(storage, path, asked)).to_pylist()
+    keys_in_question = SortedKeys(keys.array.take(left))
+    held: list[str] = keys_in_question.array.take(
+        held_keys(storage, path, keys_in_question)
+    ).to_pylist()
     return held
 
 
-def _log_keys(storage: Storage, path: str, one: SoughtKeys) -> Iterator[list[str]]:
+def _log_keys(storage: Storage, path: str, sought_keys: SoughtKeys) -> Iterator[list[str]]:
     for block in read_log_file(storage, path):
         stored: Any = None
         if isinstance(block, ParquetData | AvroData):
-            stored = _deleted_in(block) if one.may_change else _keys_of(block.table([RECORD_KEY]))
-        elif one.were_read and isinstance(block, Deletes):
+            stored = (
+                _deleted_in(block)
+                if sought_keys.may_change
+                else _keys_of(block.table([RECORD_KEY]))
+            )
+        elif sought_keys.were_read and isinstance(block, Deletes):
             stored = pa.array([record.key for record in block.records], pa.string())
         if stored is not None:
-            at = one.keys.positions_of(stored, one.keys.everything)
-            met: Any = one.keys.array.take(pa.array(at))
+            at = sought_keys.keys.positions_of(stored, sought_keys.keys.everything)
+            met: Any = sought_keys.keys.array.take(pa.array(at))
             yield met.to_pylist()
 
 

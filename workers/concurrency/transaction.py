@@ -72,6 +72,7 @@ class Started:
 
 
 def table_lock(table: Table, options: WriteOptions) -> TableLock:
+    """The lock that the table is bound to; who takes it over fences the former holder first."""
     return BoundLock(table.storage, table.ports, options, on_takeover=partial(fence_sleeper, table))
 
 
@@ -279,10 +280,10 @@ def _validated(
     proposal: Proposal,
     rivals: RivalCheck,
 ) -> Proposal | Conflict:
-    told = proposal.condition(timeline) if proposal.condition else {}
-    if isinstance(told, Conflict):
-        return told
-    proposal = replace(proposal, metadata=proposal.metadata.with_extra(**told))
+    verdict = proposal.condition(timeline) if proposal.condition else {}
+    if isinstance(verdict, Conflict):
+        return verdict
+    proposal = replace(proposal, metadata=proposal.metadata.with_extra(**verdict))
     if (
         lost := lost_base(table, started.timeline, timeline, proposal.metadata, proposal.writer)
     ) is not None:
@@ -330,12 +331,12 @@ def _resolve_schema(
         deletes_only=proposal.deletes_only,
         logs=tuple(one.path for one in proposal.metadata.stats if one.is_log),
     )
-    found = resolved_schema(table, options, start, timeline)
-    if isinstance(found, Conflict):
-        return found
-    extra = {SCHEMA_KEY: found.schema.avro_json, SCHEMA_RESOLUTION_KEY: found.record}
+    resolved = resolved_schema(table, options, start, timeline)
+    if isinstance(resolved, Conflict):
+        return resolved
+    extra = {SCHEMA_KEY: resolved.schema.avro_json, SCHEMA_RESOLUTION_KEY: resolved.record}
     metadata = proposal.metadata.with_extra(**extra)
-    return replace(proposal, metadata=metadata, schema=found.schema)
+    return replace(proposal, metadata=metadata, schema=resolved.schema)
 
 
 def _decide(

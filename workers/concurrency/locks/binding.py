@@ -37,6 +37,8 @@ NODE_VARIABLE = "SLUICE_NODE"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
+    """Which lock a table has. Without arguments: the storage lease, which an unbound table has."""
+
     provider: str = LockProvider.STORAGE
     url: str = ""
     """Without its password."""
@@ -49,6 +51,7 @@ class Binding:
     """`<host>/<pid>/<started>` of the one process that an in-process lock is for."""
 
     def encode(self) -> bytes:
+        """The content of the file at `BINDING_PATH`."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @property
@@ -140,18 +143,21 @@ def lock_provider(storage: Storage) -> str:
 
 
 def read_binding(storage: Storage) -> Binding | None:
-    found = read_tagged_binding(storage)
-    return found[0] if found else None
+    """What the table is bound to, None where no writer has named a provider. Raises
+    MalformedTable.
+    """
+    tagged_binding = read_tagged_binding(storage)
+    return tagged_binding[0] if tagged_binding else None
 
 
 def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
     """Raises MalformedTable."""
     try:
-        found = storage.read_tagged(BINDING_PATH)
+        tagged = storage.read_tagged(BINDING_PATH)
     except NotFound:
         return None
     try:
-        body = json.loads(found.content)
+        body = json.loads(tagged.content)
         binding = Binding(
             provider=LockProvider(body["provider"]),
             url=str(body["url"]),
@@ -161,7 +167,7 @@ def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
             pause_ms=int(body["pause_ms"]),
             process=str(body["process"]),
         )
-        return binding, found
+        return binding, tagged
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedTable(
             "the file that says which lock the table has is damaged; when no writer runs, delete "
@@ -171,6 +177,9 @@ def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
 
 
 def this_process() -> str:
+    """`<host>/<pid>/<started>`: a process id that is given again does not make two
+    processes one.
+    """
     return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
 
 

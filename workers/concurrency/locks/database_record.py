@@ -58,6 +58,9 @@ _NO_TABLE = _Done([], -1)
 
 
 def database_record(url: LockUrl, key: str) -> RecordStore:
+    """The record in the row `key` of the database at `url`: SQLite by that scheme, else PostgreSQL.
+    Nothing is opened before the first call.
+    """
     return SqliteRecord(url, key) if url.scheme == "sqlite" else PostgresRecord(url, key)
 
 
@@ -85,6 +88,8 @@ class _RowRecord:
 
 
 class PostgresRecord(_RowRecord):
+    """A row of PostgreSQL over one connection, which is opened again after it was lost."""
+
     def __init__(self, url: LockUrl, key: str) -> None:
         self._url = url
         self._key = key
@@ -92,9 +97,11 @@ class PostgresRecord(_RowRecord):
 
     @property
     def place(self) -> str:
+        """See RecordStore."""
         return f"{self._url.shown} {self._key}"
 
     def close(self) -> None:
+        """See RecordStore."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -162,9 +169,11 @@ class SqliteRecord(_RowRecord):
 
     @property
     def place(self) -> str:
+        """See RecordStore."""
         return f"sqlite:///{self._path} {self._key}"
 
     def read(self) -> Standing | None:
+        """See RecordStore. No file is made by reading; a missing one has no record."""
         file = Path(self._path)
         if file.parent.is_dir() and not file.exists():
             return None  # Looking makes no file.
@@ -222,9 +231,9 @@ def _text(state: LockState) -> str:
     return state.encode().decode()
 
 
-def _standing(found: _Done, place: str) -> Standing | None:
+def _standing(selection: _Done, place: str) -> Standing | None:
     """The text of the record is its tag: no two holdings ever write the same."""
-    if not found.rows:
+    if not selection.rows:
         return None
-    text = str(found.rows[0][0])
+    text = str(selection.rows[0][0])
     return Standing(decode_lock(text.encode(), place), text)

@@ -34,6 +34,11 @@ _log = logging.getLogger(__name__)
 
 
 class HudiFileLock:
+    """See TableLock. Holds our lease and, within it, the file `lock` of `directory` that Hudi's
+    writers ask for. After `expire_minutes` a Hudi file counts as left behind, never where that is
+    0; after each holding that completes something `pause_ms` leave Hudi's writers a chance.
+    """
+
     def __init__(
         self,
         lease_lock: LeaseLock,
@@ -109,20 +114,20 @@ class HudiFileLock:
         """(who has the file, seconds waited) after each try in vain. Raises LockTimeout."""
         clock = self._ports.clock
         while True:
-            found = self._file.look()
-            if found is None:
+            file = self._file.look()
+            if file is None:
                 lease.confirm()
                 if self._created(mine):
                     return
-            elif (why := self._left_behind(found)) is not None:
+            elif (why := self._left_behind(file)) is not None:
                 lease.confirm()
-                if self._file.remove(found):
+                if self._file.remove(file):
                     _log.warning("lock file removed: path=%s reason=%s", self._file.path, why)
                 continue
             waited_s = clock.monotonic_s() - began_s
             if waited_s * 1000 >= self._wait_ms:
-                raise self._timeout(found)
-            yield _holder_of(found), waited_s
+                raise self._timeout(file)
+            yield _holder_of(file), waited_s
             clock.sleep(self._jittered(_POLL_S))
 
     def _created(self, mine: bytes) -> bool:
@@ -130,14 +135,14 @@ class HudiFileLock:
         if not self._file.create(mine):
             return False
         self._ports.clock.sleep(SETTLE_S)
-        found = self._file.look()
-        return found is not None and found.content == mine
+        file = self._file.look()
+        return file is not None and file.content == mine
 
-    def _left_behind(self, found: FoundFile) -> str | None:
+    def _left_behind(self, file: FoundFile) -> str | None:
         """Why nobody can be holding it any more; None when somebody may. We hold the lease."""
         # Whichever is more: its time may be that of a clock that was ahead.
-        age_ms = max(self._ports.clock.now_ms() - found.modified_ms, self._seen_for_ms(found))
-        ours = _ours(found.content)
+        age_ms = max(self._ports.clock.now_ms() - file.modified_ms, self._seen_for_ms(file))
+        ours = _ours(file.content)
         if ours is None:
             is_old = 0 < self._expire_minutes * 60_000 < age_ms
             return f"expired after {self._expire_minutes} minutes" if is_old else None
@@ -147,17 +152,17 @@ class HudiFileLock:
         # Another table shares the directory; its holder makes the file young while he lives.
         return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
 
-    def _seen_for_ms(self, found: FoundFile) -> float:
+    def _seen_for_ms(self, file: FoundFile) -> float:
         now_s = self._ports.clock.monotonic_s()
-        return 1000 * self._sightings.seen_for_s(str(self._file.path), found, now_s)
+        return 1000 * self._sightings.seen_for_s(str(self._file.path), file, now_s)
 
-    def _timeout(self, found: FoundFile | None) -> LockTimeout:
+    def _timeout(self, file: FoundFile | None) -> LockTimeout:
         return LockTimeout(
             "the lock file stayed with somebody else; where no writer of Apache Hudi runs any more "
             "remove it, or set hoodie.write.lock.filesystem.expire",
             table=self._table,
             path=self._file.path,
-            holder=_holder_of(found),
+            holder=_holder_of(file),
             waited_ms=self._wait_ms,
             provider="filesystem",
         )
@@ -170,9 +175,9 @@ class HudiFileLock:
 
     def _release(self, mine: bytes) -> None:
         try:
-            found = self._file.look()
-            if found is not None and found.content == mine:
-                self._file.remove(found)
+            file = self._file.look()
+            if file is not None and file.content == mine:
+                self._file.remove(file)
         except StorageFailed as error:
             # What was done under it is done; the next of ours to hold the lease removes it.
             _log.warning("lock file not removed: error=%s", error)
@@ -203,8 +208,8 @@ class FileLease:
     def confirm(self) -> None:
         """See Lease."""
         self._lease.confirm()
-        found = self._file.look()
-        if found is None or found.content != self._mine:
+        file = self._file.look()
+        if file is None or file.content != self._mine:
             raise LeaseLost(
                 "another engine took the lock file away while it was held",
                 path=self._file.path,
@@ -214,12 +219,12 @@ class FileLease:
 
 def file_holder(directory: Path) -> FoundFile | None:
     """The lock file if a writer of Apache Hudi made it."""
-    found = LockFile(directory / FILE_NAME).look()
-    return found if found is not None and _ours(found.content) is None else None
+    file = LockFile(directory / FILE_NAME).look()
+    return file if file is not None and _ours(file.content) is None else None
 
 
-def _holder_of(found: FoundFile | None) -> str:
-    ours = _ours(found.content) if found else None
+def _holder_of(file: FoundFile | None) -> str:
+    ours = _ours(file.content) if file else None
     return ours[2] if ours else HUDI
 
 

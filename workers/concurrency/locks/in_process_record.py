@@ -11,6 +11,8 @@ _records: dict[str, bytes] = {}
 
 
 class InProcessRecord:
+    """See RecordStore. One record per table for the whole process, gone when it ends."""
+
     is_lasting = False
 
     def __init__(self, table: str) -> None:
@@ -18,19 +20,23 @@ class InProcessRecord:
 
     @property
     def place(self) -> str:
+        """See RecordStore."""
         return f"this process, {self._table}"
 
     def read(self) -> Standing | None:
+        """See RecordStore."""
         with _mutex:
             content = _records.get(self._table)
         return Standing(decode_lock(content, self.place), content.decode()) if content else None
 
     def create(self, state: LockState) -> bool:
+        """See RecordStore."""
         content = state.encode()
         with _mutex:
             return _records.setdefault(self._table, content) is content
 
     def replace(self, state: LockState, tag: str) -> bool:
+        """See RecordStore."""
         with _mutex:
             if _records.get(self._table) != tag.encode():
                 return False

@@ -56,6 +56,8 @@ _log = logging.getLogger(__name__)
 
 
 class TableLock(Protocol):
+    """Any lock of a table: the lease, the lease with Hudi's file, or what the table is bound to."""
+
     def held(self, *, completing: InstantTime | None = None) -> AbstractContextManager[Lease]:
         """Hold the lock; name the instant that is about to be decided under it.
 
@@ -68,14 +70,16 @@ class Lease(Protocol):
     """One holding of the lock. Whoever publishes under it confirms it first."""
 
     @property
-    def provider(self) -> str: ...
+    def provider(self) -> str:
+        """As `hoodie.write.lock.provider` names it."""
 
     @property
     def epoch(self) -> int:
         """Greater than that of every holding before."""
 
     @property
-    def acquired_at_ms(self) -> int: ...
+    def acquired_at_ms(self) -> int:
+        """When the holding began, in epoch ms by the holder's clock."""
 
     @property
     def waited_ms(self) -> int:
@@ -104,10 +108,16 @@ class Waiting(Protocol):
     def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
         """The wait has become long. Called once at most."""
 
-    def ended(self) -> None: ...
+    def ended(self) -> None:
+        """The wait is over, with the lock or without. Called once after `began`."""
 
 
 class LeaseLock:
+    """See TableLock. Threads of one process stand in line, processes ask the store again and again.
+    `on_takeover` gets what a holder was completing whose lease ran out, before the lock is taken
+    from him. `lease_s` without a renewal end a holding; it is renewed every `renew_s`.
+    """
+
     def __init__(
         self,
         store: RecordStore,
@@ -185,9 +195,9 @@ class LeaseLock:
         if not place.left_by:
             return
         try:
-            standing = self._store.read()
-            if standing is not None and holding_of(standing.state.owner) == place.left_by:
-                self._store.replace(standing.state.ended(), standing.tag)
+            record = self._store.read()
+            if record is not None and holding_of(record.state.owner) == place.left_by:
+                self._store.replace(record.state.ended(), record.tag)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("lease not given back, it will run out: error=%s", error)
 
@@ -240,13 +250,13 @@ class LeaseLock:
         through, so nobody waits for him and nobody fences him.
         """
         now_ms = self._ports.clock.now_ms()
-        standing = self._store.read()
-        if standing is None:
+        record = self._store.read()
+        if record is None:
             first = 1 if self._store.is_lasting else max(now_ms, 1)
             wanted = self._state(first, attempt, now_ms)
             is_ours = self._changed(wanted, lambda: self._store.create(wanted))
             return (self._lease(wanted, attempt), "") if is_ours else (None, "unknown")
-        held = standing.state
+        held = record.state
         is_free = held.is_free(now_ms) or self._outlasted(held)
         if attempt.wrote(held) and not is_free:
             # An answer said that it was refused, or none came, and yet it is there (bug F3).
@@ -259,7 +269,7 @@ class LeaseLock:
             # him.
             self._on_takeover(held.completing)
         wanted = self._state(held.epoch + 1, attempt, now_ms)
-        is_ours = self._changed(wanted, lambda: self._store.replace(wanted, standing.tag))
+        is_ours = self._changed(wanted, lambda: self._store.replace(wanted, record.tag))
         if is_ours and not left_by:
             LINE.took(self._store.place, after=holding_of(held.owner))
         return (self._lease(wanted, attempt), "") if is_ours else (None, held.owner)
@@ -292,14 +302,14 @@ class LeaseLock:
         except StorageFailed as error:
             failed = error
         try:
-            standing = self._store.read()
+            record = self._store.read()
         except StorageFailed as error:
             raise WriteOutcomeUnknown(
                 "nobody can say who holds the table lock; if we do, it ends with the lease",
                 lock=self._store.place,
                 lease_ms=self._lease_ms,
             ) from error
-        if standing is not None and standing.state == wanted:
+        if record is not None and record.state == wanted:
             return True
         if failed is not None:
             raise failed

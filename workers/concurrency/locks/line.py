@@ -10,8 +10,8 @@ once, however many writers there are, and each has fewer rivals to look at. Nobo
 whoever completes had the lock to begin, and while they complete no others begin.
 
 Leaving it: the record then still names the former holder, who is through, and the next one changes
-it to his own. That spares one write of two, and the time until somebody finds the lock free. Only
-one who waits is left it, and only so many in a row, for other processes wait as well: were all
+it to his own. That spares one write of two, and the time until somebody finds the lock free. It
+is left only to one who waits, and only so many in a row, for other processes wait as well: were all
 threads of one process at work at once, they would wait for each other and not for the table. Where
 no other process comes in the pause after them, the next are more in a row.
 """

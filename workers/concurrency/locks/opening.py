@@ -72,30 +72,30 @@ class BoundLock:
     def _bound(self) -> Binding:
         """What the table is bound to, after binding it to what the options name."""
         settings = self._options.lock
-        standing = read_binding(self._storage)
-        if standing is not None and not standing.is_orphaned:
-            standing.check(settings, self._storage)
-            return standing
-        if standing is None and settings.provider is None:
+        binding = read_binding(self._storage)
+        if binding is not None and not binding.is_orphaned:
+            binding.check(settings, self._storage)
+            return binding
+        if binding is None and settings.provider is None:
             return _UNBOUND
         self._bind(settings)
-        standing = read_binding(self._storage) or _UNBOUND
-        standing.check(settings, self._storage)  # Somebody else may have been first.
-        return standing
+        binding = read_binding(self._storage) or _UNBOUND
+        binding.check(settings, self._storage)  # Somebody else may have been first.
+        return binding
 
     def _bind(self, settings: LockSettings) -> None:
         """Under the storage lease, which is what an unbound table has."""
         wanted = binding_for(settings, self._storage) if settings.provider else _UNBOUND
         self._try_out(wanted)
         with self._lease_lock(_UNBOUND).held() as lease:
-            found = read_tagged_binding(self._storage)
-            if found is not None and not found[0].is_orphaned:
+            tagged_binding = read_tagged_binding(self._storage)
+            if tagged_binding is not None and not tagged_binding[0].is_orphaned:
                 return
             lease.confirm()
-            if found is None:
+            if tagged_binding is None:
                 self._storage.put_if_absent(BINDING_PATH, wanted.encode())
             else:
-                self._storage.replace_if_match(BINDING_PATH, wanted.encode(), found[1].tag)
+                self._storage.replace_if_match(BINDING_PATH, wanted.encode(), tagged_binding[1].tag)
 
     def _try_out(self, wanted: Binding) -> None:
         """Nobody is bound to what does not answer. One that is busy does."""
@@ -161,6 +161,10 @@ class BoundLock:
 def record_store(
     binding: Binding, storage: Storage, settings: LockSettings, environment: Mapping[str, str]
 ) -> RecordStore:
+    """The store of the record that `binding` names; nothing is opened before its first call.
+
+    Raises InvalidInput in a process of a node whose `environment` does not know the server.
+    """
     match binding.provider:
         case LockProvider.DATABASE:
             return database_record(binding.address(settings, environment), binding.key)

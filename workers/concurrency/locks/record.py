@@ -47,6 +47,9 @@ class LockState:
 
     @property
     def completing(self) -> InstantTime | None:
+        """The instant that the holder is about to decide, `<target>+<rollback>` for an undo; None
+        while he decides nothing, and of a foreign owner.
+        """
         parts = self._parts
         return parts[3] if parts and parts[3] != "-" else None
 
@@ -68,28 +71,35 @@ class LockState:
         if (parts := self._parts) is None:
             return None
         token = (*parts[2].split(".", 2), "")[1]
-        told = token.partition("-")[2]
-        if told.isdecimal():
-            return int(told)
+        lease_text = token.partition("-")[2]
+        if lease_text.isdecimal():
+            return int(lease_text)
         # Former versions did not say so. Both times are of the holder's clock, and renewing adds.
         acquired_at_ms = self.acquired_at_ms
         at_most_ms = self.valid_until_ms - acquired_at_ms if acquired_at_ms is not None else 0
         return at_most_ms if at_most_ms > 0 else None
 
     def is_free(self, now_ms: int) -> bool:
+        """Whether it was given back, or ran out by more than clocks may differ; `now_ms` is epoch
+        ms.
+        """
         return self.is_expired or now_ms > self.valid_until_ms + DRIFT_MS
 
     def until(self, valid_until_ms: int) -> LockState:
+        """This holding, renewed until then (epoch ms)."""
         return replace(self, valid_until_ms=valid_until_ms)
 
     def ended(self) -> LockState:
+        """This holding, given back."""
         return replace(self, is_expired=True)
 
     def about(self, what: str) -> LockState:
+        """This holding, about to decide `what`."""
         head, _, _ = self.owner.rpartition("/")
         return replace(self, owner=f"{head}/{what}")
 
     def encode(self) -> bytes:
+        """As Hudi writes it: JSON without spaces, of `expired`, `validUntil` and `owner`."""
         body = {
             "expired": self.is_expired,
             "validUntil": self.valid_until_ms,
@@ -151,6 +161,7 @@ def owner_text(
     *,
     lease_ms: int,
 ) -> str:
+    """The owner of a new holding, as `LockState` reads it; `token` makes it unlike any other."""
     named = quote(writer, safe="")
     held = f"{acquired_at_ms}.{token}-{lease_ms}.{named}"
     return f"{_PREFIX}/{epoch}/{held}/{completing or '-'}"

@@ -49,24 +49,29 @@ class RecordLease:
 
     @property
     def provider(self) -> str:
+        """See Lease."""
         return self._provider
 
     @property
     def epoch(self) -> int:
+        """See Lease."""
         return self._state.epoch
 
     @property
     def owner(self) -> str:
+        """The owner text of this holding, with what it is completing now (`record.owner_text`)."""
         return self._state.owner
 
     @property
     def acquired_at_ms(self) -> int:
+        """See Lease."""
         acquired = self._state.acquired_at_ms
         assert acquired is not None, self._state
         return acquired
 
     @property
     def waited_ms(self) -> int:
+        """See Lease."""
         return self._waited_ms
 
     @property
@@ -99,6 +104,9 @@ class RecordLease:
                 raise LeaseLost("the table lock ran out while it was held", owner=self.owner)
 
     def renew(self) -> None:
+        """Put the end off by the length of a lease. A failure is logged, for the next call tries
+        again; a lease that ran out is lost for good.
+        """
         with self._changing:
             if self._has_run_out():
                 self._is_lost = True
@@ -123,11 +131,11 @@ class RecordLease:
 
     def _replace(self, state: LockState) -> None:
         """Change the record if it is ours still; of an unclear answer the record itself tells."""
-        standing = self._patiently(self._store.read)
-        if standing is None or not self._is_mine(standing):
+        record = self._patiently(self._store.read)
+        if record is None or not self._is_mine(record):
             self._is_lost = True
             return
-        tag = standing.tag
+        tag = record.tag
         if not self._patiently(lambda: self._store.replace(state, tag)):
             after = self._patiently(self._store.read)
             if after is None or after.state != state:
@@ -159,11 +167,11 @@ class RecordLease:
                     raise
             clock.sleep(_BUSY_PAUSE_S)
 
-    def _is_mine(self, standing: Standing | None) -> bool:
+    def _is_mine(self, record: Standing | None) -> bool:
         """By epoch and token: of what is being completed an unanswered change may have told."""
-        if standing is None:
+        if record is None:
             return False
-        return holding_of(standing.state.owner) == holding_of(self._state.owner)
+        return holding_of(record.state.owner) == holding_of(self._state.owner)
 
     def _left_s(self) -> float:
         return (self._state.valid_until_ms - self._ports.clock.now_ms()) / 1000

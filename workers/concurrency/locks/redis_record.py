@@ -29,6 +29,10 @@ return 0
 
 
 class RedisRecord:
+    """See RecordStore. One key of the Redis at `url`, over a client that is opened by the first
+    call.
+    """
+
     is_lasting = False
 
     def __init__(self, url: LockUrl, key: str) -> None:
@@ -38,21 +42,25 @@ class RedisRecord:
 
     @property
     def place(self) -> str:
+        """See RecordStore."""
         return f"{self._url.shown} {self._key}"
 
     def read(self) -> Standing | None:
+        """See RecordStore."""
         content = self._asked(lambda client: cast("bytes | None", client.get(self._key)))
         if content is None:
             return None
         return Standing(decode_lock(content, self.place), content.decode())
 
     def create(self, state: LockState) -> bool:
+        """See RecordStore."""
         content = state.encode()
         return bool(
             self._asked(lambda client: client.set(self._key, content, nx=True), is_change=True)
         )
 
     def replace(self, state: LockState, tag: str) -> bool:
+        """See RecordStore."""
         content = state.encode().decode()
         return bool(
             self._asked(
@@ -61,6 +69,7 @@ class RedisRecord:
         )
 
     def close(self) -> None:
+        """See RecordStore."""
         if self._client is not None:
             self._client.close()
             self._client = None

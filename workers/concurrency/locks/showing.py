@@ -22,6 +22,8 @@ from workers.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
+    """Who holds a lock, as far as its record says; times in epoch ms."""
+
     owner: str
     """As the record says it; of Apache Hudi's lock file `Apache Hudi`."""
     writer: str | None
@@ -35,6 +37,8 @@ class LockHolder:
 
 @dataclass(frozen=True, slots=True)
 class LockView:
+    """A lock as people are shown it."""
+
     provider: str
     place: str
     """Where the record is, without passwords."""
@@ -47,8 +51,8 @@ class LockView:
 def read_lock(
     storage: Storage, now_ms: int, environment: Mapping[str, str] | None = None
 ) -> LockView:
-    """Asks the provider that the table is bound to. What cannot be read is told, never raised; so
-    a page shows it.
+    """Ask the provider that the table is bound to. What cannot be read is a `problem` of the view,
+    never raised, so that a page shows it.
     """
     environment = os.environ if environment is None else environment
     try:
@@ -75,13 +79,13 @@ def read_lock(
     return LockView(str(binding.provider), store.place, holder, waiters, problem)
 
 
-def _holder(binding: Binding, standing: Standing | None, now_ms: int) -> LockHolder | None:
+def _holder(binding: Binding, record: Standing | None, now_ms: int) -> LockHolder | None:
     if binding.provider == LockProvider.FILESYSTEM:
-        found = file_holder(Path(binding.directory))
-        if found is not None:  # One of ours may have the lease and wait for the file.
-            return LockHolder(HUDI, None, None, None, found.modified_ms, None)
-    if standing is not None and not standing.state.is_free(now_ms):
-        state = standing.state
+        file = file_holder(Path(binding.directory))
+        if file is not None:  # One of ours may have the lease and wait for the file.
+            return LockHolder(HUDI, None, None, None, file.modified_ms, None)
+    if record is not None and not record.state.is_free(now_ms):
+        state = record.state
         return LockHolder(
             owner=state.owner,
             writer=state.writer,

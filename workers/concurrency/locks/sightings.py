@@ -13,8 +13,8 @@ _PLACES_MAX: Final = 1000
 
 
 class Sightings:
-    """Of any number of places, one state each. Thread-safe: what threads see at once they may note
-    twice.
+    """What was seen at any number of places, one state each. Thread-safe: what threads see at once
+    they may note twice.
     """
 
     def __init__(self) -> None:
@@ -22,9 +22,9 @@ class Sightings:
 
     def seen_for_s(self, place: str, state: Hashable, now_s: float) -> float:
         """Seconds since `state` was first seen there; none when it was another one before."""
-        standing = self._seen.get(place)
-        if standing is not None and standing[0] == state:
-            return now_s - standing[1]
+        last_seen = self._seen.get(place)
+        if last_seen is not None and last_seen[0] == state:
+            return now_s - last_seen[1]
         if len(self._seen) >= _PLACES_MAX:
             self._seen.clear()
         self._seen[place] = (state, now_s)

@@ -10,6 +10,8 @@ LOCK_PATH = ".hoodie/.locks/table_lock.json"
 
 
 class StorageRecord:
+    """See RecordStore. The file at `LOCK_PATH`, where Hudi's storage-based provider has its own."""
+
     is_lasting = True
 
     def __init__(self, storage: Storage) -> None:
@@ -17,19 +19,23 @@ class StorageRecord:
 
     @property
     def place(self) -> str:
+        """See RecordStore."""
         return f"{self._storage.location}/{LOCK_PATH}"
 
     def read(self) -> Standing | None:
+        """See RecordStore."""
         try:
-            found = self._storage.read_tagged(LOCK_PATH)
+            tagged = self._storage.read_tagged(LOCK_PATH)
         except NotFound:
             return None
-        return Standing(decode_lock(found.content, self.place), found.tag)
+        return Standing(decode_lock(tagged.content, self.place), tagged.tag)
 
     def create(self, state: LockState) -> bool:
+        """See RecordStore."""
         return self._storage.put_if_absent(LOCK_PATH, state.encode())
 
     def replace(self, state: LockState, tag: str) -> bool:
+        """See RecordStore."""
         return self._storage.replace_if_match(LOCK_PATH, state.encode(), tag) is not None
 
     def close(self) -> None:

@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
+    """One wait that has become long; times in epoch ms."""
+
     writer: str | None
     instant: InstantTime | None
     """The one that it wants to decide; None of a writer that has not begun."""
@@ -36,7 +38,7 @@ class Waiter:
 
 
 class StorageWaiting:
-    """One wait, told on the table's storage."""
+    """One wait, written down on the table's storage for others to see."""
 
     def __init__(self, storage: Storage, ports: Ports, *, writer: str, wait_ms: int) -> None:
         self._storage = storage
@@ -66,6 +68,9 @@ class StorageWaiting:
             _log.warning("waiting unseen: path=%s error=%s", self._path, error)
 
     def ended(self) -> None:
+        """See Waiting. A failure is logged: the file counts no more once the wait would
+        have ended.
+        """
         try:
             self._storage.delete(self._path)
         except (StorageFailed, WriteOutcomeUnknown) as error:
@@ -80,10 +85,10 @@ class StorageWaiting:
 
 
 def _until_ms(storage: Storage, path: str) -> int:
-    """Of one whose name does not say it what it holds; of a damaged one 0."""
-    told, dash, _ = path.rpartition("/")[2].partition("-")
-    if dash and told.isascii() and told.isdigit():
-        return int(told)
+    """As the name says, else as the content does; 0 where it is damaged."""
+    until_text, dash, _ = path.rpartition("/")[2].partition("-")
+    if dash and until_text.isascii() and until_text.isdigit():
+        return int(until_text)
     waiter = _read(storage, path)
     return waiter.until_ms if waiter else 0
 
@@ -91,8 +96,8 @@ def _until_ms(storage: Storage, path: str) -> int:
 def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
     """Those that still wait as far as one can see, longest first."""
     read = (_read(storage, file.path) for file in storage.list_files(DIRECTORY))
-    found = [one for one in read if one is not None and now_ms <= one.until_ms]
-    return sorted(found, key=lambda one: one.since_ms)
+    waiters = [one for one in read if one is not None and now_ms <= one.until_ms]
+    return sorted(waiters, key=lambda one: one.since_ms)
 
 
 def _read(storage: Storage, path: str) -> Waiter | None:
