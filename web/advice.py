@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from controlplane.writers.conflicts import ConflictRow
 from web.conflicts.words import PartitionGroups, by_partition, counted, inserted_keys
-from web.schemas import SchemaStory, tell
+from web.schemas import SchemaStory, schema_story
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class ConflictStory:
 
 
 def explain(row: ConflictRow) -> ConflictStory:
-    schema = tell(row.schemas) if row.kind == "schema" and row.schemas else None
+    schema = schema_story(row.schemas) if row.kind == "schema" and row.schemas else None
     partitions = by_partition(row.overlap)
     return ConflictStory(
         row=row,

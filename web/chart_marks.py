@@ -104,7 +104,7 @@ def ties(
 ) -> list[Figure]:
     """A line from each flag to the bar whose instant time it has, where that is shown."""
     ends = {mark.requested_at: (end_ms(mark, now_ms), at) for mark, at in bars}
-    found = [(mark, at, ends.get(mark.requested_at)) for mark, at in flags]
+    ends_of_flags = [(mark, at, ends.get(mark.requested_at)) for mark, at in flags]
     return [
         {
             "name": "tie",
@@ -116,7 +116,7 @@ def ties(
             "y1": at,
             "line": {"width": 1, "dash": "dot"},
         }
-        for mark, at, end in found
+        for mark, at, end in ends_of_flags
         if end
     ]
 

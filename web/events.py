@@ -71,8 +71,8 @@ def _stream(
     except NoSeat as full:
         status = 503 if full.is_of_node else 429
         return HttpResponse(str(full), status=status, headers={"Retry-After": str(FULL_RETRY_S)})
-    told = _told(seat, channels, patterns)
-    response = StreamingHttpResponse(told, content_type="text/event-stream")
+    events = _told(seat, channels, patterns)
+    response = StreamingHttpResponse(events, content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
     return response

@@ -34,8 +34,8 @@ class PlotlyFinder(BaseFinder):
     def find(self, path: str, find_all: bool = False, **_: Any) -> Any:
         if path != f"plotly/{PLOTLY_JS}":
             return []
-        found = str(_package_data() / PLOTLY_JS)
-        return [found] if find_all else found
+        script = str(_package_data() / PLOTLY_JS)
+        return [script] if find_all else script
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, Storage]]:
         yield PLOTLY_JS, self._storage

@@ -50,12 +50,12 @@ def heat_table(
         return None
     most = max(LEVELS, *counts.values())
     shown = tuple(name for name, _ in _fullest(columns)[:COLUMNS_MAX])
-    told = tuple(
+    heat_lines = tuple(
         HeatLine(line, tuple(_cell(counts, marked, line, one, most) for one in shown), total)
         for line, total in _fullest(lines)[:LINES_MAX]
     )
-    held = sum(cell.count for line in told for cell in line.cells)
-    return HeatTable(shown, told, sum(counts.values()) - held)
+    held = sum(cell.count for line in heat_lines for cell in line.cells)
+    return HeatTable(shown, heat_lines, sum(counts.values()) - held)
 
 
 def _fullest(sums: Counter[str]) -> list[tuple[str, int]]:

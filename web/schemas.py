@@ -82,7 +82,7 @@ class SchemaStory:
         return tuple(one.path for one in self.mine if one.kind == "added")
 
 
-def tell(schemas: Mapping[str, Any]) -> SchemaStory:
+def schema_story(schemas: Mapping[str, Any]) -> SchemaStory:
     """What differs between the three schemas of a conflict; fields all three agree on come last."""
     start, now, mine = (
         _fields(schemas.get(key)) for key in ("at_start", "at_validation", "writer")
@@ -102,8 +102,8 @@ def tell(schemas: Mapping[str, Any]) -> SchemaStory:
     lines.sort(key=lambda line: not line.disagrees)
     case, sentence = _case(start, now, mine)
     scenario, reason = schemas.get("scenario"), str(schemas.get("reason") or "")
-    told = _told_changes(schemas.get("differences"))
-    theirs, ours = told or (_changes(lines, "at_validation"), _changes(lines, "writer"))
+    told_changes = _told_changes(schemas.get("differences"))
+    theirs, ours = told_changes or (_changes(lines, "at_validation"), _changes(lines, "writer"))
     clashes = _told_clashes(schemas.get("clashes"))
     clashing = dict.fromkeys(path for path, _ in clashes or ())
     return SchemaStory(
@@ -132,29 +132,31 @@ def _changes(
     )
 
 
-def _told_changes(found: object) -> tuple[tuple[Change, ...], tuple[Change, ...]] | None:
+def _told_changes(differences: object) -> tuple[tuple[Change, ...], tuple[Change, ...]] | None:
     """(the winner's, the loser's); None where the record does not say."""
-    if not isinstance(found, list | tuple) or not found:
+    if not isinstance(differences, list | tuple) or not differences:
         return None
     theirs, ours = [], []
-    for one in found:
-        if not isinstance(one, Mapping):
+    for difference in differences:
+        if not isinstance(difference, Mapping):
             continue
-        change = Change(*(str(one.get(name) or "") for name in ("path", "kind", "before", "after")))
-        if one.get("by") != "writer":
+        change = Change(
+            *(str(difference.get(name) or "") for name in ("path", "kind", "before", "after"))
+        )
+        if difference.get("by") != "writer":
             theirs.append(change)
-        if one.get("by") != "rival":
+        if difference.get("by") != "rival":
             ours.append(change)
     return tuple(theirs), tuple(ours)
 
 
-def _told_clashes(found: object) -> list[tuple[str, str]] | None:
+def _told_clashes(clashes: object) -> list[tuple[str, str]] | None:
     """None where the record does not say; empty where a merge would have succeeded."""
-    if not isinstance(found, list | tuple):
+    if not isinstance(clashes, list | tuple):
         return None
     return [
         (str(pair[0]), str(pair[1]))
-        for pair in found
+        for pair in clashes
         if isinstance(pair, list | tuple) and len(pair) == 2
     ]
 

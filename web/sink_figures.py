@@ -69,9 +69,10 @@ def sequence(
     `waits_for` names the message that the missing ones owe.
     """
     drawn = newest(trace)
-    told = {one.partition for one in drawn if one.partition is not None}
+    speaking = {one.partition for one in drawn if one.partition is not None}
     lanes = sorted(
-        {*partitions, *told, *missing}, key=lambda partition: (partition not in missing, partition)
+        {*partitions, *speaking, *missing},
+        key=lambda partition: (partition not in missing, partition),
     )
     if not drawn or not lanes:
         return None
@@ -100,9 +101,9 @@ def newest(trace: Sequence[Message]) -> list[Message]:
     """Messages of the newest transactions, oldest first."""
     messages = [one for one in trace if one.kind in MESSAGES]
     instants: list[str] = []
-    for one in reversed(messages):
-        if one.instant not in instants:
-            instants.append(one.instant)
+    for message in reversed(messages):
+        if message.instant not in instants:
+            instants.append(message.instant)
     kept = set(instants[:TRANSACTIONS_DRAWN])
     return [one for one in messages if one.instant in kept][-MESSAGES_MAX:]
 
@@ -141,13 +142,13 @@ def _messages(kind: str, messages: Sequence[Message], place: dict[int, int]) -> 
     x: list[str | None] = []
     y: list[int | None] = []
     words: list[str] = []
-    for one in messages:
-        if not is_down and one.partition not in place:
+    for message in messages:
+        if not is_down and message.partition not in place:
             continue
-        lanes = [0, *place.values()] if is_down else [place[one.partition or 0], 0]
-        x += [*([_utc(one.at_ms)] * len(lanes)), None]
+        lanes = [0, *place.values()] if is_down else [place[message.partition or 0], 0]
+        x += [*([_utc(message.at_ms)] * len(lanes)), None]
         y += [*lanes, None]
-        words += [_words(one)] * (len(lanes) + 1)
+        words += [_words(message)] * (len(lanes) + 1)
     if not x:
         return None
     return {
@@ -178,10 +179,11 @@ def _missing(places: Sequence[int], waits_for: str, now_ms: int) -> Figure:
     }
 
 
-def _words(one: Message) -> str:
-    detail = f"<br>{escape(one.detail[:120])}" if one.detail else ""
-    who = f"partition {one.partition}" if one.partition is not None else COORDINATOR
-    return f"<b>{one.kind}</b> of {who}<br>{_clock(one.at_ms)}, {escape(one.instant)}{detail}"
+def _words(message: Message) -> str:
+    detail = f"<br>{escape(message.detail[:120])}" if message.detail else ""
+    who = f"partition {message.partition}" if message.partition is not None else COORDINATOR
+    when = f"{_clock(message.at_ms)}, {escape(message.instant)}"
+    return f"<b>{message.kind}</b> of {who}<br>{when}{detail}"
 
 
 def _lane(partition: int, missing: Collection[int]) -> str:

@@ -83,7 +83,7 @@ class SinkForm(forms.Form):
 
     def clean_more(self) -> dict[str, str]:
         """One `key=value` a line."""
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         for line in str(self.cleaned_data["more"]).splitlines():
             if not line.strip():
                 continue
@@ -92,11 +92,11 @@ class SinkForm(forms.Form):
                 raise forms.ValidationError(
                     f"Write each option as key=value. “{line.strip()[:60]}” is not."
                 )
-            found[key.strip()] = value.strip()
-        return found
+            options[key.strip()] = value.strip()
+        return options
 
     @property
     def options(self) -> dict[str, str]:
         given = {key: self.cleaned_data[name] for name, key in _FIELDS.items()}
-        told = {key: str(value) for key, value in given.items() if value not in ("", None)}
-        return {**told, **self.cleaned_data["more"]}
+        texts = {key: str(value) for key, value in given.items() if value not in ("", None)}
+        return {**texts, **self.cleaned_data["more"]}

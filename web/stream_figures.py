@@ -140,10 +140,10 @@ def lag(arrivals: Sequence[Arrival], streams: Sequence[str]) -> Figure | None:
 def delays(arrivals: Iterable[Arrival], streams: Sequence[str]) -> dict[str, list[int]]:
     """Rows by how long before its arrival the oldest event of their commit happened, per stream."""
     counts = {name: [0] * len(DELAY_NAMES) for name in streams}
-    for one in arrivals:
-        if one.least_ms is not None and one.group in counts:
-            late_s = (one.arrived_ms - one.least_ms) / 1000
-            counts[one.group][sum(late_s >= edge for edge in DELAYS_S)] += one.rows
+    for commit in arrivals:
+        if commit.least_ms is not None and commit.group in counts:
+            late_s = (commit.arrived_ms - commit.least_ms) / 1000
+            counts[commit.group][sum(late_s >= edge for edge in DELAYS_S)] += commit.rows
     return counts
 
 
@@ -189,18 +189,18 @@ def completeness(points: Sequence[Point], streams: Sequence[str]) -> Figure | No
     return {"data": data, "layout": layout}
 
 
-def coverage(found: Map) -> Figure:
+def coverage(measured: Map) -> Figure:
     """Stream and column by time: the share of the rows that have a value."""
-    names = [f"{one.group} · {one.column}" for one in found.columns]
+    names = [f"{one.group} · {one.column}" for one in measured.columns]
     trace: Figure = {
         "type": "heatmap",
-        "x": [_utc(start + found.width_ms // 2) for start in found.starts_ms],
+        "x": [_utc(start + measured.width_ms // 2) for start in measured.starts_ms],
         "y": [escape(shortened(name)) for name in names],
         "z": [
-            [share if of else None for share, of in zip(one.share_pct, found.rows, strict=True)]
-            for one in found.columns
+            [share if of else None for share, of in zip(one.share_pct, measured.rows, strict=True)]
+            for one in measured.columns
         ],
-        "customdata": [found.rows for _ in names],
+        "customdata": [measured.rows for _ in names],
         "zmin": 0,
         "zmax": 100,
         "hovertemplate": "%{y}<br>%{x}<br>%{z:.0f} % of %{customdata} rows<extra></extra>",
@@ -233,9 +233,9 @@ def _line(number: int, name: str, x: list[Any], y: list[Any], hover: str) -> Fig
 
 def _highest(own: Sequence[Arrival]) -> list[int]:
     highest: list[int] = []
-    for one in own:
-        assert one.greatest_ms is not None
-        highest.append(max(one.greatest_ms, highest[-1] if highest else one.greatest_ms))
+    for commit in own:
+        assert commit.greatest_ms is not None
+        highest.append(max(commit.greatest_ms, highest[-1] if highest else commit.greatest_ms))
     return highest
 
 

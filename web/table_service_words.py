@@ -262,9 +262,9 @@ def text_of(service: str) -> ServiceText:
     return TEXTS.get(service) or ServiceText(title=title, verb=f"Run {title.lower()}", purpose="")
 
 
-def chosen(service: str, asked: Mapping[str, str]) -> dict[str, str]:
+def chosen(service: str, texts: Mapping[str, str]) -> dict[str, str]:
     """The parameters that a request names, as the engine takes them."""
-    values = {one.name: asked.get(one.name, "").strip() for one in text_of(service).choices}
+    values = {one.name: texts.get(one.name, "").strip() for one in text_of(service).choices}
     return {name: value[:PARAMETER_CHARS_MAX] for name, value in values.items() if value}
 
 

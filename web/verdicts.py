@@ -27,27 +27,29 @@ class Check:
     words: str
 
 
-def verification(table: Table, found: OperationDetail) -> dict[str, Any]:
+def verification(table: Table, operation: OperationDetail) -> dict[str, Any]:
     """The checks of an operation; of a rollback and a service also the step of the wizard that they
     stand for. A sink runs for days and is checked all along.
     """
-    if found.row.kind in TITLES:
-        return _effects(found)
-    if found.row.kind not in ("rollback", "service"):
+    if operation.row.kind in TITLES:
+        return _effects(operation)
+    if operation.row.kind not in ("rollback", "service"):
         return {}
-    if not found.row.is_final:
-        return {"step": 3, "checks": _waiting(found), "checks_settled": False}
-    if found.row.kind == "rollback":
-        checks = _rollback_checks(found, rollback_proof(table, found.row.instant, found.plan))
+    if not operation.row.is_final:
+        return {"step": 3, "checks": _waiting(operation), "checks_settled": False}
+    if operation.row.kind == "rollback":
+        checks = _rollback_checks(
+            operation, rollback_proof(table, operation.row.instant, operation.plan)
+        )
     else:
-        checks = _service_checks(found, service_proof_of(found.row.id))
+        checks = _service_checks(operation, service_proof_of(operation.row.id))
     is_proved = all(check.state == "completed" for check in checks)
     return {"step": 5 if is_proved else 4, "checks": checks, "checks_settled": True}
 
 
-def _effects(found: OperationDetail) -> dict[str, Any]:
-    if not found.row.is_final and found.row.kind != "sink":
-        titles = TITLES[found.row.kind]
+def _effects(operation: OperationDetail) -> dict[str, Any]:
+    if not operation.row.is_final and operation.row.kind != "sink":
+        titles = TITLES[operation.row.kind]
         waiting = [Check(name, title, "requested", "waiting", "") for name, title in titles.items()]
         return {"checks": waiting, "checks_settled": False}
     checks = [
@@ -58,14 +60,14 @@ def _effects(found: OperationDetail) -> dict[str, Any]:
             is_pending=one.is_proved is None,
             words=one.words,
         )
-        for one in effect_checks(found.row.id)
+        for one in effect_checks(operation.row.id)
     ]
     return {"checks": checks, "checks_settled": True}
 
 
-def _waiting(found: OperationDetail) -> list[Check]:
+def _waiting(operation: OperationDetail) -> list[Check]:
     titles = _SERVICE_TITLES
-    if found.row.kind == "rollback":
+    if operation.row.kind == "rollback":
         titles = {
             "timeline": "Instant off the timeline",
             "files": "Files gone",
@@ -74,7 +76,7 @@ def _waiting(found: OperationDetail) -> list[Check]:
     return [Check(name, title, "requested", "waiting", "") for name, title in titles.items()]
 
 
-def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check]:
+def _rollback_checks(operation: OperationDetail, proof: RollbackProof) -> list[Check]:
     are_files_gone = proof.files_left == ()
     return [
         _check(
@@ -82,7 +84,7 @@ def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check
             "Instant off the timeline",
             is_proved=proof.is_off_timeline,
             is_pending=not proof.is_read,
-            words=_timeline_words(found, proof),
+            words=_timeline_words(operation, proof),
         ),
         _check(
             "files",
@@ -101,15 +103,15 @@ def _rollback_checks(found: OperationDetail, proof: RollbackProof) -> list[Check
     ]
 
 
-def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
-    is_done = found.row.state == "succeeded" and proof.is_on_timeline is not False
+def _service_checks(operation: OperationDetail, proof: ServiceProof) -> list[Check]:
+    is_done = operation.row.state == "succeeded" and proof.is_on_timeline is not False
     checks = [
         _check(
             "timeline",
             _SERVICE_TITLES["timeline"],
             is_proved=is_done and proof.left_count is not None,
-            is_pending=found.row.state == "succeeded" and proof.left_count is None,
-            words=_completed_words(found, proof),
+            is_pending=operation.row.state == "succeeded" and proof.left_count is None,
+            words=_completed_words(operation, proof),
         )
     ]
     if proof.items_checked:
@@ -125,9 +127,9 @@ def _service_checks(found: OperationDetail, proof: ServiceProof) -> list[Check]:
     return checks
 
 
-def _completed_words(found: OperationDetail, proof: ServiceProof) -> str:
-    if found.row.state != "succeeded":
-        return found.row.message or "it did not succeed"
+def _completed_words(operation: OperationDetail, proof: ServiceProof) -> str:
+    if operation.row.state != "succeeded":
+        return operation.row.message or "it did not succeed"
     if proof.left_count is None:
         return "storage did not answer; this page asks again"
     if proof.is_on_timeline is None:
@@ -145,13 +147,13 @@ def _item_words(proof: ServiceProof) -> str:
     return f"storage shows all {proof.items_checked:,} planned items as promised"
 
 
-def _timeline_words(found: OperationDetail, proof: RollbackProof) -> str:
+def _timeline_words(operation: OperationDetail, proof: RollbackProof) -> str:
     if not proof.is_read:
         return "storage did not answer; this page asks again"
     if not proof.is_off_timeline:
         return "the timeline in storage still shows it"
     by = f", undone by rollback {proof.rollback_instant}" if proof.rollback_instant else ""
-    return f"{found.row.instant} is gone{by}"
+    return f"{operation.row.instant} is gone{by}"
 
 
 def _file_words(proof: RollbackProof) -> str:

@@ -47,33 +47,33 @@ class TimelineQuery:
         return self.until_ms is None
 
 
-def parse_query(asked: Mapping[str, str]) -> TimelineQuery:
+def parse_query(texts: Mapping[str, str]) -> TimelineQuery:
     """Whatever cannot be understood is left out: an address typed by hand shows something, not an
     error.
     """
-    since_ms, until_ms = _instant_ms(asked.get("from", "")), _instant_ms(asked.get("to", ""))
+    since_ms, until_ms = _instant_ms(texts.get("from", "")), _instant_ms(texts.get("to", ""))
     if since_ms is None or until_ms is None or until_ms <= since_ms:
         since_ms = until_ms = None
-    range_name = asked.get("range", "")
-    by = asked.get("by", "")
+    range_name = texts.get("range", "")
+    by = texts.get("by", "")
     return TimelineQuery(
         since_ms=since_ms,
         until_ms=until_ms,
         range_name=range_name if range_name in RANGES_MS and since_ms is None else "",
         lane_by=LaneBy(by) if by in set(LaneBy) else LaneBy.ACTION,
-        action=_matching(_WORD, asked.get("action", "")),
-        state=_matching(_WORD, asked.get("state", "")),
-        selected=_matching(_INSTANT, asked.get("sel", "")),
-        tab=_matching(_WORD, asked.get("tab", "")),
-        cursor=asked.get("before", "")[:64],
+        action=_matching(_WORD, texts.get("action", "")),
+        state=_matching(_WORD, texts.get("state", "")),
+        selected=_matching(_INSTANT, texts.get("sel", "")),
+        tab=_matching(_WORD, texts.get("tab", "")),
+        cursor=texts.get("before", "")[:64],
     )
 
 
-def bounds(asked: TimelineQuery, *, now_ms: int) -> tuple[int, int]:
+def bounds(query: TimelineQuery, *, now_ms: int) -> tuple[int, int]:
     """The window in milliseconds; the default one may be narrowed to what it holds by `fitted`."""
-    if asked.since_ms is not None and asked.until_ms is not None:
-        return asked.since_ms, max(asked.until_ms, asked.since_ms + _LEAST_MS)
-    width = RANGES_MS.get(asked.range_name, DEFAULT_MS)
+    if query.since_ms is not None and query.until_ms is not None:
+        return query.since_ms, max(query.until_ms, query.since_ms + _LEAST_MS)
+    width = RANGES_MS.get(query.range_name, DEFAULT_MS)
     return now_ms - width, now_ms + width // 40
 
 

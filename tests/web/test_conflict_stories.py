@@ -11,7 +11,7 @@ import pytest
 from controlplane.writers.conflicts import ConflictRow
 from web.advice import explain
 from web.conflicts.words import by_partition
-from web.schemas import tell
+from web.schemas import schema_story
 
 S = {
     "S1": {"f1": "string"},
@@ -42,7 +42,9 @@ CASES = """
 def test_case_of_rfc_82(line: str) -> None:
     start, now, writer, _, case = line.split()
 
-    story = tell({"at_start": avro(start), "at_validation": avro(now), "writer": avro(writer)})
+    story = schema_story(
+        {"at_start": avro(start), "at_validation": avro(now), "writer": avro(writer)}
+    )
 
     assert story.case == int(case), story.sentence
 
@@ -50,14 +52,16 @@ def test_case_of_rfc_82(line: str) -> None:
 def test_schemas_are_read_from_the_text_of_a_decision_object() -> None:
     given = {"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")}
 
-    from_text = tell({name: json.dumps(schema) for name, schema in given.items()})
+    from_text = schema_story({name: json.dumps(schema) for name, schema in given.items()})
 
-    assert from_text == tell(given)
+    assert from_text == schema_story(given)
     assert from_text.case == 8
 
 
 def test_fields_that_disagree_come_first_and_say_what_changed() -> None:
-    story = tell({"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")})
+    story = schema_story(
+        {"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")}
+    )
 
     assert [(line.name, line.disagrees) for line in story.lines] == [
         ("f2", True),
@@ -71,7 +75,9 @@ def test_fields_that_disagree_come_first_and_say_what_changed() -> None:
 
 
 def test_names_that_differ_by_case_only_are_called_that() -> None:
-    story = tell({"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S2c")})
+    story = schema_story(
+        {"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S2c")}
+    )
 
     assert "only by case" in story.sentence
 
@@ -79,7 +85,7 @@ def test_names_that_differ_by_case_only_are_called_that() -> None:
 def test_schemas_of_a_conflict_may_be_anything() -> None:
     odd = {"fields": ["x", {"type": 1}, {"name": 5, "type": {"type": "array", "items": "int"}}]}
 
-    assert tell({"at_start": odd, "at_validation": "{", "writer": "[]"}).case == 1
+    assert schema_story({"at_start": odd, "at_validation": "{", "writer": "[]"}).case == 1
 
 
 def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:

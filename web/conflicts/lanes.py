@@ -78,21 +78,21 @@ def lanes(detail: ConflictDetail, *, early_ms: int | None) -> Lanes:
 
 def _moments(detail: ConflictDetail, first_ms: int) -> tuple[Moment, ...]:
     row, winner, loser = detail.row, detail.winner, detail.loser
-    found: list[tuple[int, str, str]] = [
+    moments: list[tuple[int, str, str]] = [
         (row.began_ms, "b", f"{name_of(loser)} began, on the table as it was then")
     ]
     if winner.began_ms is not None:
-        found.append((winner.began_ms, "a", f"{name_of(winner)} began"))
+        moments.append((winner.began_ms, "a", f"{name_of(winner)} began"))
     if winner.ended_ms is not None:
-        found.append((winner.ended_ms, "a", f"{name_of(winner)} completed: its rows are visible"))
+        moments.append((winner.ended_ms, "a", f"{name_of(winner)} completed: its rows are visible"))
     verdict = (
         "was stopped while it wrote" if row.detected == "early" else "validated, and was refused"
     )
-    found.append((row.verdict_ms, "b", f"{name_of(loser)} {verdict}"))
+    moments.append((row.verdict_ms, "b", f"{name_of(loser)} {verdict}"))
     decided_ms = int(row.decided_at.timestamp() * 1000)
     if row.lasted_ms is not None and decided_ms >= row.verdict_ms:
-        found.append((decided_ms, "b", "its rollback was decided, and stands"))
+        moments.append((decided_ms, "b", "its rollback was decided, and stands"))
     return tuple(
         Moment(at_ms, side, words, f"+ {took(at_ms - first_ms)}" if at_ms > first_ms else "")
-        for at_ms, side, words in sorted(found, key=lambda moment: moment[0])
+        for at_ms, side, words in sorted(moments, key=lambda moment: moment[0])
     )

@@ -38,25 +38,25 @@ def steps(detail: ConflictDetail, schema: SchemaStory | None, early: EarlyLine) 
 
 
 def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
-    found = [_retried(detail) or _again(detail)]
+    advised = [_retried(detail) or _again(detail)]
     if (keys := inserted_keys(detail.row)) is not None:
-        found.append(_retries(detail))
+        advised.append(_retries(detail))
         if keys.is_of_read:
-            found.append(_all_set())
+            advised.append(_all_set())
     elif detail.row.details.get("rule") != "taken_back":
-        found.append(_retries(detail))
-        found += _non_blocking(detail)
-        found += _service(detail)
-        found += _partitions(detail)
+        advised.append(_retries(detail))
+        advised += _non_blocking(detail)
+        advised += _service(detail)
+        advised += _partitions(detail)
     if early.options:
-        found.append(
+        advised.append(
             Step(
                 "Learn of it sooner",
                 "The same conflict would then be found while the write still runs.",
                 early.options,
             )
         )
-    return found
+    return advised
 
 
 def _retried(detail: ConflictDetail) -> Step | None:
@@ -207,7 +207,7 @@ def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]
             ),
             Step("Then run it again", again.words, page=again.page),
         ]
-    found = [
+    advised = [
         retried
         or Step(
             "Run it again",
@@ -218,14 +218,14 @@ def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]
         _retries(detail),
     ]
     if schema is not None and schema.strategy == "simple":
-        found.append(
+        advised.append(
             Step(
                 "Let such changes be merged",
                 "They do not contradict each other: this strategy would have merged them.",
                 (EVOLVABILITY,),
             )
         )
-    return [*found, _evolve_first(schema)]
+    return [*advised, _evolve_first(schema)]
 
 
 def _evolve_first(schema: SchemaStory | None) -> Step:

@@ -17,7 +17,7 @@ from web.conflicts.words import (
     inserted_keys,
     name_of,
 )
-from web.schemas import SchemaStory, tell
+from web.schemas import SchemaStory, schema_story
 from web.templatetags.lake import size, took
 
 
@@ -53,7 +53,7 @@ class Story:
 
 def story(detail: ConflictDetail) -> Story:
     row = detail.row
-    schema = tell(row.schemas) if row.kind == "schema" and row.schemas else None
+    schema = schema_story(row.schemas) if row.kind == "schema" and row.schemas else None
     early = early_line(detail)
     overlap = by_partition(row.overlap)
     return Story(

@@ -28,12 +28,12 @@ def by_partition(
     groups: Sequence[tuple[str, str]], *, most: int = GROUPS_SHOWN_MAX
 ) -> tuple[PartitionGroups, ...]:
     """In the order of their names; of each partition the first file groups."""
-    found: dict[str, list[str]] = defaultdict(list)
+    ids_by_partition: dict[str, list[str]] = defaultdict(list)
     for partition, file_id in sorted(groups):
-        found[partition].append(file_id)
+        ids_by_partition[partition].append(file_id)
     return tuple(
         PartitionGroups(partition, tuple(ids[:most]), max(0, len(ids) - most))
-        for partition, ids in found.items()
+        for partition, ids in ids_by_partition.items()
     )
 
 

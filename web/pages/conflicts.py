@@ -71,25 +71,25 @@ def conflict_part(request: HttpRequest, slug: str, instant: str) -> HttpResponse
     return render(request, "fragments/conflict.html", {"table": table, **_story(table, instant)})
 
 
-def _rows(table: Table, asked: Mapping[str, str]) -> dict[str, Any]:
-    kind, detected = asked.get("kind", ""), asked.get("detected", "")
-    writer = asked.get("writer", "").strip()[:WRITER_CHARS_MAX]
-    found = conflicts_page(
+def _rows(table: Table, query: Mapping[str, str]) -> dict[str, Any]:
+    kind, detected = query.get("kind", ""), query.get("detected", "")
+    writer = query.get("writer", "").strip()[:WRITER_CHARS_MAX]
+    conflicts = conflicts_page(
         table,
         kind=kind if kind in KINDS else None,
         detected=detected if detected in DETECTED else None,
         writer=writer or None,
-        cursor=asked.get("before", "")[:80] or None,
+        cursor=query.get("before", "")[:80] or None,
         limit=ROWS_SHOWN,
     )
     return {
-        "stories": [explain(row) for row in found.rows],
-        "next_cursor": found.next_cursor,
+        "stories": [explain(row) for row in conflicts.rows],
+        "next_cursor": conflicts.next_cursor,
         "asked": {
             "kind": kind,
             "detected": detected,
             "writer": writer,
-            "cursor": asked.get("before", ""),
+            "cursor": query.get("before", ""),
         },
         "is_filtered": bool(kind or detected or writer),
         "kinds": KINDS,
@@ -102,17 +102,17 @@ def _rivals(table: Table) -> dict[str, Any]:
 
 
 def _story(table: Table, instant: str) -> dict[str, Any]:
-    found = conflict_detail(table, instant)
-    if found is None:
+    conflict = conflict_detail(table, instant)
+    if conflict is None:
         raise Http404(f"{instant} lost no conflict that is known here")
-    told = story(found)
+    conflict_story = story(conflict)
     return {
-        "story": told,
-        "conflict": found.row,
-        "sides": {"winner": found.winner, "loser": found.loser},
-        "steps": [(step, _page(table, found, step)) for step in told.steps],
-        "loser_operation": _operation(table, found.loser.operation_id),
-        "winner_operation": _operation(table, found.winner.operation_id),
+        "story": conflict_story,
+        "conflict": conflict.row,
+        "sides": {"winner": conflict.winner, "loser": conflict.loser},
+        "steps": [(step, _page(table, conflict, step)) for step in conflict_story.steps],
+        "loser_operation": _operation(table, conflict.loser.operation_id),
+        "winner_operation": _operation(table, conflict.winner.operation_id),
     }
 
 
@@ -121,13 +121,13 @@ def _operation(table: Table, text: str) -> str:
     return reverse("operation", args=[table.slug, operation_id]) if operation_id else ""
 
 
-def _page(table: Table, found: ConflictDetail, step: Step) -> tuple[str, str]:
+def _page(table: Table, conflict: ConflictDetail, step: Step) -> tuple[str, str]:
     """(address, its words) of where the step is done; empty for none."""
     match step.page:
         case "":
             return "", ""
         case "operation":
-            return _operation(table, found.loser.operation_id), "The failed operation"
+            return _operation(table, conflict.loser.operation_id), "The failed operation"
         case "schema":
             return reverse("schema", args=[table.slug]), "The table's schema"
         case text if text.startswith("instant "):

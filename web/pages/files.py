@@ -71,17 +71,17 @@ class FilesQuery:
 @page
 def files(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    found = partitions(table)
+    partition_rows = partitions(table)
     context = {
         "page": "files",
         "table": table,
-        "partitions": found[:PARTITIONS_SHOWN],
-        "partitions_hidden": max(0, len(found) - PARTITIONS_SHOWN),
-        "sums": _sums(found),
+        "partitions": partition_rows[:PARTITIONS_SHOWN],
+        "partitions_hidden": max(0, len(partition_rows) - PARTITIONS_SHOWN),
+        "sums": _sums(partition_rows),
         "orders": _ORDERS,
         "claims": pending_markers(table),
-        **_charts(table, found),
-        **_rows(table, request.GET, found),
+        **_charts(table, partition_rows),
+        **_rows(table, request.GET, partition_rows),
     }
     return render(request, "pages/files.html", context)
 
@@ -100,17 +100,19 @@ def file_group(request: HttpRequest, slug: str) -> HttpResponse:
     """Partition and file id are a table's own words, so they come as a query, never as a path."""
     table = access_table(person(request), slug, Permission.VIEW)
     partition, file_id = request.GET.get("partition", ""), request.GET.get("id", "")
-    found = file_group_detail(table, partition=partition, file_id=file_id)
-    if found is None:
+    group = file_group_detail(table, partition=partition, file_id=file_id)
+    if group is None:
         raise Http404(f"there is no file group {file_id[:80]}")
     claims = [one for one in pending_markers(table) if _claims(one.sample, partition, file_id)]
-    context = {"page": "files", "table": table, "group": found, "claims": claims}
+    context = {"page": "files", "table": table, "group": group, "claims": claims}
     return render(request, "pages/file_group.html", context)
 
 
-def _rows(table: Table, asked: Mapping[str, str], known: list[PartitionRow]) -> dict[str, Any]:
-    query = _parsed(asked)
-    found = file_groups_page(
+def _rows(
+    table: Table, query_texts: Mapping[str, str], known: list[PartitionRow]
+) -> dict[str, Any]:
+    query = _parsed(query_texts)
+    groups = file_groups_page(
         table,
         partition=query.partition,
         search=query.search,
@@ -121,18 +123,18 @@ def _rows(table: Table, asked: Mapping[str, str], known: list[PartitionRow]) -> 
     averages = {one.partition: one.bytes / one.file_groups for one in known if one.file_groups}
     return {
         "asked": query,
-        "groups": [_line(row, averages) for row in found.rows],
-        "next_cursor": found.next_cursor,
+        "groups": [_line(row, averages) for row in groups.rows],
+        "next_cursor": groups.next_cursor,
     }
 
 
-def _parsed(asked: Mapping[str, str]) -> FilesQuery:
-    order = asked.get("order", "")
+def _parsed(query_texts: Mapping[str, str]) -> FilesQuery:
+    order = query_texts.get("order", "")
     return FilesQuery(
-        partition=asked.get("partition"),
-        search=asked.get("q", "").strip()[:SEARCH_CHARS_MAX],
+        partition=query_texts.get("partition"),
+        search=query_texts.get("q", "").strip()[:SEARCH_CHARS_MAX],
         order=order if order in _ORDERS else "partition",
-        cursor=asked.get("after", "")[:2000],
+        cursor=query_texts.get("after", "")[:2000],
     )
 
 
@@ -145,15 +147,15 @@ def _line(row: FileGroupRow, averages: Mapping[str, float]) -> GroupLine:
     )
 
 
-def _sums(found: list[PartitionRow]) -> dict[str, int]:
+def _sums(partition_rows: list[PartitionRow]) -> dict[str, int]:
     return {
-        name: sum(getattr(one, name) for one in found)
+        name: sum(getattr(one, name) for one in partition_rows)
         for name in ("file_groups", "bytes", "log_files", "log_bytes", "old_files", "small_files")
     }
 
 
-def _charts(table: Table, found: list[PartitionRow]) -> dict[str, Any]:
-    if not any(one.bytes for one in found):
+def _charts(table: Table, partition_rows: list[PartitionRow]) -> dict[str, Any]:
+    if not any(one.bytes for one in partition_rows):
         return {}
     here = reverse("files", args=[table.slug])
     bins, heat = size_bins(table), write_heat(table)
@@ -165,7 +167,7 @@ def _charts(table: Table, found: list[PartitionRow]) -> dict[str, Any]:
             link=f"{here}?{urlencode({'partition': one.partition})}",
             tone="busy",
         )
-        for one in found
+        for one in partition_rows
     ]
     return {
         "treemap": figures.treemap(tiles, name="Bytes by partition", height=240),

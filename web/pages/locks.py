@@ -106,8 +106,8 @@ def _history(table: Table) -> dict[str, Any]:
 def wait_bins(waits: list[LockWait]) -> list[Bin]:
     """By powers of ten; what is beyond the last edge is one bin more."""
     counts = [0] * (len(_EDGES_MS) + 1)
-    for one in waits:
-        counts[sum(one.waited_ms >= edge for edge in _EDGES_MS)] += 1
+    for wait in waits:
+        counts[sum(wait.waited_ms >= edge for edge in _EDGES_MS)] += 1
     most = max(counts)
     return [
         Bin(name, count, count / most if most else 0.0)

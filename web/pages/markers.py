@@ -153,11 +153,11 @@ def _least(name: str) -> int:
 
 
 def _directories(table: Table) -> dict[str, Any]:
-    found = marker_directories(table, timezone.now())
+    directories = marker_directories(table, timezone.now())
     return {
         "directories": [
-            (one, fill_of([(each.name, each.markers) for each in one.files])) for one in found
+            (one, fill_of([(each.name, each.markers) for each in one.files])) for one in directories
         ],
-        "markers_total": sum(one.markers for one in found),
-        "orphans": sum(one.is_orphan for one in found),
+        "markers_total": sum(one.markers for one in directories),
+        "orphans": sum(one.is_orphan for one in directories),
     }

@@ -42,12 +42,12 @@ def operation_state(request: HttpRequest, slug: str, operation_id: UUID) -> Http
 def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
     """Ask that it ends; the page it comes back to shows how it does."""
     table = access_table(person(request), slug, Permission.OPERATE)
-    found = operation_for_cancel(person(request), operation_id)
-    if found.table.slug != table.slug:
+    operation = operation_for_cancel(person(request), operation_id)
+    if operation.table.slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
     reason = request.POST.get("reason", "")[:500]
     try:
-        request_cancel(operation=found, by=person(request), reason=reason)
+        request_cancel(operation=operation, by=person(request), reason=reason)
     except NotAllowedNow as error:  # It ended meanwhile, as the page will show.
         messages.info(request, refusal_of(error).text)
     return redirect("operation", table.slug, operation_id)
@@ -58,18 +58,18 @@ _NAV = {"write": "writers", "service": "services", "sink": "sinks", "replay": "s
 
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
     table = access_table(person(request), slug, Permission.VIEW)
-    found = operation_detail(operation_id)
-    if found is None or found.row.table_slug != table.slug:
+    operation = operation_detail(operation_id)
+    if operation is None or operation.row.table_slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
     may_operate = may(person(request), Permission.OPERATE)
-    row = found.row
+    row = operation.row
     return {
         "is_cancellable": is_cancellable(row.kind, row.service, row.state),
         "may_cancel": may_operate,
         "page": _NAV.get(row.kind, "rollback"),
         "table": table,
-        "operation": found,
-        "words": text_of(found.row.service) if found.row.service else None,
+        "operation": operation,
+        "words": text_of(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,
-        **verification(table, found),
+        **verification(table, operation),
     }

@@ -72,8 +72,8 @@ def choices(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     """Show what would be deleted; a POST with the name typed and a reason asks for it."""
-    asked = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
-    table = access_table(person(request), slug, asked)
+    permission = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
+    table = access_table(person(request), slug, permission)
     if request.method == "POST":
         return _confirm(request, table, instant)
     return _show_plan(request, table, instant, form=None, problem=None)

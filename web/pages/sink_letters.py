@@ -32,11 +32,11 @@ def letters_context(request: HttpRequest, table: Table, sink: SinkSummary) -> di
         return context
     try:
         directory = letters_directory(sink)
-        found = sink_letters(table, sink.sink_id, instant, directory=directory)
+        letters = sink_letters(table, sink.sink_id, instant, directory=directory)
     except ControlPlaneError as error:
         context["letters_problem"] = explained(error)
     else:
-        context |= {"letters": found, "letter_causes": _causes(found)}
+        context |= {"letters": letters, "letter_causes": _causes(letters)}
     return context | {"letters_of": instant}
 
 
@@ -46,13 +46,13 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     """What would be sent, and the question why."""
     table = access_table(person(request), slug, Permission.ADMINISTER)
     is_asked = request.method == "POST"
-    asked = _asked(request.POST if is_asked else request.GET)
+    wanted = _asked(request.POST if is_asked else request.GET)
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     context: dict[str, Any] = {
         "page": "sinks",
         "table": table,
         "sink": sink_summary(table, sink_id),
-        "asked": asked,
+        "asked": wanted,
         "reason": reason,
         "key": request.POST.get("idempotency_key", "")[:100] or uuid.uuid4(),
     }
@@ -64,10 +64,10 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
                 by=person(request),
                 reason=reason,
                 idempotency_key=str(context["key"]),
-                **asked,
+                **wanted,
             )
             return redirect("operation", table.slug, operation.pk)
-        context["plan"] = plan_replay(table, sink_id, **asked)
+        context["plan"] = plan_replay(table, sink_id, **wanted)
     except ControlPlaneError as error:
         context["problem"] = explained(error)
     return render(request, "pages/sink_replay.html", context, status=_status(context))
@@ -85,7 +85,7 @@ def _asked(given: QueryDict) -> dict[str, Any]:
     }
 
 
-def _causes(found: LetterPage | None) -> list[str]:
+def _causes(letters: LetterPage | None) -> list[str]:
     """Of the letters that are shown and not sent again yet, as they come."""
-    waiting = [one.cause for one in found.rows if one.sent_at is None] if found else []
+    waiting = [one.cause for one in letters.rows if one.sent_at is None] if letters else []
     return list(dict.fromkeys(waiting))

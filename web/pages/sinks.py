@@ -78,8 +78,8 @@ def sinks_part(request: HttpRequest, slug: str, sink_id: str, part: str) -> Http
 @page
 def start(request: HttpRequest, slug: str) -> HttpResponse:
     is_asked = request.method == "POST"
-    asked = Permission.OPERATE if is_asked else Permission.VIEW
-    table = access_table(person(request), slug, asked)
+    permission = Permission.OPERATE if is_asked else Permission.VIEW
+    table = access_table(person(request), slug, permission)
     form = SinkForm(request.POST if is_asked else None)
     status, problem = 200, ""
     if is_asked and form.is_valid():
@@ -166,12 +166,12 @@ def _key(request: HttpRequest) -> str | None:
     return request.POST.get("idempotency_key", "")[:100] or None
 
 
-def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str, Any]:
+def _context(request: HttpRequest, table: Table, wanted_id: str | None) -> dict[str, Any]:
     now = timezone.now()
     board = sinks_board(table, now)
-    sink = _chosen(board, asked)
-    if asked and sink is not None and sink.sink_id != asked:
-        raise Http404(f"this table has no sink {asked}")
+    sink = _chosen(board, wanted_id)
+    if wanted_id and sink is not None and sink.sink_id != wanted_id:
+        raise Http404(f"this table has no sink {wanted_id}")
     context = {
         "page": "sinks",
         "table": table,
@@ -186,9 +186,9 @@ def _context(request: HttpRequest, table: Table, asked: str | None) -> dict[str,
     return context
 
 
-def _chosen(board: list[SinkSummary], asked: str | None) -> SinkSummary | None:
+def _chosen(board: list[SinkSummary], wanted_id: str | None) -> SinkSummary | None:
     """The one that was asked for, else the one that needs somebody most."""
-    return next((one for one in board if one.sink_id == asked), board[0] if board else None)
+    return next((one for one in board if one.sink_id == wanted_id), board[0] if board else None)
 
 
 def _detail(table: Table, sink: SinkSummary, now_ms: int) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class StreamForm(forms.Form):
 
     def clean_columns(self) -> dict[str, str]:
         """One `name type` a line."""
-        found: dict[str, str] = {}
+        types: dict[str, str] = {}
         for line in str(self.cleaned_data["columns"]).replace(",", "\n").splitlines():
             words = line.replace(":", " ").split()
             if not words:
@@ -89,8 +89,8 @@ class StreamForm(forms.Form):
                     f"Write each column as: name type. “{line.strip()[:60]}” is not; types are "
                     f"{known}."
                 )
-            found[words[0]] = words[1]
-        return found
+            types[words[0]] = words[1]
+        return types
 
     @property
     def group(self) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def streams_why(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def declare(request: HttpRequest, slug: str) -> HttpResponse:
     is_asked = request.method == "POST"
-    asked = Permission.ADMINISTER if is_asked else Permission.VIEW
-    table = access_table(person(request), slug, asked)
+    permission = Permission.ADMINISTER if is_asked else Permission.VIEW
+    table = access_table(person(request), slug, permission)
     form = StreamForm(request.POST if is_asked else None)
     status, problem = 200, ""
     if is_asked and form.is_valid():
@@ -245,7 +245,7 @@ def _charts(table: Table, board: StreamsBoard) -> dict[str, Any]:
     arrivals = commit_rows(table)
     names = [one.name for one in board.streams]
     counts = figures.delays(arrivals, names)
-    found = {
+    charts = {
         "coverage": figures.coverage(board.coverage) if board.coverage else None,
         "completeness": figures.completeness(board.points, names),
         "watermark": figures.watermark(arrivals, names),
@@ -257,8 +257,8 @@ def _charts(table: Table, board: StreamsBoard) -> dict[str, Any]:
         for at, name in enumerate(figures.DELAY_NAMES)
     ]
     return {
-        "figures": found,
-        "has_figures": any(found.values()),
+        "figures": charts,
+        "has_figures": any(charts.values()),
         "arrivals": list(reversed(arrivals))[:100],
         "delay_rows": delay_rows,
         "stream_names": names,
@@ -268,13 +268,13 @@ def _charts(table: Table, board: StreamsBoard) -> dict[str, Any]:
 
 def _answers(request: HttpRequest, table: Table) -> dict[str, Any]:
     key, column = request.GET.get("key", "").strip()[:1000], request.GET.get("column", "")
-    asked = {"key": key, "column": column}
+    cell = {"key": key, "column": column}
     if not key or not table.groups:
-        return {"asked": asked}
+        return {"asked": cell}
     try:
         partition = request.GET.get("partition")
-        found = explain(table, key=key, column=column, partition=partition)
+        answers = explain(table, key=key, column=column, partition=partition)
     except ControlPlaneError as error:
         values = json.dumps({k: str(v) for k, v in error.values.items()}) if error.values else ""
-        return {"asked": asked, "why_problem": f"{refusal_of(error).text} {values}".strip()}
-    return {"asked": asked, "answers": found}
+        return {"asked": cell, "why_problem": f"{refusal_of(error).text} {values}".strip()}
+    return {"asked": cell, "answers": answers}

@@ -18,8 +18,8 @@ from web.table_service_words import chosen, text_of
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
-    asked = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
-    table = access_table(person(request), slug, asked)
+    permission = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
+    table = access_table(person(request), slug, permission)
     known = next((one for one in service_settings(table) if one.service == service), None)
     if known is None:
         raise Http404(f"there is no schedule of {service}")

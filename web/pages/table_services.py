@@ -63,8 +63,8 @@ def service(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     kind = _kind(service)
     parameters = chosen(service, request.GET)
     is_asked = request.method == "POST"
-    asked = permission_of(service) if is_asked else permission_to_plan(parameters)
-    table = access_table(person(request), slug, asked)
+    permission = permission_of(service) if is_asked else permission_to_plan(parameters)
+    table = access_table(person(request), slug, permission)
     if is_asked:
         return _confirm(request, table, kind)
     return _show(_Shown(request, table, kind, parameters))
@@ -162,10 +162,10 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
 
 
 def _kind(service: str) -> ServiceKind:
-    found = next((one for one in service_kinds() if one.name == service), None)
-    if found is None:
+    kind = next((one for one in service_kinds() if one.name == service), None)
+    if kind is None:
         raise Http404(f"there is no service {service}")
-    return found
+    return kind
 
 
 def _nav(service: str) -> str:

@@ -44,25 +44,25 @@ def go(request: HttpRequest) -> HttpResponse:
     """An instant of the table at hand, a table by its exact name, a file or a partition of the
     table at hand, else the tables that contain the text.
     """
-    asked = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
+    question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     here = request.GET.get("table", "")
-    if here and INSTANT_TIME.match(asked):
-        return redirect(f"{reverse('timeline', args=[here])}?{urlencode({'sel': asked})}")
+    if here and INSTANT_TIME.match(question):
+        return redirect(f"{reverse('timeline', args=[here])}?{urlencode({'sel': question})}")
     exact = [
         row
         for row in tables_overview(person(request))
-        if asked.lower() in (row.slug.lower(), row.name.lower())
+        if question.lower() in (row.slug.lower(), row.name.lower())
     ]
     if len(exact) == 1:
         return redirect("live", exact[0].slug)
-    if here and asked and (there := _inside(request, here, asked)):
+    if here and question and (there := _inside(request, here, question)):
         return redirect(there)
     return redirect(
-        f"{reverse('tables')}?{urlencode({'q': asked})}" if asked else reverse("tables")
+        f"{reverse('tables')}?{urlencode({'q': question})}" if question else reverse("tables")
     )
 
 
-def _inside(request: HttpRequest, slug: str, asked: str) -> str:
+def _inside(request: HttpRequest, slug: str, question: str) -> str:
     """Where the file groups of one table that match the text are listed; empty when none does.
 
     A data file's name leads to its file group, the instant in it to the timeline.
@@ -70,8 +70,8 @@ def _inside(request: HttpRequest, slug: str, asked: str) -> str:
     if not may(person(request), Permission.VIEW):
         return ""
     table = access_table(person(request), slug, Permission.VIEW)
-    text = _FILE_ID.search(asked)
-    sought = text.group(1) if text else asked
+    text = _FILE_ID.search(question)
+    sought = text.group(1) if text else question
     if not file_groups_page(table, search=sought, limit=1).rows:
         return ""
     return f"{reverse('files', args=[slug])}?{urlencode({'q': sought})}"
@@ -81,11 +81,13 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
     user = person(request)
     if not may(user, Permission.VIEW):
         raise PermissionDenied("this needs the role viewer")
-    asked = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
+    question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     rows = tables_overview(user)
-    if asked:
+    if question:
         rows = [
-            row for row in rows if asked.lower() in f"{row.slug} {row.name} {row.location}".lower()
+            row
+            for row in rows
+            if question.lower() in f"{row.slug} {row.name} {row.location}".lower()
         ]
     sums = {
         "writers": sum(row.active_writers for row in rows),
@@ -93,7 +95,7 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "conflicts": sum(row.conflicts_24h for row in rows),
         "behind": sum(is_behind(row) for row in rows),
     }
-    return {"rows": rows, "asked": asked, "sums": sums}
+    return {"rows": rows, "asked": question, "sums": sums}
 
 
 def is_behind(row: TableRow) -> bool:

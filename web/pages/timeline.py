@@ -84,22 +84,22 @@ def timeline(request: HttpRequest, slug: str) -> HttpResponse:
 
 def timeline_context(request: HttpRequest, table: Table) -> dict[str, Any]:
     """All that `fragments/timeline_body.html` shows; other pages of a table include it too."""
-    asked = parse_query(request.GET)
-    shown = _window(table, asked)
+    query = parse_query(request.GET)
+    shown = _window(table, query)
     context = {
         "table": table,
-        "asked": asked,
-        "figure": _figure(table, asked, shown),
+        "asked": query,
+        "figure": _figure(table, query, shown),
         "summary": _summary(shown),
         "near": neighbours(shown.since_ms, shown.until_ms),
         "ranges": list(RANGES_MS),
         "lanes": [by.value for by in charts.LaneBy],
         "actions": ACTIONS,
         "states": STATES,
-        **_rows(table, asked, shown),
+        **_rows(table, query, shown),
     }
-    if asked.selected:
-        context |= _instant(table, asked.selected, asked.tab)
+    if query.selected:
+        context |= _instant(table, query.selected, query.tab)
     return context
 
 
@@ -108,22 +108,22 @@ def timeline_context(request: HttpRequest, table: Table) -> dict[str, Any]:
 def figure(request: HttpRequest, slug: str) -> HttpResponse:
     """The chart of another window, at the level of detail that fits it."""
     table = access_table(person(request), slug, Permission.VIEW)
-    asked = parse_query(request.GET)
-    shown = _window(table, asked)
-    return JsonResponse({"figure": _figure(table, asked, shown), "summary": _summary(shown)})
+    query = parse_query(request.GET)
+    shown = _window(table, query)
+    return JsonResponse({"figure": _figure(table, query, shown), "summary": _summary(shown)})
 
 
 @require_safe
 @page
 def rows(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    asked = parse_query(request.GET)
-    shown = _window(table, asked)
+    query = parse_query(request.GET)
+    shown = _window(table, query)
     context = {
         "table": table,
-        "asked": asked,
+        "asked": query,
         "near": neighbours(shown.since_ms, shown.until_ms),
-        **_rows(table, asked, shown),
+        **_rows(table, query, shown),
     }
     return render(request, "fragments/instants.html", context)
 
@@ -132,18 +132,18 @@ def rows(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def instant(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    asked = parse_query(request.GET)
-    context = {"table": table, "asked": asked, **_instant(table, requested_at, asked.tab)}
+    query = parse_query(request.GET)
+    context = {"table": table, "asked": query, **_instant(table, requested_at, query.tab)}
     return render(request, "fragments/instant.html", context)
 
 
-def _window(table: Table, asked: TimelineQuery) -> _Shown:
+def _window(table: Table, query: TimelineQuery) -> _Shown:
     now_ms = int(timezone.now().timestamp() * 1000)
-    since_ms, until_ms = bounds(asked, now_ms=now_ms)
-    window = _fetch(table, asked, since_ms=since_ms, until_ms=until_ms)
-    is_default = asked.is_following and not asked.range_name
+    since_ms, until_ms = bounds(query, now_ms=now_ms)
+    window = _fetch(table, query, since_ms=since_ms, until_ms=until_ms)
+    is_default = query.is_following and not query.range_name
     if is_default and not window.rows:
-        window = timeline_window(table, limit=LATEST_SHOWN, **_filters(asked))
+        window = timeline_window(table, limit=LATEST_SHOWN, **_filters(query))
         if window.rows:
             first = min(row.began_ms or row.requested_ms for row in window.rows)
             last = max(row.ended_ms or row.requested_ms for row in window.rows)
@@ -168,43 +168,43 @@ def _window(table: Table, asked: TimelineQuery) -> _Shown:
 
 
 def _fetch(
-    table: Table, asked: TimelineQuery, *, since_ms: int, until_ms: int, **more: Any
+    table: Table, query: TimelineQuery, *, since_ms: int, until_ms: int, **more: Any
 ) -> TimelineWindow:
     return timeline_window(
-        table, since=to_instant(since_ms), until=to_instant(until_ms), **_filters(asked), **more
+        table, since=to_instant(since_ms), until=to_instant(until_ms), **_filters(query), **more
     )
 
 
-def _filters(asked: TimelineQuery) -> dict[str, Any]:
+def _filters(query: TimelineQuery) -> dict[str, Any]:
     return {
-        "actions": [asked.action] if asked.action else None,
-        "states": [asked.state] if asked.state else None,
+        "actions": [query.action] if query.action else None,
+        "states": [query.state] if query.state else None,
     }
 
 
-def _figure(table: Table, asked: TimelineQuery, shown: _Shown) -> Figure:
+def _figure(table: Table, query: TimelineQuery, shown: _Shown) -> Figure:
     edges = {"since_ms": shown.since_ms, "until_ms": shown.until_ms, "now_ms": shown.now_ms}
     if shown.window.total_in_window <= charts.MARKS_MAX:
-        return charts.gantt(shown.window.rows, lane_by=asked.lane_by, **edges)
+        return charts.gantt(shown.window.rows, lane_by=query.lane_by, **edges)
     bin_ms = charts.bin_width_ms(shown.since_ms, shown.until_ms)
     counted = timeline_density(
         table,
         since=to_instant(shown.since_ms),
         until=to_instant(shown.until_ms),
-        by=asked.lane_by.value,
+        by=query.lane_by.value,
         bin_ms=bin_ms,
-        **_filters(asked),
+        **_filters(query),
     )
     cells = [
         charts.Cell(
-            lane=one.lane or charts.NO_LANE[asked.lane_by],
+            lane=one.lane or charts.NO_LANE[query.lane_by],
             start_ms=one.start_ms,
             count=one.count,
             pending=one.pending,
         )
         for one in counted
     ]
-    return charts.density(cells, lane_by=asked.lane_by, bin_ms=bin_ms, **edges)
+    return charts.density(cells, lane_by=query.lane_by, bin_ms=bin_ms, **edges)
 
 
 def _summary(shown: _Shown) -> str:
@@ -217,22 +217,24 @@ def _summary(shown: _Shown) -> str:
     return words
 
 
-def _rows(table: Table, asked: TimelineQuery, shown: _Shown) -> dict[str, Any]:
+def _rows(table: Table, query: TimelineQuery, shown: _Shown) -> dict[str, Any]:
     if shown.is_older:
         listed: list[InstantRow] = shown.window.rows[:ROWS_SHOWN]
         return {"rows": listed, "next_cursor": None}
-    if not asked.cursor:
-        found = shown.window.rows[: ROWS_SHOWN + 1]
-        listed = found[:ROWS_SHOWN]
-        more = f"{listed[-1].requested_at}.{listed[-1].action}" if len(found) > ROWS_SHOWN else None
+    if not query.cursor:
+        newest = shown.window.rows[: ROWS_SHOWN + 1]
+        listed = newest[:ROWS_SHOWN]
+        more = (
+            f"{listed[-1].requested_at}.{listed[-1].action}" if len(newest) > ROWS_SHOWN else None
+        )
         return {"rows": listed, "next_cursor": more}
     here = _fetch(
         table,
-        asked,
+        query,
         since_ms=shown.since_ms,
         until_ms=shown.until_ms,
         limit=ROWS_SHOWN,
-        cursor=asked.cursor or None,
+        cursor=query.cursor or None,
     )
     return {"rows": here.rows, "next_cursor": here.next_cursor}
 

@@ -69,8 +69,8 @@ def writers_part(request: HttpRequest, slug: str) -> HttpResponse:
 def abort(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     """What ending this writer means, and the question why."""
     table = access_table(person(request), slug, Permission.OPERATE)
-    found = _cards(request, table)["cards"]
-    card = next((one for one in found if one.line.row.instant == instant), None)
+    cards = _cards(request, table)["cards"]
+    card = next((one for one in cards if one.line.row.instant == instant), None)
     context = {
         "page": "writers",
         "table": table,
@@ -126,16 +126,16 @@ def _claimed(living: list[WriterCard]) -> dict[str, Any]:
     holders = Counter(claim for one in living for claim in set(one.activity.claims))
     counts: Counter[tuple[str, str]] = Counter()
     shared = set()
-    for one in living:
-        instant = one.activity.row.instant
-        for partition, file_id in set(one.activity.claims):
+    for card in living:
+        instant = card.activity.row.instant
+        for partition, file_id in set(card.activity.claims):
             counts[instant, partition] += 1
             if holders[partition, file_id] > 1:
                 shared.add((instant, partition))
-    found = heat_table(counts, marked=shared)
+    claimed = heat_table(counts, marked=shared)
     names = {one.activity.row.instant: one.activity.row.writer for one in living}
-    lines = [(line, names[line.key]) for line in found.lines] if found else []
-    return {"claimed": found, "claimed_lines": lines}
+    lines = [(line, names[line.key]) for line in claimed.lines] if claimed else []
+    return {"claimed": claimed, "claimed_lines": lines}
 
 
 def _card(

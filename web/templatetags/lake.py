@@ -283,9 +283,9 @@ def lane(row: Any) -> str:
 @register.filter
 def operation(row: Any) -> str:
     """What kind of write it was, where the lane does not say so already."""
-    told = str(row.operation_type).replace("_", " ").lower()
-    is_told = lane_name(row.action, row.operation_type) != row.action or told == row.action
-    return "" if is_told else told
+    write_kind = str(row.operation_type).replace("_", " ").lower()
+    is_told = lane_name(row.action, row.operation_type) != row.action or write_kind == row.action
+    return "" if is_told else write_kind
 
 
 @register.filter
@@ -296,13 +296,13 @@ def divided_by(value: float | None, by: float) -> float:
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: object) -> str:
     """The page's query string with some values changed; an empty value removes the key."""
-    asked = context["request"].GET.copy()
+    parameters = context["request"].GET.copy()
     for key, value in changes.items():
         if value is None or value == "":
-            asked.pop(key, None)
+            parameters.pop(key, None)
         else:
-            asked[key] = str(value)
-    return f"?{asked.urlencode()}" if asked else "?"
+            parameters[key] = str(value)
+    return f"?{parameters.urlencode()}" if parameters else "?"
 
 
 def _moment(value: object) -> datetime | None:
