@@ -323,7 +323,7 @@ def _streams(table: Table, now: datetime) -> None:
 
 
 def _operations(table: Table, now: datetime, admin: User) -> None:
-    told = (
+    operations = (
         ("write", "running", "backfill-c", 21, 5, 8),
         ("write", "conflicted", "backfill-b", 262, 8, 8),
         ("write", "succeeded", "backfill-a", 264, 8, 8),
@@ -331,7 +331,7 @@ def _operations(table: Table, now: datetime, admin: User) -> None:
         ("write", "conflicted", "evolve-b", 470, 3, 3),
         ("write", "succeeded", "evolve-a", 480, 3, 3),
     )
-    for kind, state, writer, age, done, total in told:
+    for kind, state, writer, age, done, total in operations:
         operation = Operation.objects.create(
             table=table,
             kind=kind,

@@ -54,7 +54,7 @@ class Site:
     instants: dict[str, str] = field(default_factory=dict)
     """Of the contested table: losers by what beat them, and writers that are still open."""
 
-    def tell(self, verb: str, **values: Any) -> Any:
+    def change(self, verb: str, **values: Any) -> Any:
         """Change the mirror, as the sync would, and publish what it would publish."""
         assert self.seed.stdin is not None
         assert self.seed.stdout is not None
@@ -119,8 +119,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         assert seed.stdout.readline().strip() == "ready"
         _wait_for(f"http://127.0.0.1:{port}/login/", web)
         made = Site(f"http://127.0.0.1:{port}", seed)
-        made.instants |= made.tell("lost", table="contested")
-        made.instants |= made.tell("open_writers", table="contested")
+        made.instants |= made.change("lost", table="contested")
+        made.instants |= made.change("open_writers", table="contested")
         yield made
     finally:
         for process in (web, seed):
@@ -193,7 +193,7 @@ def _note(seen: Seen, said: ConsoleMessage) -> None:
         seen.console.append(said.text)
 
 
-def _note_failed(seen: Seen, asked: Request) -> None:
+def _note_failed(seen: Seen, request: Request) -> None:
     # Leaving a page ends what it still waits for.
-    if asked.failure != "net::ERR_ABORTED":
-        seen.failed.append(f"{asked.url} {asked.failure}")
+    if request.failure != "net::ERR_ABORTED":
+        seen.failed.append(f"{request.url} {request.failure}")

@@ -125,8 +125,8 @@ def open_writers(table: Table) -> dict[str, str]:
 def lost(table: Table) -> dict[str, str]:
     """The losers' instants, by what beat them."""
     named = {"nightly-backfill": "write", "price-fix": "early", "app-loader": "schema"}
-    found = Conflict.objects.filter(table=table)
-    return {named.get(one.loser_writer, "service"): one.loser_instant for one in found}
+    conflicts = Conflict.objects.filter(table=table)
+    return {named.get(one.loser_writer, "service"): one.loser_instant for one in conflicts}
 
 
 def quiet_table(now: datetime, admin: User) -> None:
@@ -291,9 +291,9 @@ def main() -> None:
     _say("ready")
     for line in sys.stdin:
         verb, _, rest = line.strip().partition(" ")
-        asked = json.loads(rest)
-        table = Table.objects.get(slug=asked.pop("table", "ad-requests"))
-        _say(json.dumps(COMMANDS[verb](table, **asked)))
+        arguments = json.loads(rest)
+        table = Table.objects.get(slug=arguments.pop("table", "ad-requests"))
+        _say(json.dumps(COMMANDS[verb](table, **arguments)))
 
 
 def _say(text: str) -> None:

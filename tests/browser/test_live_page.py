@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def live(page: Page, site: Site) -> Page:
-    site.tell("beats")
+    site.change("beats")
     page.goto(f"{site.url}/t/ad-requests/live")
     page.wait_for_selector('[data-mode="live"]')
     page.mouse.move(2, 2)
@@ -32,7 +32,7 @@ def top_of(page: Page, selector: str) -> float:
 def test_new_writer_appears_by_itself_and_without_a_reload(live: Page, site: Site) -> None:
     live.evaluate("window.stayed = true")
 
-    instant = site.tell("writer", name="newcomer")
+    instant = site.change("writer", name="newcomer")
 
     expect(live.locator(f'.writers tr[data-key="{instant}"]')).to_contain_text(
         "newcomer", timeout=20_000
@@ -41,7 +41,7 @@ def test_new_writer_appears_by_itself_and_without_a_reload(live: Page, site: Sit
 
 
 def test_heartbeat_ages_by_itself_until_it_expires(live: Page, site: Site) -> None:
-    instant = site.tell("writer", name="silent")
+    instant = site.change("writer", name="silent")
     row = live.locator(f'tr[data-key="{instant}"]')
     expect(row).to_be_visible(timeout=20_000)
     first = row.locator("[data-beat-age]").inner_text()
@@ -59,7 +59,7 @@ def test_conflict_that_comes_while_one_is_read_waits_behind_a_count(live: Page, 
     read.hover()
     known, before = read.get_attribute("id"), top_of(live, "article.conflict")
 
-    site.tell("conflict", winner="early", loser="late-one")
+    site.change("conflict", winner="early", loser="late-one")
     pill = live.locator(".arrivals")
     expect(pill).to_have_text("1 new", timeout=20_000)
 
@@ -75,7 +75,7 @@ def test_what_waited_comes_when_the_pointer_leaves_and_nothing_is_scrolled(
 ) -> None:
     live.set_viewport_size({"width": 1440, "height": 2400})
     live.locator("article.conflict").first.hover()
-    site.tell("conflict", winner="early", loser="patient")
+    site.change("conflict", winner="early", loser="patient")
     expect(live.locator(".arrivals")).to_have_text("1 new", timeout=20_000)
 
     live.mouse.move(2, 2)
@@ -90,8 +90,8 @@ def test_page_scrolled_into_the_conflicts_stays_where_it_is(live: Page, site: Si
     read = f"#{live.locator('article.conflict').nth(1).get_attribute('id')}"
     scrolled, before = live.evaluate("scrollY"), top_of(live, read)
 
-    site.tell("conflict", winner="a", loser="b")
-    instant = site.tell("writer", name="during-scroll")
+    site.change("conflict", winner="a", loser="b")
+    instant = site.change("writer", name="during-scroll")
     live.wait_for_timeout(1_500)
 
     assert (live.evaluate("scrollY"), top_of(live, read)) == (scrolled, before)
@@ -100,7 +100,7 @@ def test_page_scrolled_into_the_conflicts_stays_where_it_is(live: Page, site: Si
 
 
 def test_conflict_leads_to_why_it_lost(live: Page, site: Site) -> None:
-    site.tell("conflict", winner="early", loser="asked-about")
+    site.change("conflict", winner="early", loser="asked-about")
     card = live.locator("article.conflict", has_text="asked-about")
 
     card.get_by_role("link", name="Why it lost").click()
@@ -115,7 +115,7 @@ def test_groups_that_were_opened_stay_open_and_focus_stays(page: Page, site: Sit
     page.locator("summary", has_text="Only B").click()
     page.mouse.move(2, 2)
 
-    site.tell("conflict", table="contested", winner="a", loser="c")
+    site.change("conflict", table="contested", winner="a", loser="c")
     page.wait_for_timeout(1_200)
 
     assert page.locator(".between details[open]").count() == 1
@@ -126,7 +126,7 @@ def test_paused_page_stands_still_and_catches_up(live: Page, site: Site) -> None
     live.keyboard.press("p")
     expect(live.locator("[data-live-switch]")).to_have_attribute("data-mode", "paused")
 
-    instant = site.tell("writer", name="unseen")
+    instant = site.change("writer", name="unseen")
     expect(live.locator("[data-live-word]")).to_contain_text("1 behind", timeout=20_000)
     assert live.locator(f'tr[data-key="{instant}"]').count() == 0
 
@@ -141,7 +141,7 @@ def test_answer_that_comes_after_the_pause_changes_nothing(live: Page, site: Sit
         held.append(route)
 
     live.route("**/live/writers", hold)
-    instant = site.tell("writer", name="asked-for-before")
+    instant = site.change("writer", name="asked-for-before")
     deadline = time.monotonic() + 20
     while not held and time.monotonic() < deadline:
         live.wait_for_timeout(50)
@@ -167,7 +167,7 @@ def test_without_a_stream_the_page_says_so_and_asks_by_itself(
     page.mouse.move(2, 2)
 
     expect(page.locator("[data-banner]")).to_contain_text("No live events", timeout=40_000)
-    instant = site.tell("writer", name="polled")
+    instant = site.change("writer", name="polled")
     expect(page.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 
     # And when the server is gone altogether, what is shown gets its time.
@@ -183,7 +183,7 @@ def test_part_that_fails_keeps_its_last_state_greyed_and_recovers(live: Page, si
     live.route("**/live/writers", lambda route: route.fulfill(status=500, body="fault"))
     rows = live.locator(".writers tbody tr").count()
 
-    instant = site.tell("writer", name="hidden-by-a-fault")
+    instant = site.change("writer", name="hidden-by-a-fault")
     expect(live.locator("[data-banner]")).to_contain_text("could not be refreshed", timeout=20_000)
     assert live.locator(".writers tbody tr").count() == rows
 
@@ -195,7 +195,7 @@ def test_part_that_fails_keeps_its_last_state_greyed_and_recovers(live: Page, si
 def test_session_that_ended_leads_to_the_login_and_back(live: Page, site: Site) -> None:
     live.context.clear_cookies()
 
-    site.tell("writer", name="anyone")
+    site.change("writer", name="anyone")
 
     live.wait_for_url("**/login/?next=/t/ad-requests/live", timeout=20_000)
 
@@ -203,7 +203,7 @@ def test_session_that_ended_leads_to_the_login_and_back(live: Page, site: Site) 
 def test_demo_that_has_ended_is_started_again_from_its_page(
     page: Page, site: Site, seen: Seen
 ) -> None:
-    location = site.tell("demo_ended")
+    location = site.change("demo_ended")
     try:
         page.goto(f"{site.url}/t/ad-requests/live")
         page.get_by_role("button", name="Start the demo again").click()
@@ -212,14 +212,14 @@ def test_demo_that_has_ended_is_started_again_from_its_page(
         expect(page.get_by_role("button", name="Start the demo again")).to_have_count(0)
         assert seen.console == []
     finally:
-        site.tell("demo_over", location=location)
+        site.change("demo_over", location=location)
 
 
 def test_stream_waits_between_rounds_then_falls_silent_then_has_ended(
     page: Page, site: Site, seen: Seen
 ) -> None:
     """Nothing of it is pending and nothing changes in the database: its word changes by time."""
-    operation = site.tell("stream_round", stream="refund", ago_ms=7_000)
+    operation = site.change("stream_round", stream="refund", ago_ms=7_000)
     try:
         page.goto(f"{site.url}/t/ad-requests/live")
         page.wait_for_selector('[data-mode="live"]')
@@ -237,10 +237,10 @@ def test_stream_waits_between_rounds_then_falls_silent_then_has_ended(
         # In time, and not with the next regular question of the panel.
         assert page.evaluate("Date.now()") - due < 4_000
 
-        site.tell("operation", pk=operation, state="succeeded")
+        site.change("operation", pk=operation, state="succeeded")
         expect(joined.locator(".rounds")).to_contain_text("ended")
         expect(joined.locator(".rounds")).to_contain_text("succeeded")
         expect(row).to_have_count(0)
         assert seen.console == []
     finally:
-        site.tell("stream_over", stream="refund")
+        site.change("stream_over", stream="refund")

@@ -65,7 +65,7 @@ CHART_MS_MAX = 15_000
 
 
 def visit(page: Page, site: Site, path: str) -> None:
-    site.tell("beats")
+    site.change("beats")
     page.goto(site.url + path.format(**site.instants))
     if path not in STILL.values():
         page.wait_for_selector('[data-mode="live"]')
@@ -109,10 +109,10 @@ def test_page_is_clean_accessible_and_never_wider_than_the_screen(
 
 
 def problems(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
     return [
         f"{one['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
-        for one in found
+        for one in violations
         if one["impact"] in ("serious", "critical")
         for node in one["nodes"]
     ]

@@ -33,15 +33,15 @@ def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> No
     expect(page.locator(".checks")).to_contain_text("waiting")
 
     operation = page.url.rsplit("/", 1)[1]
-    site.tell("operation", table="trips", pk=operation, state="running", progress_done=files // 2)
+    site.change("operation", table="trips", pk=operation, state="running", progress_done=files // 2)
     expect(page.locator(".run-words")).to_contain_text(
         f"{files // 2} of {files} files", timeout=20_000
     )
     assert page.locator("progress.run-bar").get_attribute("value") == "50"
 
-    site.tell("operation", table="trips", pk=operation, state="succeeded", progress_done=files)
+    site.change("operation", table="trips", pk=operation, state="succeeded", progress_done=files)
     expect(page.locator(".checks")).to_contain_text("are left", timeout=20_000)
-    site.tell("roll_back", table="trips", instant=instant)
+    site.change("roll_back", table="trips", instant=instant)
     expect(page.locator(".checks .tone-good")).to_have_count(3, timeout=20_000)
     assert seen.console == [
         "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"

@@ -33,7 +33,7 @@ def test_pending_compaction_is_carried_out_and_proved(page: Page, site: Site, se
 
     operation = asked_for(page)
     expect(page.locator(".checks")).to_contain_text("waiting")
-    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+    assert site.change("work", table="fares", pk=operation) == "succeeded"
 
     proved(page)
     expect(page.locator(".checks")).to_contain_text("is completed")
@@ -52,7 +52,7 @@ def test_clean_names_its_files_and_they_are_gone_afterwards(
     page.locator("button[type=submit].primary").last.click()
 
     operation = asked_for(page)
-    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+    assert site.change("work", table="fares", pk=operation) == "succeeded"
 
     proved(page)
     assert seen.console == []
@@ -71,7 +71,7 @@ def test_repair_shows_its_evidence_and_what_was_left_behind_is_gone_afterwards(
     page.locator("button.danger").click()
 
     operation = asked_for(page)
-    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+    assert site.change("work", table="fares", pk=operation) == "succeeded"
 
     proved(page)
     expect(page.locator(".checks")).to_contain_text("3")
@@ -93,7 +93,7 @@ def test_restore_wants_the_name_and_a_reason_then_undoes_what_came_later(
     page.locator("button.danger").click()
 
     operation = asked_for(page)
-    assert site.tell("work", table="fares", pk=operation) == "succeeded"
+    assert site.change("work", table="fares", pk=operation) == "succeeded"
 
     proved(page)
     page.goto(f"{site.url}/t/fares/timeline?action=restore")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 def test_missing_participant_is_named_and_its_report_clears_the_page(
     page: Page, site: Site, seen: Seen
 ) -> None:
-    site.tell("sink", table="orders", missing=4)
+    site.change("sink", table="orders", missing=4)
     page.goto(f"{site.url}/t/orders/sinks?sink=orders-in")
     page.wait_for_selector('[data-mode="live"]')
     page.wait_for_selector(".chart-wait", state="detached")
@@ -22,7 +22,7 @@ def test_missing_participant_is_named_and_its_report_clears_the_page(
     expect(page.locator("[data-figure=sequence-figure]")).to_contain_text("p4 missing")
     expect(page.locator("[data-live=participants] tbody tr").first).to_contain_text("missing")
 
-    site.tell("sink", table="orders", missing=-1)
+    site.change("sink", table="orders", missing=-1)
 
     expect(page.locator("[data-figure=sequence-figure]")).not_to_contain_text("missing")
     expect(page.locator("[data-live=state] .status").first).to_have_text("running")
@@ -43,7 +43,7 @@ def test_chosen_letters_are_confirmed_and_sent_again(page: Page, site: Site, see
     page.get_by_role("link", name="Read them").click()
     page.get_by_label("Choose partition 0, offset 117").check()
     assert problems(page) == []
-    site.tell("sink", table="orders", missing=-1)
+    site.change("sink", table="orders", missing=-1)
     expect(page.get_by_label("Choose partition 0, offset 117")).to_be_checked()
 
     page.get_by_role("button", name="Send the chosen again").click()
@@ -83,7 +83,7 @@ def test_open_page_says_silent_when_nothing_is_said_and_nothing_changes(
     page: Page, site: Site, seen: Seen
 ) -> None:
     """The list asked every fifteen seconds, and then said *running* of a word 26 seconds old."""
-    site.tell("sink", table="orders", missing=-1, said_ms_ago=6_000)
+    site.change("sink", table="orders", missing=-1, said_ms_ago=6_000)
     page.goto(f"{site.url}/t/orders/sinks?sink=orders-in")
     page.wait_for_selector('[data-mode="live"]')
     shown = page.locator("[data-live=state] .status").first

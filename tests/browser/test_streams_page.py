@@ -41,7 +41,7 @@ def test_a_stream_is_declared_from_the_page(page: Page, site: Site, seen: Seen) 
     page.get_by_role("button", name="Declare the stream").click()
     expect(page.locator(".notice.tone-good")).to_contain_text("The stream refund is declared")
 
-    site.tell("sync", table="ad-join")
+    site.change("sync", table="ad-join")
     page.reload()
     expect(page.locator("[data-key=refund]")).to_contain_text("by refunded_at")
     assert [one for one in seen.console if "422" not in one] == []

@@ -105,7 +105,7 @@ def test_zoom_goes_into_the_address_and_the_table_follows(timeline: Page) -> Non
 def test_new_commit_is_drawn_into_a_window_that_follows_the_clock(
     timeline: Page, site: Site
 ) -> None:
-    instant = site.tell("commits", count=1)
+    instant = site.change("commits", count=1)
 
     expect(timeline.locator(f'[data-key="{instant}.deltacommit"]')).to_be_attached(timeout=20_000)
     timeline.wait_for_function(DRAWN, arg=instant, timeout=20_000)
@@ -115,7 +115,7 @@ def test_commit_that_came_before_the_page_listened_is_drawn_too(page: Page, site
     came: list[str] = []
 
     def late(route: Route) -> None:
-        came.append(site.tell("commits", count=1))
+        came.append(site.change("commits", count=1))
         route.continue_()
 
     page.route("**/events/ad-requests", late)
@@ -129,7 +129,7 @@ def test_commit_that_came_before_the_page_listened_is_drawn_too(page: Page, site
 def test_crowded_window_becomes_a_heatmap_without_a_complaint(
     page: Page, site: Site, seen: Seen
 ) -> None:
-    site.tell("commits", count=3_100, table="empty", every_ms=400)
+    site.change("commits", count=3_100, table="empty", every_ms=400)
 
     page.goto(f"{site.url}/t/empty/timeline?range=1h")
 

@@ -11,12 +11,12 @@ pytestmark = pytest.mark.browser
 
 
 def test_new_writer_joins_the_cards_by_itself(page: Page, site: Site) -> None:
-    site.tell("beats")
+    site.change("beats")
     page.goto(f"{site.url}/t/ad-requests/writers")
     page.wait_for_selector('[data-mode="live"]')
     page.mouse.move(2, 2)
 
-    instant = site.tell("writer", name="late-joiner")
+    instant = site.change("writer", name="late-joiner")
 
     card = page.locator(f'article[data-key="{instant}"]')
     expect(card).to_contain_text("late-joiner", timeout=20_000)

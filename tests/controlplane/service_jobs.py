@@ -21,21 +21,21 @@ from workers.tasks import run_service
 
 def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
     parameters = changed.pop("parameters", {})
-    asked = {
+    confirmation = {
         "plan_hash": plan_service(lake.row, service, parameters, by).plan_hash,
         "reason": "tidy up",
         "typed_name": "trips",
     } | changed
-    return request_service(lake.row, service, parameters, by=by, **asked)
+    return request_service(lake.row, service, parameters, by=by, **confirmation)
 
 
 def ask_rollback(lake: Lake, instant: str, by: User, **changed: str) -> Operation:
-    asked = {
+    confirmation = {
         "plan_hash": plan_rollback(lake.row, instant, by).plan_hash,
         "reason": "wrong file",
         "typed_name": "trips",
     } | changed
-    return request_rollback(lake.row, instant, by=by, **asked)
+    return request_rollback(lake.row, instant, by=by, **confirmation)
 
 
 def begun(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
@@ -54,12 +54,12 @@ def work(operation: Operation, **changed: Any) -> Operation:
 
 def sent_jobs() -> list[tuple[str, dict[str, Any]]]:
     """What the queue holds; it is empty afterwards."""
-    found = []
+    jobs = []
     with app.connection_for_write() as connection:
         queue = connection.SimpleQueue("engine")
         while len(queue):
             message = queue.get(block=False)
             message.ack()
-            found.append((message.headers["task"], message.payload[0][0]))
+            jobs.append((message.headers["task"], message.payload[0][0]))
         queue.close()
-    return found
+    return jobs

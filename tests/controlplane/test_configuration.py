@@ -43,15 +43,15 @@ def test_every_scheduled_task_exists() -> None:
     ],
 )
 def test_a_database_is_one_text(address: str, engine: str, name: str) -> None:
-    found = database(address)
+    configured = database(address)
 
-    assert found["ENGINE"] == f"django.db.backends.{engine}"
-    assert found["NAME"] == name
+    assert configured["ENGINE"] == f"django.db.backends.{engine}"
+    assert configured["NAME"] == name
     if engine == "sqlite3":
-        assert found["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
-        assert "mmap" not in found["OPTIONS"]["init_command"]
+        assert configured["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+        assert "mmap" not in configured["OPTIONS"]["init_command"]
     else:
-        assert (found["PASSWORD"], found["PORT"]) == ("p@ss", "5433")
+        assert (configured["PASSWORD"], configured["PORT"]) == ("p@ss", "5433")
 
 
 def test_an_unknown_database_is_refused() -> None:
@@ -72,10 +72,10 @@ def test_secrets_come_from_the_environment_before_the_file(
     monkeypatch.setenv("SLUICE_WORKER_TOKEN", "environment")
     monkeypatch.delenv("SLUICE_MARKER_SECRET", raising=False)
 
-    found = read_secrets(tmp_path)
+    secrets = read_secrets(tmp_path)
 
-    assert (found.worker_token, found.marker_secret) == ("environment", "m")
-    assert "environment" not in repr(found)
+    assert (secrets.worker_token, secrets.marker_secret) == ("environment", "m")
+    assert "environment" not in repr(secrets)
 
 
 def test_production_starts_only_with_a_secret_and_passes_the_deployment_check(

@@ -53,10 +53,10 @@ def test_start_registers_the_table_and_asks_for_three_streams_of_one_run(
 
     assert "/t/ad-requests/live" in said
     assert Table.objects.get(slug="ad-requests").location == str(root / "ad_requests")
-    asked = sources()
-    assert [source["stream"] for source in asked] == list(STREAMS)
-    assert len({source["run"] for source in asked}) == 1
-    assert all(source["rounds"] == 4 and source["pace_s"] == 0.5 for source in asked)
+    started = sources()
+    assert [source["stream"] for source in started] == list(STREAMS)
+    assert len({source["run"] for source in started}) == 1
+    assert all(source["rounds"] == 4 and source["pace_s"] == 0.5 for source in started)
     modes = {one.parameters["job"]["options"]["hoodie.write.concurrency.mode"] for one in ops()}
     assert modes == {"NON_BLOCKING_CONCURRENCY_CONTROL"}
 

@@ -68,9 +68,9 @@ def test_location_is_enough_where_nothing_is_registered(stuck: Lake) -> None:
     assert "ENDED_COMMIT" in run("status", location, SINK)
     run("stop", location, SINK, "--hard")
 
-    asked = read_stop(stuck.table.storage, SINK)
-    assert asked is not None
-    assert asked.kind is StopKind.HARD
+    stop = read_stop(stuck.table.storage, SINK)
+    assert stop is not None
+    assert stop.kind is StopKind.HARD
     assert "asked to stop (hard)" in run("status", location)
 
 

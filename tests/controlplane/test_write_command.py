@@ -21,10 +21,10 @@ def test_a_key_that_is_not_unique_is_told_with_what_it_merges_away(
 ) -> None:
     call_command("write", str(two_cities), "--no-spark", "--record-key", "city")
 
-    told = capsys.readouterr()
-    assert "100 rows read, 98 merged away, 2 written" in told.out
-    assert "98 of 100 rows have a key (city)" in told.err
-    assert "--key-from" in told.err
+    printed = capsys.readouterr()
+    assert "100 rows read, 98 merged away, 2 written" in printed.out
+    assert "98 of 100 rows have a key (city)" in printed.err
+    assert "--key-from" in printed.err
 
 
 def test_a_key_that_tells_rows_apart_is_told_without_a_warning(
@@ -32,6 +32,6 @@ def test_a_key_that_tells_rows_apart_is_told_without_a_warning(
 ) -> None:
     call_command("write", str(two_cities), "--no-spark", "--key-from", "city,n")
 
-    told = capsys.readouterr()
-    assert "100 rows read, 0 merged away, 100 written" in told.out
-    assert told.err == ""
+    printed = capsys.readouterr()
+    assert "100 rows read, 0 merged away, 100 written" in printed.out
+    assert printed.err == ""

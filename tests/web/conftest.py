@@ -219,7 +219,7 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
             "log_bytes": 512, "instants": [done], "instant_count": 1,
         }],
     )  # fmt: skip
-    told = {
+    story_facts = {
         "strategy": text, "reason": text, "clashes": [[text, text]],
         "differences": [
             {"path": text, "kind": kind, "by": by, "before": text, "after": text}
@@ -239,7 +239,7 @@ def fill(slug: str, admin: User, *, text: str = "w", now: datetime | None = None
                     "operation_id": text, "elsewhere": [[text + "2", text]], "elsewhere_count": 1,
                 },
             },
-            schemas={**schemas, "at_validation": avro, **told} if schemas else None,
+            schemas={**schemas, "at_validation": avro, **story_facts} if schemas else None,
             decided_at=now,
         )  # fmt: skip
     StreamStatus.objects.create(

@@ -29,10 +29,10 @@ def lost(root: Path, admin: User, lost_writes_once: LostWrites) -> LostWrites:
     return made
 
 
-def told(loser: str) -> Story:
-    found = conflict_detail(Table.objects.get(slug="contested"), loser)
-    assert found is not None
-    return story(found)
+def story_of(loser: str) -> Story:
+    detail = conflict_detail(Table.objects.get(slug="contested"), loser)
+    assert detail is not None
+    return story(detail)
 
 
 def options(of: Story) -> list[str]:
@@ -42,7 +42,7 @@ def options(of: Story) -> list[str]:
 def test_write_that_lost_at_its_commit_says_who_was_first_and_offers_what_fits(
     lost: LostWrites,
 ) -> None:
-    page = told(lost.write)
+    page = story_of(lost.write)
 
     assert "fares-ingest had completed a write of the same 8 file groups" in page.sentence
     assert "16 files" in page.state
@@ -62,7 +62,7 @@ def test_write_that_lost_at_its_commit_says_who_was_first_and_offers_what_fits(
 def test_early_detection_is_said_to_have_caught_a_younger_winner_only_at_its_commit(
     lost: LostWrites,
 ) -> None:
-    page = told(lost.write)
+    page = story_of(lost.write)
 
     assert page.early.at_ms == page.detail.winner.ended_ms
     assert "commits checked too" in page.early.words
@@ -71,7 +71,7 @@ def test_early_detection_is_said_to_have_caught_a_younger_winner_only_at_its_com
 def test_write_that_was_stopped_early_gives_way_to_the_older_and_is_not_told_to_detect_early(
     lost: LostWrites,
 ) -> None:
-    page = told(lost.early)
+    page = story_of(lost.early)
 
     assert "was stopped at" in page.sentence
     assert page.rule.title == "Of two that still write, the older goes on"
@@ -79,7 +79,7 @@ def test_write_that_was_stopped_early_gives_way_to_the_older_and_is_not_told_to_
 
 
 def test_schema_conflict_asks_to_agree_on_the_contradiction_first(lost: LostWrites) -> None:
-    page = told(lost.schema)
+    page = story_of(lost.schema)
 
     assert page.schema is not None
     assert (page.schema.case, page.schema.clashing) == (8, ("tip",))
@@ -91,7 +91,7 @@ def test_schema_conflict_asks_to_agree_on_the_contradiction_first(lost: LostWrit
 def test_winner_that_is_a_service_leads_to_its_schedule_and_not_to_another_mode(
     lost: LostWrites,
 ) -> None:
-    page = told(lost.service)
+    page = story_of(lost.service)
 
     assert [step.page for step in page.steps if step.page] == ["compaction"]
     assert "hoodie.write.concurrency.mode" not in options(page)
@@ -101,14 +101,14 @@ def test_attempt_that_was_tried_again_by_itself_says_how_that_ended(lost: LostWr
     first, second = retried_write(lost.location)
     sync_table(Table.objects.get(slug="contested"))
 
-    page = told(first)
+    page = story_of(first)
 
     assert page.steps[0].title == "Nothing: it tried again and committed"
     assert page.steps[0].page == f"instant {second}"
 
 
 def test_lanes_shade_exactly_what_both_shared(lost: LostWrites) -> None:
-    lanes = told(lost.write).lanes
+    lanes = story_of(lost.write).lanes
 
     assert lanes.shared == lanes.winner
     assert lanes.loser.width == 1000.0
@@ -118,11 +118,11 @@ def test_lanes_shade_exactly_what_both_shared(lost: LostWrites) -> None:
 def test_page_and_its_live_part_show_the_same_and_stay_within_their_queries(
     lost: LostWrites, as_viewer: Client
 ) -> None:
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         page = as_viewer.get(f"/t/contested/conflicts/{lost.write}").content.decode()
     part = as_viewer.get(f"/t/contested/conflicts/{lost.write}/part").content.decode()
 
-    assert len(asked) <= QUERIES_MAX
+    assert len(queries) <= QUERIES_MAX
     assert "Why nightly-backfill lost" in page
     assert [line for line in part.splitlines() if line.strip() and line not in page] == []
 
@@ -147,21 +147,21 @@ def test_list_filters_by_kind_time_of_finding_and_either_writer(
 
 
 def test_thousands_of_conflicts_come_fifty_at_a_time(lost: LostWrites, as_viewer: Client) -> None:
-    one = Conflict.objects.get(loser_instant=lost.write)
+    conflict = Conflict.objects.get(loser_instant=lost.write)
     Conflict.objects.bulk_create(
         Conflict(
-            table=one.table, loser_instant=f"2026010100{at:07d}", kind="write",
-            decided_at=one.decided_at, file_groups=one.file_groups,
+            table=conflict.table, loser_instant=f"2026010100{at:07d}", kind="write",
+            decided_at=conflict.decided_at, file_groups=conflict.file_groups,
         )
         for at in range(3_000)
     )  # fmt: skip
 
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         html = as_viewer.get("/t/contested/conflicts").content.decode()
 
     listed = html.partition('id="rivals-title"')[0]
     assert listed.count("<tr data-key=") == 50
-    assert len(asked) <= QUERIES_MAX
+    assert len(queries) <= QUERIES_MAX
     assert "before=" in html
 
 

@@ -119,9 +119,9 @@ async def test_stream_ends_so_that_the_listener_is_asked_again_who_he_is(
     client = await client_of("viewer")
 
     answer = await client.get("/events/")
-    told = await asyncio.wait_for(_all(answer), LISTEN_S)
+    messages = await asyncio.wait_for(_all(answer), LISTEN_S)
 
-    assert 2 <= len(told) <= 8
+    assert 2 <= len(messages) <= 8
 
 
 async def _all(answer: Any) -> list[bytes]:

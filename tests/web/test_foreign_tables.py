@@ -71,10 +71,10 @@ def test_table_page_says_who_made_it_and_why_it_is_not_written(
 def test_api_tells_version_maker_and_refusal(root: Path, as_viewer: Client) -> None:
     registered(golden_archive("mor-avro-v6_trips"), root)
 
-    told = json.loads(as_viewer.get("/api/v1/tables/theirs/").content)
+    table = json.loads(as_viewer.get("/api/v1/tables/theirs/").content)
 
-    assert (told["table_version"], told["is_foreign"]) == (6, True)
-    assert told["write_refusal"].startswith("tables of version 6 are read only; upgrade")
+    assert (table["table_version"], table["is_foreign"]) == (6, True)
+    assert table["write_refusal"].startswith("tables of version 6 are read only; upgrade")
 
 
 def test_upgraded_table_is_mirrored_in_its_new_layout(root: Path, db: None) -> None:

@@ -30,24 +30,24 @@ def contested(lost: LostWrites, admin: User) -> Table:
 
 
 def test_fullest_lines_and_columns_come_first_with_a_shade_of_their_own() -> None:
-    found = heat_table({("a", "x"): 1, ("b", "x"): 2, ("b", "y"): 8}, marked={("b", "x")})
+    heat = heat_table({("a", "x"): 1, ("b", "x"): 2, ("b", "y"): 8}, marked={("b", "x")})
 
-    assert found is not None
-    assert found.columns == ("y", "x")
-    assert [(line.key, line.total) for line in found.lines] == [("b", 10), ("a", 1)]
-    assert found.lines[0].cells == (HeatCell(8, 4), HeatCell(2, 1, is_marked=True))
-    assert found.lines[1].cells == (HeatCell(0, 0), HeatCell(1, 1))
-    assert found.left_out == 0
+    assert heat is not None
+    assert heat.columns == ("y", "x")
+    assert [(line.key, line.total) for line in heat.lines] == [("b", 10), ("a", 1)]
+    assert heat.lines[0].cells == (HeatCell(8, 4), HeatCell(2, 1, is_marked=True))
+    assert heat.lines[1].cells == (HeatCell(0, 0), HeatCell(1, 1))
+    assert heat.left_out == 0
 
 
 def test_what_is_not_shown_is_counted_and_nothing_is_no_table() -> None:
     most = max(LINES_MAX, COLUMNS_MAX) + 3
-    found = heat_table({(f"{n:02}", f"{n:02}"): most - n for n in range(most)})
+    heat = heat_table({(f"{n:02}", f"{n:02}"): most - n for n in range(most)})
 
-    assert found is not None
-    assert (len(found.lines), len(found.columns)) == (LINES_MAX, COLUMNS_MAX)
-    shown = sum(cell.count for line in found.lines for cell in line.cells)
-    assert shown + found.left_out == most * (most + 1) // 2
+    assert heat is not None
+    assert (len(heat.lines), len(heat.columns)) == (LINES_MAX, COLUMNS_MAX)
+    shown = sum(cell.count for line in heat.lines for cell in line.cells)
+    assert shown + heat.left_out == most * (most + 1) // 2
     assert heat_table({}) is None
 
 

@@ -51,14 +51,14 @@ def lost(root: Path, admin: User) -> str:
     return instant
 
 
-def told(instant: str) -> Story:
-    found = conflict_detail(Table.objects.get(slug="rides"), instant)
-    assert found is not None
-    return story(found)
+def story_of(instant: str) -> Story:
+    detail = conflict_detail(Table.objects.get(slug="rides"), instant)
+    assert detail is not None
+    return story(detail)
 
 
 def test_the_page_says_which_keys_and_offers_what_helps(lost: str) -> None:
-    page = told(lost)
+    page = story_of(lost)
 
     assert "fares-ingest had inserted the same 20 new keys" in page.sentence
     assert page.rule.title == "A key stands in one file group"
@@ -92,7 +92,7 @@ def test_keys_that_could_not_be_read_are_not_counted(lost: str, as_viewer: Clien
 
     page = as_viewer.get(f"/t/rides/conflicts/{lost}").content.decode()
 
-    assert "files that are gone since" in told(lost).sentence
+    assert "files that are gone since" in story_of(lost).sentence
     assert "A inserted keys that cannot be read any more" in page
 
 
@@ -116,10 +116,10 @@ def test_keys_that_two_brought_to_different_partitions_are_told_as_such(
     instant = slow.loses()
     sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
 
-    found, page = told(instant), as_viewer.get(f"/t/rides/conflicts/{instant}").content.decode()
+    shown, page = story_of(instant), as_viewer.get(f"/t/rides/conflicts/{instant}").content.decode()
 
-    assert "fast had touched in another partition 1 key of this write" in found.sentence
-    assert found.rule.title == "A key stands in one partition"
+    assert "fast had touched in another partition 1 key of this write" in shown.sentence
+    assert shown.rule.title == "A key stands in one partition"
     assert "Touched 1 key in different partitions" in page
     listed = as_viewer.get("/t/rides/conflicts").content.decode()
     assert "1 key in two partitions" in listed
@@ -155,19 +155,19 @@ def test_rows_that_were_changed_after_they_were_read_are_told_as_such(
     assert isinstance(outcome, Conflicted), outcome
     sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
 
-    found = told(outcome.instant)
+    shown = story_of(outcome.instant)
     page = as_viewer.get(f"/t/rides/conflicts/{outcome.instant}").content.decode()
     listed = as_viewer.get("/t/rides/conflicts").content.decode()
 
-    assert "slow read rows at" in found.sentence
-    assert "fares-ingest had changed or deleted one of them" in found.sentence
-    assert found.rule.title == "What was read must still stand"
-    assert [step.title for step in found.steps] == [
+    assert "slow read rows at" in shown.sentence
+    assert "fares-ingest had changed or deleted one of them" in shown.sentence
+    assert shown.rule.title == "What was read must still stand"
+    assert [step.title for step in shown.steps] == [
         "Run it again",
         "Let it retry by itself next time",
         "Or set every required column",
     ]
-    assert "reads these rows anew, with what fares-ingest wrote" in found.steps[0].words
+    assert "reads these rows anew, with what fares-ingest wrote" in shown.steps[0].words
     assert "A changed 1 row that B had read" in page
     assert "They stand in" in page
     assert "1 row changed after being read" in listed

@@ -73,10 +73,10 @@ def test_a_choice_is_confirmed_with_a_reason_and_a_double_click_is_one_operation
     client: Client, admin: User, orders: Table, instant: str
 ) -> None:
     client.force_login(admin)
-    asked = words(client, f"{REPLAY}?instant={instant}&letter=0:7")
-    key = re.search(r'name="idempotency_key" value="([^"]+)"', asked)
+    question = words(client, f"{REPLAY}?instant={instant}&letter=0:7")
+    key = re.search(r'name="idempotency_key" value="([^"]+)"', question)
     assert key is not None
-    assert "1 letter<" in asked
+    assert "1 letter<" in question
     form = {"instant": instant, "letter": "0:7", "idempotency_key": key[1]}
 
     without = client.post(REPLAY, form)

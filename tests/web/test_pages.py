@@ -105,11 +105,11 @@ def test_page_asks_the_database_a_bounded_number_of_times(
 
     with CaptureQueriesContext(
         connection,
-    ) as asked:
+    ) as queries:
         as_viewer.get(path)
 
     most = LIVE_QUERIES_MAX if path.endswith("/live") else QUERIES_MAX
-    assert len(asked) <= most, [query["sql"][:90] for query in asked]
+    assert len(queries) <= most, [query["sql"][:90] for query in queries]
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/login/", "/nothing"])
@@ -146,9 +146,9 @@ def test_page_without_a_chart_is_light(path: str, busy: Table, as_viewer: Client
     assert b"plotly" not in html
     # Each is fetched once, however many icons of a page name it.
     for name in set(re.findall(r'(?:src|href)="/static/([^"#]+)', html.decode())):
-        found = finders.find(name)
-        assert found, name
-        weight += len(gzip.compress(Path(found).read_bytes()))
+        file = finders.find(name)
+        assert file, name
+        weight += len(gzip.compress(Path(file).read_bytes()))
     assert weight < 25_000
 
 
@@ -246,7 +246,7 @@ def test_cursor_that_is_none_is_refused_with_a_sentence(busy: Table, as_viewer: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "there"),
+    ("query", "there"),
     [
         ({"q": "ads"}, "/t/ads/live"),
         ({"q": "ad"}, "/?q=ad"),
@@ -255,9 +255,9 @@ def test_cursor_that_is_none_is_refused_with_a_sentence(busy: Table, as_viewer: 
     ],
 )
 def test_search_leads_to_a_table_or_an_instant(
-    asked: dict[str, str], there: str, busy: Table, as_viewer: Client
+    query: dict[str, str], there: str, busy: Table, as_viewer: Client
 ) -> None:
-    assert as_viewer.get("/go", asked)["Location"] == there
+    assert as_viewer.get("/go", query)["Location"] == there
 
 
 def test_operation_of_another_table_is_not_found_here(

@@ -49,20 +49,20 @@ def test_plan_names_every_file_and_changes_nothing(
 def test_confirmed_plan_becomes_an_operation_with_its_hash_and_reason(
     newest: str, as_admin: Client
 ) -> None:
-    asked = plan_of(as_admin, newest)
+    form = plan_of(as_admin, newest)
 
-    status, there = confirm(as_admin, newest, **asked)
+    status, there = confirm(as_admin, newest, **form)
 
     operation = Operation.objects.get()
     assert (status, there) == (302, f"/t/trips/operations/{operation.pk}")
-    assert (operation.plan_hash, operation.reason) == (asked["plan_hash"], "wrong day")
+    assert (operation.plan_hash, operation.reason) == (form["plan_hash"], "wrong day")
     assert b"Waiting" in as_admin.get(there).content or b"waiting" in as_admin.get(there).content
 
 
 def test_second_click_asks_for_nothing_more(newest: str, as_admin: Client) -> None:
-    asked = plan_of(as_admin, newest)
+    form = plan_of(as_admin, newest)
 
-    first, again = confirm(as_admin, newest, **asked), confirm(as_admin, newest, **asked)
+    first, again = confirm(as_admin, newest, **form), confirm(as_admin, newest, **form)
 
     assert first == again
     assert Operation.objects.count() == 1

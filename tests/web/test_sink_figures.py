@@ -27,9 +27,9 @@ def sequence(*trace: TraceRow, partitions: range = range(2), missing: tuple[int,
 
 
 def test_messages_of_the_coordinator_reach_every_lane_and_reports_one() -> None:
-    found = sequence(message("START_COMMIT", 0), message("WRITE_STATUS", 5, partition=1))
+    figure = sequence(message("START_COMMIT", 0), message("WRITE_STATUS", 5, partition=1))
 
-    start, status = found["data"]
+    start, status = figure["data"]
     assert (start["name"], start["y"]) == ("START_COMMIT", [0, 1, 2, None])
     assert (status["name"], status["y"]) == ("WRITE_STATUS", [2, 0, None])
     assert "&lt;b&gt;" in start["text"][0]
@@ -40,12 +40,12 @@ def test_messages_of_the_coordinator_reach_every_lane_and_reports_one() -> None:
 
 
 def test_missing_participant_has_the_first_lane_and_says_what_it_owes() -> None:
-    found = sequence(message("END_COMMIT", 0), partitions=range(60), missing=(57,))
+    figure = sequence(message("END_COMMIT", 0), partitions=range(60), missing=(57,))
 
-    assert found["layout"]["yaxis"]["ticktext"][1] == "<b>p57 missing</b>"
-    assert len(found["layout"]["yaxis"]["ticktext"]) == figures.LANES_MAX + 1
-    assert found["data"][-1]["name"] == "no WRITE_STATUS yet"
-    assert found["data"][-1]["y"] == [1]
+    assert figure["layout"]["yaxis"]["ticktext"][1] == "<b>p57 missing</b>"
+    assert len(figure["layout"]["yaxis"]["ticktext"]) == figures.LANES_MAX + 1
+    assert figure["data"][-1]["name"] == "no WRITE_STATUS yet"
+    assert figure["data"][-1]["y"] == [1]
 
 
 def test_only_the_newest_transactions_are_drawn_and_ready_is_not() -> None:
@@ -71,11 +71,11 @@ def test_outcomes_have_a_bar_each_in_order_and_a_pattern_beside_the_colour() -> 
         for at, outcome in enumerate(("committed", "timed_out", "committed", "aborted"))
     ]
 
-    found = figures.outcomes(done[::-1], address="/t/orders/timeline")
+    figure = figures.outcomes(done[::-1], address="/t/orders/timeline")
 
-    assert found is not None
-    assert [one["name"] for one in found["data"]] == ["committed", "aborted", "timed out"]
-    assert found["layout"]["xaxis"]["categoryarray"] == [one.instant for one in done]
-    assert found["data"][0]["y"] == [1.5, 1.5]
-    assert len({one["marker"]["pattern"]["shape"] for one in found["data"]}) == 3
+    assert figure is not None
+    assert [one["name"] for one in figure["data"]] == ["committed", "aborted", "timed out"]
+    assert figure["layout"]["xaxis"]["categoryarray"] == [one.instant for one in done]
+    assert figure["data"][0]["y"] == [1.5, 1.5]
+    assert len({one["marker"]["pattern"]["shape"] for one in figure["data"]}) == 3
     assert figures.outcomes([], address="/") is None

@@ -34,8 +34,8 @@ def operator(db: None) -> User:
     return user
 
 
-def told(table: Table, state: SinkState) -> None:
-    """As it is told right now, and synced."""
+def sync_state(table: Table, state: SinkState) -> None:
+    """Stored as told right now, and synced."""
     now_ms = int(timezone.now().timestamp() * 1000)
     put_state(storage_of(table), replace(state, updated_ms=now_ms))
     sync_table(table)
@@ -44,7 +44,7 @@ def told(table: Table, state: SinkState) -> None:
 @pytest.fixture
 def stuck(orders: Table) -> Table:
     commit_offsets(orders.location, "0=100,1=100,2=100,3=100")
-    told(orders, stuck_state(missing=2))
+    sync_state(orders, stuck_state(missing=2))
     return orders
 
 
@@ -85,7 +85,7 @@ def test_offsets_that_disagree_are_counted_and_come_first(
 ) -> None:
     state = stuck_state(missing=-1)
     shown = (*state.participants[:3], replace(state.participants[3], local_offset=40))
-    told(orders, replace(state, participants=shown))
+    sync_state(orders, replace(state, participants=shown))
     client.force_login(viewer)
 
     text = words(client)
@@ -108,7 +108,7 @@ def test_list_refreshes_also_where_there_is_no_sink(
 ) -> None:
     client.force_login(viewer)
     empty = words(client, f"{PAGE}/list")
-    told(orders, stuck_state())
+    sync_state(orders, stuck_state())
 
     assert "No sink" in empty
     assert f'data-key="{SINK}"' in words(client, f"{PAGE}/list?sink={SINK}")
@@ -117,7 +117,7 @@ def test_list_refreshes_also_where_there_is_no_sink(
 def test_several_sinks_are_chosen_by_address_and_the_worst_comes_first(
     client: Client, viewer: User, stuck: Table
 ) -> None:
-    told(stuck, stopped_state("a-first"))
+    sync_state(stuck, stopped_state("a-first"))
     client.force_login(viewer)
 
     text = words(client)
@@ -256,14 +256,14 @@ def test_operator_stops_gracefully_and_hard(client: Client, operator: User, stuc
     assert "After its transaction" in words(client, f"{PAGE}/{SINK}/stop")
 
     graceful = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful", "reason": "upgrade"})
-    asked = read_stop(storage_of(stuck), SINK)
+    gentle = read_stop(storage_of(stuck), SINK)
     client.post(f"{PAGE}/{SINK}/stop", {"kind": "hard"})
     harder = read_stop(storage_of(stuck), SINK)
 
     assert graceful["Location"] == f"{PAGE}?sink={SINK}"
-    assert asked is not None
+    assert gentle is not None
     assert harder is not None
-    assert (asked.kind, harder.kind) == (StopKind.GRACEFUL, StopKind.HARD)
+    assert (gentle.kind, harder.kind) == (StopKind.GRACEFUL, StopKind.HARD)
     sync_table(stuck)
     assert "olaf asked it to stop at once" in words(client)
 
@@ -298,7 +298,7 @@ def test_viewers_neither_start_nor_stop_nor_relaunch(
 def test_refusal_of_a_stop_is_told_on_the_page(
     client: Client, operator: User, orders: Table
 ) -> None:
-    told(orders, stopped_state())
+    sync_state(orders, stopped_state())
     client.force_login(operator)
 
     answer = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful"}, follow=True)
@@ -314,7 +314,7 @@ def test_page_asks_the_database_a_bounded_number_of_times(
     django_assert_max_num_queries: DjangoAssertNumQueries,
 ) -> None:
     for number in range(6):
-        told(stuck, stuck_state(sink_id=f"s{number}", partitions=60))
+        sync_state(stuck, stuck_state(sink_id=f"s{number}", partitions=60))
         start_sink(stuck, OPTIONS | {"hoodie.sink.id": f"s{number}"}, by=operator)
     client.force_login(operator)
 
@@ -343,14 +343,14 @@ def test_no_word_of_a_sink_becomes_markup(
         trace=tuple(replace(one, sender=payload, detail=payload) for one in state.trace),
         counters={payload: 1},
     )
-    told(orders, state)
+    sync_state(orders, state)
     extra = {"hoodie.sink.dlq.count": "1", "sluice.dead_letter.files": payload.replace(",", "")}
     instant = commit_offsets(orders.location, "0=1", extra=extra)
     sync_table(orders)
     client.force_login(operator)
 
     for path in (PAGE, f"{PAGE}?letters={instant}", f"{PAGE}/{SINK}/stop"):
-        found = Elements()
-        found.feed(words(client, path))
-        assert found.strange == [], path
-        assert all(one.startswith("/static/") or "json" in one for one in found.scripts)
+        elements = Elements()
+        elements.feed(words(client, path))
+        assert elements.strange == [], path
+        assert all(one.startswith("/static/") or "json" in one for one in elements.scripts)

@@ -63,14 +63,14 @@ def test_pages_and_api_say_one_word_of_a_stream_between_rounds(
     now = timezone.now()
     written(ads, state=state, ago=ago, now=now)
 
-    [told] = as_viewer.get("/api/v1/tables/ads/streams/rounds/").json()
+    [round_shown] = as_viewer.get("/api/v1/tables/ads/streams/rounds/").json()
     page = as_viewer.get("/t/ads/live").content.decode()
     writers = as_viewer.get("/t/ads/live/writers").content.decode()
     joined = as_viewer.get("/t/ads/live/streams").content.decode()
     board = as_viewer.get("/t/ads/streams/parts/board").content.decode()
     cards = as_viewer.get("/t/ads/writers").content.decode()
 
-    assert told["phase"] == phase
+    assert round_shown["phase"] == phase
     due_ms = int((now - timedelta(seconds=ago) + timedelta(seconds=24)).timestamp() * 1000)
     for shown in (joined, board):
         assert f'data-state="{phase}"' in shown
@@ -102,5 +102,5 @@ def test_what_wrote_once_and_what_was_silent_for_long_is_not_missed_among_the_wr
     InstantRecord.objects.update(completed_at=instant(timezone.now(), seconds=60))
 
     assert 'data-key="stream click"' not in as_viewer.get("/t/ads/live/writers").content.decode()
-    [told] = as_viewer.get("/api/v1/tables/ads/streams/rounds/").json()
-    assert told["phase"] == "silent"
+    [round_shown] = as_viewer.get("/api/v1/tables/ads/streams/rounds/").json()
+    assert round_shown["phase"] == "silent"

@@ -108,12 +108,12 @@ def test_map_of_columns_ends_at_the_clock_and_counts_what_claims_to_be_later(
     client.force_login(viewer)
 
     text = client.get("/t/orders/streams").content.decode()
-    told = client.get("/api/v1/tables/orders/streams/join/").json()["coverage"]
+    coverage = client.get("/api/v1/tables/orders/streams/join/").json()["coverage"]
 
     assert "1 row ahead of the clock" in text
-    assert told["rows_beyond"] == 1
-    assert sum(told["rows"]) == 2, "a, and what is ahead"
-    assert told["starts_ms"][-1] <= datetime.now(UTC).timestamp() * 1000 + AHEAD_MAX_MS
+    assert coverage["rows_beyond"] == 1
+    assert sum(coverage["rows"]) == 2, "a, and what is ahead"
+    assert coverage["starts_ms"][-1] <= datetime.now(UTC).timestamp() * 1000 + AHEAD_MAX_MS
 
 
 @pytest.mark.parametrize("part", ["board", "presence", "logs", "writers"])
@@ -173,9 +173,9 @@ def test_operator_launches_a_writer_of_a_stream_and_may_stop_it(
     client: Client, operator: User, joined: Table
 ) -> None:
     client.force_login(operator)
-    asked = {"stream": "ship", "kind": "parquet", "path": "/data/vans.parquet", "reason": "vans"}
+    form = {"stream": "ship", "kind": "parquet", "path": "/data/vans.parquet", "reason": "vans"}
 
-    answer = client.post("/t/orders/streams/launch", asked)
+    answer = client.post("/t/orders/streams/launch", form)
 
     operation = Operation.objects.get()
     job = operation.parameters["job"]
@@ -190,8 +190,8 @@ def test_a_writer_of_an_unknown_stream_or_source_is_refused(
     client: Client, operator: User, joined: Table
 ) -> None:
     client.force_login(operator)
-    for asked in ({"stream": "none", "kind": "csv"}, {"stream": "ship", "kind": "shell"}):
-        answer = client.post("/t/orders/streams/launch", {**asked, "path": "/x"}, follow=True)
+    for form in ({"stream": "none", "kind": "csv"}, {"stream": "ship", "kind": "shell"}):
+        answer = client.post("/t/orders/streams/launch", {**form, "path": "/x"}, follow=True)
         assert "tone-bad" in answer.content.decode()
 
     assert not Operation.objects.exists()
@@ -282,7 +282,7 @@ def test_delays_are_counted_by_rows_in_bins() -> None:
 
 
 def test_coverage_leaves_times_without_rows_empty() -> None:
-    found = CoverageMap(
+    coverage = CoverageMap(
         by="event",
         starts_ms=[NOON_MS, NOON_MS + 60_000],
         width_ms=60_000,
@@ -292,7 +292,7 @@ def test_coverage_leaves_times_without_rows_empty() -> None:
         rows_beyond=0,
     )
 
-    figure = figures.coverage(found)
+    figure = figures.coverage(coverage)
 
     assert figure["data"][0]["z"] == [[50.0, None]]
     assert figure["data"][0]["y"] == ["&lt;b&gt; · price"]

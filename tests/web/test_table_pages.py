@@ -60,8 +60,8 @@ def test_verdict_says_whether_older_files_still_read(
 def test_difference_reaches_into_a_struct() -> None:
     diff = schema_diff(avro(("a", POINT)), avro(("a", WIDER_POINT)))
 
-    told = {node.path: (node.change, node.before, node.after, node.depth) for node in diff.nodes}
-    assert told == {"a": ("same", "struct", "struct", 0), "a.x": ("changed", "int", "long", 1)}
+    changes = {node.path: (node.change, node.before, node.after, node.depth) for node in diff.nodes}
+    assert changes == {"a": ("same", "struct", "struct", 0), "a.x": ("changed", "int", "long", 1)}
 
 
 def checks_of(table: Table) -> dict[str, Check]:
@@ -231,13 +231,13 @@ def test_file_groups_are_filtered_and_one_is_shown_in_detail(
     assert as_viewer.get("/t/trips/files/group?partition=x&id=y").status_code == 404
 
 
-@pytest.mark.parametrize("asked", ["00000000-0000", "Oslo"])
+@pytest.mark.parametrize("text", ["00000000-0000", "Oslo"])
 def test_search_finds_files_and_partitions_of_the_table_at_hand(
-    asked: str, trips: Table, as_viewer: Client
+    text: str, trips: Table, as_viewer: Client
 ) -> None:
-    there = as_viewer.get("/go", {"q": asked, "table": "trips"})["Location"]
+    there = as_viewer.get("/go", {"q": text, "table": "trips"})["Location"]
 
-    assert there in (f"/t/trips/files?q={asked}", f"/?q={asked}")
+    assert there in (f"/t/trips/files?q={text}", f"/?q={text}")
     if there.startswith("/t/"):
         assert b"No file group matches" not in as_viewer.get(there).content
 

@@ -47,8 +47,8 @@ def hidden_of(html: str) -> dict[str, str]:
 
 def ask(client: Client, path: str, **words: str) -> tuple[int, str]:
     """Look at the plan and confirm it."""
-    asked = hidden_of(client.get(path).content.decode())
-    answer = client.post(path.partition("?")[0], {**asked, **words})
+    form = hidden_of(client.get(path).content.decode())
+    answer = client.post(path.partition("?")[0], {**form, **words})
     return answer.status_code, answer.get("Location", "") or answer.content.decode()
 
 
@@ -129,9 +129,9 @@ def test_table_that_moved_on_voids_the_plan_and_shows_the_new_one(
 
 
 def test_second_click_asks_for_nothing_more(trips: Table, as_operator: Client) -> None:
-    asked = hidden_of(as_operator.get(CLEAN).content.decode())
+    form = hidden_of(as_operator.get(CLEAN).content.decode())
 
-    first, again = (as_operator.post("/t/trips/services/run/clean", asked) for _ in range(2))
+    first, again = (as_operator.post("/t/trips/services/run/clean", form) for _ in range(2))
 
     assert first["Location"] == again["Location"]
     assert Operation.objects.count() == 1

@@ -91,7 +91,9 @@ def test_no_field_of_a_table_becomes_markup(payload: str, admin: User, as_admin:
         f"/t/ads/operations/{operation.pk}",
         "/t/" + payload.replace("/", "") + "/live",
     ):
-        found = Elements()
-        found.feed(as_admin.get(path).content.decode())
-        assert found.strange == [], path
-        assert all(one.startswith("/static/") or one == "application/json" for one in found.scripts)
+        elements = Elements()
+        elements.feed(as_admin.get(path).content.decode())
+        assert elements.strange == [], path
+        assert all(
+            one.startswith("/static/") or one == "application/json" for one in elements.scripts
+        )

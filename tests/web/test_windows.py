@@ -11,17 +11,17 @@ NOW = 1_790_000_000_000
 
 
 def test_a_fixed_window_stands_still() -> None:
-    asked = parse_query({"from": to_instant(NOW - 5_000_000), "to": to_instant(NOW - 1_000_000)})
+    query = parse_query({"from": to_instant(NOW - 5_000_000), "to": to_instant(NOW - 1_000_000)})
 
-    assert not asked.is_following
-    assert bounds(asked, now_ms=NOW) == (NOW - 5_000_000, NOW - 1_000_000)
+    assert not query.is_following
+    assert bounds(query, now_ms=NOW) == (NOW - 5_000_000, NOW - 1_000_000)
 
 
 def test_a_named_range_follows_the_clock() -> None:
-    asked = parse_query({"range": "1h"})
+    query = parse_query({"range": "1h"})
 
-    since_ms, until_ms = bounds(asked, now_ms=NOW)
-    assert asked.is_following
+    since_ms, until_ms = bounds(query, now_ms=NOW)
+    assert query.is_following
     assert since_ms == NOW - 3_600_000
     assert until_ms > NOW
 
@@ -37,10 +37,10 @@ def test_a_named_range_follows_the_clock() -> None:
     ],
 )
 def test_nonsense_falls_back_on_the_last_day(address: dict[str, str]) -> None:
-    asked = parse_query(address)
+    query = parse_query(address)
 
-    assert bounds(asked, now_ms=NOW)[0] == NOW - 86_400_000
-    assert (asked.lane_by, asked.action, asked.state, asked.selected) == (LaneBy.ACTION, "", "", "")
+    assert bounds(query, now_ms=NOW)[0] == NOW - 86_400_000
+    assert (query.lane_by, query.action, query.state, query.selected) == (LaneBy.ACTION, "", "", "")
 
 
 def test_a_young_table_fills_the_default_window() -> None:

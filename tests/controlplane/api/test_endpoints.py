@@ -107,11 +107,11 @@ def test_every_operation_of_a_write_is_taken_and_what_takes_data_away_by_its_pla
         for one in ("upsert", "insert", "bulk_insert")
     ]
     unplanned, planned = [], []
-    for one in ("delete", "insert_overwrite", "insert_overwrite_table"):
-        asked = {"operation": one, "source": source, "table_name": "trips", "reason": "why"}
-        unplanned.append(post(client, operations, asked).json()["code"])
-        plan = post(client, f"{base}{one}/plan/", {"parameters": {"path": source["path"]}}).json()
-        answer = post(client, operations, asked | {"plan_hash": plan["plan_hash"]})
+    for kind in ("delete", "insert_overwrite", "insert_overwrite_table"):
+        body = {"operation": kind, "source": source, "table_name": "trips", "reason": "why"}
+        unplanned.append(post(client, operations, body).json()["code"])
+        plan = post(client, f"{base}{kind}/plan/", {"parameters": {"path": source["path"]}}).json()
+        answer = post(client, operations, body | {"plan_hash": plan["plan_hash"]})
         planned.append((answer.status_code, answer.json()["row"]["service"]))
     partition = post(client, operations, {"operation": "delete_partition", "partitions": ["x"]})
 
@@ -125,19 +125,19 @@ def test_a_write_takes_the_settings_of_inline_services_and_checks_them(
     client: Client, admin: User, lake: Lake
 ) -> None:
     client.force_login(admin)
-    asked = {"source": {"kind": "csv", "path": "/data/x.csv"}, "operation": "upsert"}
+    body = {"source": {"kind": "csv", "path": "/data/x.csv"}, "operation": "upsert"}
     given = [
         {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"},
         {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "many"},
         {"hoodie.compact.outline": "true"},
     ]
 
-    found = [
-        post(client, "/api/v1/tables/trips/operations/", asked | {"options": one}).status_code
+    statuses = [
+        post(client, "/api/v1/tables/trips/operations/", body | {"options": one}).status_code
         for one in given
     ]
 
-    assert found == [202, 400, 400]
+    assert statuses == [202, 400, 400]
 
 
 def test_a_rollback_from_plan_to_request(client: Client, admin: User, lake: Lake) -> None:
@@ -146,14 +146,14 @@ def test_a_rollback_from_plan_to_request(client: Client, admin: User, lake: Lake
     client.force_login(admin)
 
     plan = post(client, "/api/v1/tables/trips/rollbacks/plan/", {"instant": instant}).json()
-    asked = {
+    body = {
         "instant": instant,
         "plan_hash": plan["plan_hash"],
         "reason": "wrong file",
         "table_name": "trips",
     }
-    first = post(client, "/api/v1/tables/trips/rollbacks/", asked, **{"Idempotency-Key": "k1"})
-    again = post(client, "/api/v1/tables/trips/rollbacks/", asked, **{"Idempotency-Key": "k1"})
+    first = post(client, "/api/v1/tables/trips/rollbacks/", body, **{"Idempotency-Key": "k1"})
+    again = post(client, "/api/v1/tables/trips/rollbacks/", body, **{"Idempotency-Key": "k1"})
 
     assert plan["blockers"] == []
     assert [first.status_code, again.status_code] == [202, 202]
@@ -177,9 +177,9 @@ def test_rollbacks_are_asked_for_at_a_human_pace(
 def test_a_void_plan_is_a_conflict(client: Client, admin: User, lake: Lake) -> None:
     instant = lake.commit(OSLO)
     client.force_login(admin)
-    asked = {"instant": instant, "plan_hash": "0" * 16, "reason": "x", "table_name": "trips"}
+    body = {"instant": instant, "plan_hash": "0" * 16, "reason": "x", "table_name": "trips"}
 
-    response = post(client, "/api/v1/tables/trips/rollbacks/", asked)
+    response = post(client, "/api/v1/tables/trips/rollbacks/", body)
 
     assert (response.status_code, response.json()["code"]) == (409, "plan_changed")
 
@@ -330,14 +330,14 @@ def test_a_service_goes_from_plan_to_job(
 
     plan = post(client, f"{there}plan/", {}).json()
     void = post(client, there, {"plan_hash": "0" * 16})
-    asked = post(client, there, {"plan_hash": plan["plan_hash"]}, **{"Idempotency-Key": "k"})
+    first = post(client, there, {"plan_hash": plan["plan_hash"]}, **{"Idempotency-Key": "k"})
     again = post(client, there, {"plan_hash": plan["plan_hash"]}, **{"Idempotency-Key": "k"})
 
     assert [item["effect"] for item in plan["items"]] == ["merge"]
     assert (void.status_code, void.json()["code"]) == (409, "plan_changed")
-    assert asked.status_code == again.status_code == 202
-    assert asked.json()["row"]["id"] == again.json()["row"]["id"]
-    assert asked.json()["row"]["service"] == "compaction"
+    assert first.status_code == again.status_code == 202
+    assert first.json()["row"]["id"] == again.json()["row"]["id"]
+    assert first.json()["row"]["service"] == "compaction"
     board = client.get("/api/v1/tables/trips/services/").json()
     assert board["backlog"]["delta_commits"] == 1
     assert "compaction" in {kind["name"] for kind in board["kinds"]}

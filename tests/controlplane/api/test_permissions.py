@@ -149,7 +149,7 @@ def test_each_role_gets_exactly_what_it_may(
     token = report_token(settings.SLUICE_WORKER_TOKEN, str(uuid.uuid4()))
     people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
 
-    found = []
+    statuses = []
     for role in ROLES:
         client.logout()
         if role in people:
@@ -158,9 +158,9 @@ def test_each_role_gets_exactly_what_it_may(
         response = client.generic(
             method, addresses[name], b"{}", "application/json", headers=headers
         )
-        found.append(str(response.status_code))
+        statuses.append(str(response.status_code))
 
-    assert found == expected
+    assert statuses == expected
 
 
 def test_no_route_answers_a_method_that_the_matrix_does_not_list(
@@ -169,14 +169,14 @@ def test_no_route_answers_a_method_that_the_matrix_does_not_list(
     client.force_login(admin)
     listed = {(name, method) for name, method, *_ in CASES}
 
-    found = {
+    statuses = {
         (name, method): client.generic(method, address, b"{}", "application/json").status_code
         for name, address in addresses.items()
         for method in METHODS
         if (name, method) not in listed
     }
 
-    assert {status for key, status in found.items() if key[0] != "report_operation"} == {405}
+    assert {status for key, status in statuses.items() if key[0] != "report_operation"} == {405}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[1] != "GET"], ids=" ".join)

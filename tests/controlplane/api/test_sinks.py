@@ -54,11 +54,11 @@ def test_stuck_sink_names_the_participant_that_is_missing(
 ) -> None:
     client.force_login(viewer)
 
-    (found,) = client.get(SINKS).json()
+    (sink,) = client.get(SINKS).json()
 
-    assert (found["sink_id"], found["phase"], found["is_running"]) == (SINK, "stuck", True)
-    assert [one["partition"] for one in found["seen"]["waits_for"]] == [2]
-    assert found["run"] is None
+    assert (sink["sink_id"], sink["phase"], sink["is_running"]) == (SINK, "stuck", True)
+    assert [one["partition"] for one in sink["seen"]["waits_for"]] == [2]
+    assert sink["run"] is None
 
 
 @pytest.mark.parametrize(("age_s", "phase"), [(2, "running"), (40, "stuck")])
@@ -74,21 +74,21 @@ def test_participant_that_never_came_has_a_while_from_the_transactions_begin(
     sync_table(lake.row)
     client.force_login(viewer)
 
-    (found,) = client.get(SINKS).json()
+    (sink,) = client.get(SINKS).json()
 
-    assert found["phase"] == phase
-    assert [one["partition"] for one in found["seen"]["waits_for"]] == [0]
+    assert sink["phase"] == phase
+    assert [one["partition"] for one in sink["seen"]["waits_for"]] == [0]
 
 
 def test_participants_transactions_and_trace_are_told(
     client: Client, viewer: User, stuck: Table
 ) -> None:
     client.force_login(viewer)
-    one = f"{SINKS}{SINK}/"
+    address = f"{SINKS}{SINK}/"
 
-    participants = client.get(f"{one}participants/?after=0&limit=2").json()
-    transactions = client.get(f"{one}transactions/").json()
-    trace = client.get(f"{one}trace/").json()
+    participants = client.get(f"{address}participants/?after=0&limit=2").json()
+    transactions = client.get(f"{address}transactions/").json()
+    trace = client.get(f"{address}trace/").json()
 
     assert [each["partition"] for each in participants] == [1, 2]
     assert participants[0]["agreement"] == "writing"
@@ -105,7 +105,7 @@ def test_sink_goes_from_start_to_stop_and_relaunch(
     body = {"sink_options": {"hoodie.kafka.topic": TOPIC, "hoodie.sink.id": SINK}}
     key = {"Idempotency-Key": "k"}
 
-    asked, again = post(client, SINKS, body, **key), post(client, SINKS, body, **key)
+    first, again = post(client, SINKS, body, **key), post(client, SINKS, body, **key)
     busy = post(client, SINKS, body)
     starting = client.get(f"{SINKS}{SINK}/").json()
     stopped = post(client, f"{SINKS}{SINK}/stop/", {"kind": "hard", "reason": "wrong topic"})
@@ -113,14 +113,14 @@ def test_sink_goes_from_start_to_stop_and_relaunch(
     Operation.objects.update(state="cancelled")
     relaunched = post(client, f"{SINKS}{SINK}/relaunch/", {"reason": "back"})
 
-    assert asked.status_code == again.status_code == relaunched.status_code == 202
-    assert asked.json()["row"]["id"] == again.json()["row"]["id"]
-    assert asked.json()["row"]["kind"] == "sink"
+    assert first.status_code == again.status_code == relaunched.status_code == 202
+    assert first.json()["row"]["id"] == again.json()["row"]["id"]
+    assert first.json()["row"]["kind"] == "sink"
     assert (busy.status_code, still.status_code) == (409, 409)
     assert starting["phase"] == "starting"
     assert starting["run"]["options"] == body["sink_options"]
     assert (stopped.status_code, stopped.json()["phase"]) == (202, "cancelling")
-    assert relaunched.json()["row"]["id"] != asked.json()["row"]["id"]
+    assert relaunched.json()["row"]["id"] != first.json()["row"]["id"]
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_damaged_state_is_told_and_not_a_server_error(
     sync_table(lake.row)
     client.force_login(viewer)
 
-    found = client.get(f"{SINKS}{SINK}/").json()
+    sink = client.get(f"{SINKS}{SINK}/").json()
 
-    assert found["phase"] == "unreadable"
-    assert "sink's state is not readable" in found["seen"]["problem"]
+    assert sink["phase"] == "unreadable"
+    assert "sink's state is not readable" in sink["seen"]["problem"]
 
 
 @pytest.fixture
@@ -185,15 +185,15 @@ def test_dead_letters_are_read_with_their_causes(
     client.force_login(viewer)
 
     (commit,) = client.get(f"{SINKS}{SINK}/dead-letters/").json()
-    found = client.get(f"{SINKS}{SINK}/dead-letters/{letters}/").json()
+    page = client.get(f"{SINKS}{SINK}/dead-letters/{letters}/").json()
 
     assert (commit["instant"], commit["records"]) == (letters, 2)
-    assert [(one["place"], one["cause"], one["is_cut"]) for one in found["rows"]] == [
+    assert [(one["place"], one["cause"], one["is_cut"]) for one in page["rows"]] == [
         ("0:7", "not JSON", True),
         ("0:9", "not UTF-8", False),
     ]
-    assert [one["sent_at"] for one in found["rows"]] == [None, None]
-    assert found["passed_over"] == ["gone.x"]
+    assert [one["sent_at"] for one in page["rows"]] == [None, None]
+    assert page["passed_over"] == ["gone.x"]
     assert client.get(f"{SINKS}other/dead-letters/{letters}/").status_code == 404
 
 

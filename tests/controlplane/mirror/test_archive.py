@@ -32,8 +32,10 @@ def leave(lake: Lake, archived: list[ArchivedInstant]) -> None:
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    found = InstantRecord.objects.filter(table=lake.row).order_by("requested_at", "action").values()
-    return [{key: value for key, value in one.items() if key != "id"} for one in found]
+    records = (
+        InstantRecord.objects.filter(table=lake.row).order_by("requested_at", "action").values()
+    )
+    return [{key: value for key, value in one.items() if key != "id"} for one in records]
 
 
 def test_an_archived_instant_keeps_its_row_and_is_marked(lake: Lake) -> None:

@@ -46,6 +46,6 @@ def test_what_lies_in_a_bucket_is_mirrored(trips: Table) -> None:
 def test_no_row_of_the_database_holds_the_keys_of_the_bucket(trips: Table) -> None:
     sync_table(trips)
 
-    told = list(Table.objects.values()) + list(InstantRecord.objects.values())
+    stored = list(Table.objects.values()) + list(InstantRecord.objects.values())
     secret = shared_server().environment["AWS_SECRET_ACCESS_KEY"]
-    assert secret not in json.dumps(told, default=str)
+    assert secret not in json.dumps(stored, default=str)

@@ -68,14 +68,14 @@ def test_each_stream_says_how_far_it_is_and_how_far_behind(
 
     board = streams_board(synced())
 
-    found = {one.name: one for one in board.streams}
+    streams = {one.name: one for one in board.streams}
     assert [one.name for one in board.streams] == ["shop", "ship"]
-    assert found["shop"].behind_s == 0
-    assert found["ship"].behind_s == 300
-    assert found["ship"].last_event == "2026-05-01T11:55:00.000+00:00"
-    assert (found["ship"].last_instant, found["ship"].last_writer) == (last, "ship")
-    assert (found["shop"].rows, found["ship"].rows) == (2, 1)
-    assert found["ship"].rules == ["null_mode=keep", "granularity=column"]
+    assert streams["shop"].behind_s == 0
+    assert streams["ship"].behind_s == 300
+    assert streams["ship"].last_event == "2026-05-01T11:55:00.000+00:00"
+    assert (streams["ship"].last_instant, streams["ship"].last_writer) == (last, "ship")
+    assert (streams["shop"].rows, streams["ship"].rows) == (2, 1)
+    assert streams["ship"].rules == ["null_mode=keep", "granularity=column"]
 
 
 def test_presence_completeness_and_what_is_waited_for(
@@ -279,6 +279,8 @@ def test_a_stream_that_cannot_be_is_refused_and_nothing_changes(
     assert [one.name for one in streams_board(synced()).streams] == ["shop", "ship"]
 
 
-@pytest.mark.parametrize("told", [None, "", "{", "[]", "7", '{"a": 3}', '{"a": {"rows": "many"}}'])
-def test_nonsense_in_commit_metadata_is_no_fact(told: str | None) -> None:
-    assert told_groups(told).get("groups", {}).get("a", {}) == {}
+@pytest.mark.parametrize(
+    "groups_json", [None, "", "{", "[]", "7", '{"a": 3}', '{"a": {"rows": "many"}}']
+)
+def test_nonsense_in_commit_metadata_is_no_fact(groups_json: str | None) -> None:
+    assert told_groups(groups_json).get("groups", {}).get("a", {}) == {}

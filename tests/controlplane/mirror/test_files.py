@@ -34,14 +34,16 @@ def test_the_latest_slices_are_those_that_a_reader_finds(lake: Lake) -> None:
     lake.commit(row(1), row(2))
     sync_table(lake.row)
 
-    found = {(one.partition, one.file_id, one.log_files) for one in file_groups_page(lake.row).rows}
+    mirrored = {
+        (one.partition, one.file_id, one.log_files) for one in file_groups_page(lake.row).rows
+    }
 
     view = FileSystemView.load(lake.table)
-    assert found == {(one.partition, one.file_id, len(one.log_files)) for one in view.slices}
+    assert mirrored == {(one.partition, one.file_id, len(one.log_files)) for one in view.slices}
     sizes = {one.file_id: one.bytes for one in file_groups_page(lake.row).rows}
-    for one in view.slices:
-        stored = [lake.table.storage.info(path) for path in one.files]
-        assert sizes[one.file_id] == sum(file.size for file in stored if file)
+    for file_slice in view.slices:
+        stored = [lake.table.storage.info(path) for path in file_slice.files]
+        assert sizes[file_slice.file_id] == sum(file.size for file in stored if file)
 
 
 def test_whom_archiving_waits_for_and_files_of_unknown_instants_are_mirrored(lake: Lake) -> None:
@@ -109,15 +111,15 @@ def test_pages_hand_every_file_group_out_once_in_each_order(lake: Lake) -> None:
     everything = {one.file_id for one in file_groups_page(lake.row, limit=500).rows}
 
     for order in ("partition", "-bytes", "-log_files"):
-        found: list[str] = []
+        ids: list[str] = []
         cursor = None
         while True:
             page = file_groups_page(lake.row, order=order, cursor=cursor, limit=3)
-            found += [one.file_id for one in page.rows]
+            ids += [one.file_id for one in page.rows]
             if (cursor := page.next_cursor) is None:
                 break
-        assert len(found) == len(set(found))
-        assert set(found) == everything
+        assert len(ids) == len(set(ids))
+        assert set(ids) == everything
 
 
 @pytest.mark.parametrize("cursor", ["x", "bm8=", "WyJwYXJ0aXRpb24iLCAxLCAyXQ=="])
@@ -143,13 +145,13 @@ def test_the_backlog_counts_what_waits_for_services(lake: Lake) -> None:
         lake.commit(row(1))
     sync_table(lake.row)
 
-    found = backlog(lake.row)
+    waiting = backlog(lake.row)
 
-    assert (found.delta_commits, found.commits_since_clean) == (3, 3)
-    assert found.file_groups == found.file_groups_with_logs > 0
-    assert found.log_files == sum(one.log_files for one in partitions(lake.row))
-    assert found.log_bytes > 0
-    assert found.left_out == 0
+    assert (waiting.delta_commits, waiting.commits_since_clean) == (3, 3)
+    assert waiting.file_groups == waiting.file_groups_with_logs > 0
+    assert waiting.log_files == sum(one.log_files for one in partitions(lake.row))
+    assert waiting.log_bytes > 0
+    assert waiting.left_out == 0
 
 
 def test_a_table_with_too_many_file_groups_says_how_many_were_left_out(

@@ -51,18 +51,18 @@ def test_each_of_308_tables_gets_its_turn_and_quiet_ones_cost_next_to_nothing(
 
 def _sync_first_time(busy: LakehouseTable) -> None:
     """Short rounds beside a table that never rests: none is synced twice before all are once."""
-    rounds, asked = 0, 0
+    rounds, queries_sum = 0, 0
     while never := Table.objects.filter(synced_at__isnull=True).count():
         add_row(busy, 1_000 + rounds)
         done, queries = _counted(lambda: sync_round(budget_s=_SHORT_S))
         still = Table.objects.filter(synced_at__isnull=True).count()
         assert done.synced > 0
         assert never - still == done.synced or not still, "none came again meanwhile"
-        rounds, asked = rounds + 1, asked + queries
+        rounds, queries_sum = rounds + 1, queries_sum + queries
     assert not Table.objects.exclude(sync_error="").exists()
     foreign = FLEET // FOREIGN_EVERY if ARCHIVES else 0
     assert Table.objects.filter(is_foreign=True).count() == foreign
-    assert asked <= rounds * _ROUND_QUERIES_MAX + (FLEET + 1) * _FIRST_LOOK_QUERIES_MAX
+    assert queries_sum <= rounds * _ROUND_QUERIES_MAX + (FLEET + 1) * _FIRST_LOOK_QUERIES_MAX
 
 
 def _look_at_names(busy: LakehouseTable) -> None:
@@ -89,12 +89,12 @@ def _look_at_all_of_each() -> None:
 
 def _counted(run: Callable[[], _Done]) -> tuple[_Done, int]:
     """Django's own log of queries forgets all but the newest 9,000."""
-    asked = [0]
+    queries = [0]
 
-    def count(execute: Callable[..., Any], *told: Any) -> Any:
-        asked[0] += 1
-        return execute(*told)
+    def count(execute: Callable[..., Any], *arguments: Any) -> Any:
+        queries[0] += 1
+        return execute(*arguments)
 
     with connection.execute_wrapper(count):
         done = run()
-    return done, asked[0]
+    return done, queries[0]

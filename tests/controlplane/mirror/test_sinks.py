@@ -48,9 +48,9 @@ def mirrored(lake: Lake) -> list[dict[str, Any]]:
 
 
 def record(lake: Lake) -> SinkRecord:
-    found = sink_record(lake.row, SINK)
-    assert found is not None
-    return found
+    sink = sink_record(lake.row, SINK)
+    assert sink is not None
+    return sink
 
 
 def test_state_of_coordinator_and_participants_is_mirrored(lake: Lake) -> None:
@@ -133,11 +133,11 @@ IDLE       120  100  120   150  equal
 @pytest.mark.parametrize("line", AGREEMENTS.strip().splitlines())
 def test_three_offsets_are_compared(lake: Lake, line: str) -> None:
     state, *given, expected = line.split()
-    local, told, committed, broker = (None if one == "-" else int(one) for one in given)
-    one = participant(
-        0, state, local_offset=local, table_offset=told, broker_offset=broker, has_reported=False
+    local, said, committed, broker = (None if one == "-" else int(one) for one in given)
+    shown = participant(
+        0, state, local_offset=local, table_offset=said, broker_offset=broker, has_reported=False
     )
-    put_state(lake.table.storage, replace(stuck_state(), participants=(one,)))
+    put_state(lake.table.storage, replace(stuck_state(), participants=(shown,)))
     if committed is not None:
         commit_offsets(lake.row.location, f"0={committed}")
 
@@ -157,8 +157,8 @@ def test_offsets_of_the_table_are_those_of_the_newest_commit_behind_commits_of_o
 
     sync_table(lake.row)
 
-    found = {one.partition: one.table_offset for one in participants(record(lake))}
-    assert found == {0: 100, 1: 105, 7: 3}
+    offsets = {one.partition: one.table_offset for one in participants(record(lake))}
+    assert offsets == {0: 100, 1: 105, 7: 3}
     assert record(lake).commit_instant == newest
     assert record(lake).commit_topic == "orders"
 
@@ -304,9 +304,9 @@ def test_state_that_is_only_told_again_is_life_and_no_news(lake: Lake) -> None:
 
     assert sync_table(lake.row) == frozenset()
 
-    told = record(lake).updated_at
-    assert told is not None
-    assert int(told.timestamp() * 1000) == NOW_MS + 4_000
+    updated_at = record(lake).updated_at
+    assert updated_at is not None
+    assert int(updated_at.timestamp() * 1000) == NOW_MS + 4_000
 
 
 def test_second_look_at_the_same_files_changes_nothing(lake: Lake) -> None:
@@ -363,8 +363,8 @@ def test_hudis_own_sink_has_offsets_and_no_row(lake: Lake) -> None:
 
     sync_table(lake.row)
 
-    told = InstantRecord.objects.get(requested_at=instant).metadata["sink"]
-    assert (told["id"], told["offsets"]) == ("", "0=5")
+    sink = InstantRecord.objects.get(requested_at=instant).metadata["sink"]
+    assert (sink["id"], sink["offsets"]) == ("", "0=5")
     assert sink_rows(lake.row) == []
 
 

@@ -75,12 +75,12 @@ def test_rows_with_and_without_each_streams_columns(ads: Lake) -> None:
     assert measure(ads.row)
 
     status = join_status(ads.row)
-    found = {row.stream: row for row in status.streams}
+    streams = {row.stream: row for row in status.streams}
     assert status.total_rows == 4
-    assert (found["impressions"].rows_with, found["impressions"].rows_without) == (3, 1)
-    assert (found["clicks"].rows_with, found["clicks"].rows_without) == (2, 2)
-    assert found["clicks"].columns == ["clicks"]
-    assert found["clicks"].coverage_pct == 50.0
+    assert (streams["impressions"].rows_with, streams["impressions"].rows_without) == (3, 1)
+    assert (streams["clicks"].rows_with, streams["clicks"].rows_without) == (2, 2)
+    assert streams["clicks"].columns == ["clicks"]
+    assert streams["clicks"].coverage_pct == 50.0
 
 
 def test_a_round_measures_streams_that_commits_name(ads: Lake) -> None:
@@ -147,7 +147,7 @@ def test_a_page_reads_the_join_status_with_one_query(
 
 
 @pytest.mark.parametrize(
-    ("ordering", "unit", "found"),
+    ("ordering", "unit", "expected"),
     [
         ("1777636800", "s", "2026-05-01T12:00:00+00:00"),
         ("1777636800000", "ms", "2026-05-01T12:00:00+00:00"),
@@ -166,11 +166,11 @@ def test_a_page_reads_the_join_status_with_one_query(
     ],
 )
 def test_an_ordering_value_is_a_time_by_its_type_or_its_declared_unit(
-    ordering: str | None, unit: str | None, found: str | None
+    ordering: str | None, unit: str | None, expected: str | None
 ) -> None:
     time = event_time(ordering, TimeUnit(unit) if unit else None)
 
-    assert (time.isoformat() if time else None) == found
+    assert (time.isoformat() if time else None) == expected
 
 
 def test_numbers_without_a_unit_are_shown_as_they_stand_with_processing_lag_alone(
@@ -213,20 +213,20 @@ def test_an_event_a_year_ahead_is_said_and_spoils_no_lag(ads: Lake) -> None:
     ads.row.refresh_from_db()
     measure(ads.row)
 
-    found = {row.stream: row for row in join_status(ads.row).streams}
+    streams = {row.stream: row for row in join_status(ads.row).streams}
     board = {row.name: row for row in streams_board(ads.row).streams}
     checks = {check.name: check for check in health_checks(ads.row, timezone.now())}
 
-    lag_s, shown_s = found["clicks"].lag_s, board["clicks"].lag_s
+    lag_s, shown_s = streams["clicks"].lag_s, board["clicks"].lag_s
     assert lag_s is not None
     assert shown_s is not None
     assert 0 <= lag_s < 60, "as of its arrival"
     assert abs(shown_s - lag_s) < 5
-    assert found["clicks"].ahead_s > 300 * 24 * 3600
-    assert found["clicks"].last_event_time is not None
-    assert found["clicks"].last_event_time.startswith(str(now.year + 1))
+    assert streams["clicks"].ahead_s > 300 * 24 * 3600
+    assert streams["clicks"].last_event_time is not None
+    assert streams["clicks"].last_event_time.startswith(str(now.year + 1))
     assert abs(board["impressions"].behind_s or 0) < 60
-    assert found["impressions"].ahead_s < 5, "clocks differ a little"
+    assert streams["impressions"].ahead_s < 5, "clocks differ a little"
     assert checks["clocks"].verdict == "bad"
     assert "clicks" in checks["clocks"].sentence
 

@@ -48,8 +48,8 @@ BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
 def mirrored(table: Table) -> dict[str, list[dict[str, Any]]]:
     """Every row that is a projection of storage. Gone heartbeats are history, so not among them."""
     hidden = {"id", "table_id", "last_seen"}
-    told = ("requested_at", "action", "ended_at", "undone_by", "writer_name")
-    undone = UndoneRecord.objects.filter(table=table).order_by("requested_at").values(*told)
+    columns = ("requested_at", "action", "ended_at", "undone_by", "writer_name")
+    undone = UndoneRecord.objects.filter(table=table).order_by("requested_at").values(*columns)
     querysets = {
         "instants": InstantRecord.objects.filter(table=table).order_by("requested_at", "action"),
         "schemas": SchemaRecord.objects.filter(table=table).order_by("instant"),
@@ -124,8 +124,8 @@ def test_markers_that_nobody_waits_for_are_told_apart(lake: Lake) -> None:
 
     sync_table(lake.row)
 
-    found = {row.instant: row.is_orphan for row in pending_markers(lake.row)}
-    assert found == {"20260101000000000": True, write.instant: False}
+    orphans = {row.instant: row.is_orphan for row in pending_markers(lake.row)}
+    assert orphans == {"20260101000000000": True, write.instant: False}
 
 
 def test_after_the_commit_the_writer_is_gone_and_no_marker_is_left(lake: Lake) -> None:

@@ -69,16 +69,16 @@ class Asked:
         """
         shown = self.seen()
         row = shown["row"]
-        told = (self.kind, row["state"], row["message"], row["attempts"], shown)
+        seen = (self.kind, row["state"], row["message"], row["attempts"], shown)
         if self.kind == "write":
             ends = ("succeeded", "failed", "rolled_back") if may_fail else ("succeeded",)
-            assert row["state"] in ends, told
+            assert row["state"] in ends, seen
         else:
-            assert row["state"] == "succeeded", told
-            assert self._is_proved(shown), told
+            assert row["state"] == "succeeded", seen
+            assert self._is_proved(shown), seen
         is_done = row["state"] == "succeeded"
         expected = self.prepared.rows_after if is_done else self.prepared.rows_before
-        assert rows_of(self.location) == expected, told
+        assert rows_of(self.location) == expected, seen
 
     def check_next_write(self) -> None:
         """Whoever writes next waits for nobody."""
@@ -130,6 +130,6 @@ def prepared_table(api: NodeApi, tables: Path, kind: str, folder: Path) -> Asked
     own = folder / slug
     own.mkdir()
     prepared = prepare(lake, kind, own)
-    asked = {"location": lake.row.location, "slug": slug, "name": slug}
-    api.post("tables/", asked)
+    registration = {"location": lake.row.location, "slug": slug, "name": slug}
+    api.post("tables/", registration)
     return Asked(api, lake, prepared)

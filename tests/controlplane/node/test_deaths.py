@@ -188,12 +188,12 @@ def test_everything_is_settled_a_minute_after_the_node_is_whole_again(
     chance.shuffle(operations)
 
     with ThreadPoolExecutor(len(operations)) as people:
-        asked = [people.submit(one.ask) for one in operations]
+        answers = [people.submit(one.ask) for one in operations]
         time.sleep(chance.random() ** 2 * _LONGEST_S)
         kill(victim, live)
         live.up()
         live.await_whole()
-        for answer in asked:
+        for answer in answers:
             answer.result()
 
     await_ends(operations)
@@ -214,8 +214,8 @@ def await_ends(operations: Sequence[Asked]) -> None:
     left = list(operations)
     while left:
         left = [one for one in left if not one.is_over()]
-        told = [(one.kind, one.seen()["row"]) for one in left] if _is_past(deadline) else []
-        assert told == []
+        unended = [(one.kind, one.seen()["row"]) for one in left] if _is_past(deadline) else []
+        assert unended == []
         time.sleep(0.5)
 
 

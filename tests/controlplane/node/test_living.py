@@ -60,9 +60,9 @@ def test_a_process_of_another_node_or_home_is_not_ours(places: Places, start: St
     start(SLEEP, SLUICE_NODE="n1", SLUICE_HOME=f"{places.home}-copied")
     start(SLEEP)
 
-    found = processes_of(places, IDENTITY)
+    processes = processes_of(places, IDENTITY)
 
-    assert [process.pid for process in found] == [ours.pid]
+    assert [process.pid for process in processes] == [ours.pid]
 
 
 def test_what_ignores_the_request_to_stop_is_killed(places: Places, start: Start) -> None:

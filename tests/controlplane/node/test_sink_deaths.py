@@ -124,10 +124,10 @@ def operation_id(shown: Any) -> str:
     return str(shown["row"]["id"])
 
 
-def await_(claim: Callable[[], bool], within_s: float, told: Callable[[], object]) -> None:
+def await_(claim: Callable[[], bool], within_s: float, said: Callable[[], object]) -> None:
     deadline = time.monotonic() + within_s
     while not claim():
-        assert time.monotonic() < deadline, told()
+        assert time.monotonic() < deadline, said()
         time.sleep(0.5)
 
 

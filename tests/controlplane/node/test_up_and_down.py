@@ -145,9 +145,9 @@ def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
 
 
 def login(said: str) -> tuple[str, str]:
-    found = re.search(r"Log in as user (\w+), password (\S+)", said)
-    assert found is not None, said
-    return found[1], found[2]
+    login_line = re.search(r"Log in as user (\w+), password (\S+)", said)
+    assert login_line is not None, said
+    return login_line[1], login_line[2]
 
 
 def log_in(node: Node, user: str, password: str) -> None:

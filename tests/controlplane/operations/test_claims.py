@@ -120,12 +120,12 @@ def test_a_write_that_commits_after_it_was_believed_to_have_failed_has_succeeded
 
 
 def test_only_what_somebody_cancelled_is_cancelled(lake: Lake, admin: User) -> None:
-    left_alone, asked = wrote(lake, admin), wrote(lake, admin)
-    request_cancel(operation=asked, by=admin)
+    left_alone, cancelled = wrote(lake, admin), wrote(lake, admin)
+    request_cancel(operation=cancelled, by=admin)
 
     assert say(left_alone, "cancelled", message="I stop") == "failed"
     assert left_alone.message == "its worker said cancelled: I stop"
-    assert say(asked, "cancelled") == "cancelled"
+    assert say(cancelled, "cancelled") == "cancelled"
 
 
 def test_a_cancelled_write_that_commits_after_all_says_so(lake: Lake, admin: User) -> None:
@@ -305,9 +305,9 @@ def test_a_stop_of_an_earlier_launch_ends_no_later_one_well(lake: Lake, admin: U
 def test_a_sink_that_tells_how_it_is_has_not_failed(lake: Lake, admin: User) -> None:
     operation = start_sink(lake.row, OPTIONS, by=admin)
     owner = f"{launch_id(str(operation.pk))}/c-1"
-    told = replace(stuck_state(), owner=owner, updated_ms=SystemClock().now_ms())
-    put_state(storage_of(lake.row), told)
+    state = replace(stuck_state(), owner=owner, updated_ms=SystemClock().now_ms())
+    put_state(storage_of(lake.row), state)
 
     assert say(operation, "failed") == "queued"
-    put_state(storage_of(lake.row), replace(told, state="STOPPED"))
+    put_state(storage_of(lake.row), replace(state, state="STOPPED"))
     assert say(operation, "failed") == "failed"

@@ -60,12 +60,12 @@ def test_a_driver_that_died_on_another_machine_is_settled_within_a_minute(
 ) -> None:
     monkeypatch.setenv("SLUICE_TABLE_ROOTS", str(Path(lake.row.location).parent))
     operation = elsewhere(lake, admin)
-    told = driver_options({})
+    options = driver_options({})
     write = lake.begin(
         OSLO,
         operation_id=str(operation.pk),
-        heartbeat_ms=int(told["hoodie.client.heartbeat.interval_in_ms"]),
-        heartbeat_misses=int(told["hoodie.client.heartbeat.tolerable.misses"]),
+        heartbeat_ms=int(options["hoodie.client.heartbeat.interval_in_ms"]),
+        heartbeat_misses=int(options["hoodie.client.heartbeat.tolerable.misses"]),
     )
     write.transaction._started.heartbeat.stop()
     died_at = timezone.now()

@@ -84,7 +84,7 @@ def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
     lake = registered(fresh_lake(root / "trips", kind), admin)
     prepared = prepare(lake, kind, tmp_path)
     with django_capture_on_commit_callbacks(execute=True):
-        operation = asked(lake, prepared, admin)
+        operation = requested(lake, prepared, admin)
     queue = sent_jobs()
     assert len(queue) == 1
     worker.carry_out(*queue[0], killed_after_s=chance.random() ** 3 * _LASTS_S)
@@ -112,7 +112,7 @@ def registered(lake: Lake, by: User) -> Lake:
     return Lake(lake.table, register_table(location=location, slug="trips", name="trips", by=by))
 
 
-def asked(lake: Lake, prepared: Prepared, by: User) -> Operation:
+def requested(lake: Lake, prepared: Prepared, by: User) -> Operation:
     sync_table(lake.row)
     if prepared.kind == "rollback":
         return ask_rollback(lake, prepared.newest, by)

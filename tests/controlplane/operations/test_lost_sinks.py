@@ -199,8 +199,8 @@ def test_what_a_person_stopped_or_launched_himself_does_not_come_back(
 def test_sink_that_somebody_else_took_over_does_not_come_back(lake: Lake, admin: User) -> None:
     now = timezone.now()
     lost(lake, admin, at=now, relaunches_max=3)
-    told = replace(stuck_state(), updated_ms=int(now.timestamp() * 1000) + 20_000)
-    put_state(lake.table.storage, told)
+    state = replace(stuck_state(), updated_ms=int(now.timestamp() * 1000) + 20_000)
+    put_state(lake.table.storage, state)
     sync_table(lake.row)
 
     assert relaunch_lost(now + timedelta(seconds=30)) == []

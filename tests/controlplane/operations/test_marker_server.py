@@ -39,9 +39,9 @@ def port(root: Path, db: None, settings: Settings) -> Iterator[int]:
 
 
 def pid() -> int:
-    found = MarkerServer.objects.get().pid
-    assert found is not None
-    return found
+    server_pid = MarkerServer.objects.get().pid
+    assert server_pid is not None
+    return server_pid
 
 
 def seconds_until(is_true: Callable[[], bool], *, most: float) -> float:

@@ -56,9 +56,9 @@ def drop(pattern: str) -> Undo:
 
     def tamper(lake: Lake, operation: Operation) -> None:
         named = pattern.format(instant=operation.instant)
-        found = sorted(folder(lake).rglob(named))
-        assert found, named
-        found[-1].unlink()
+        files = sorted(folder(lake).rglob(named))
+        assert files, named
+        files[-1].unlink()
 
     return tamper
 
@@ -125,7 +125,7 @@ STORIES: list[tuple[str, str, Undo]] = [
 def test_service_is_proved_until_its_effect_is_tampered_with(
     service: str, tamper: Undo, lake: Lake, admin: User, rows_file: str
 ) -> None:
-    operation = work(asked(lake, service, admin, rows_file))
+    operation = work(requested(lake, service, admin, rows_file))
     assert operation.state == "succeeded", operation.message
     proof = service_proof(operation)
     assert proof.is_proved, proof
@@ -145,7 +145,7 @@ def rows_file(tmp_path: Path, settings: object, monkeypatch: pytest.MonkeyPatch)
     return str(path)
 
 
-def asked(lake: Lake, service: str, by: User, rows_file: str) -> Operation:
+def requested(lake: Lake, service: str, by: User, rows_file: str) -> Operation:
     for _ in range(3):
         lake.commit(OSLO, BERGEN)
     newest = lake.commit(OSLO | {"ts": 9})

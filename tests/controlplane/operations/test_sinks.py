@@ -74,7 +74,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("changes", REFUSED, ids=lambda one: next(iter(one)))
+@pytest.mark.parametrize("changes", REFUSED, ids=lambda change: next(iter(change)))
 def test_what_the_sink_would_refuse_is_refused_before_anything_is_stored(
     lake: Lake, admin: User, changes: dict[str, str]
 ) -> None:
@@ -128,9 +128,9 @@ def test_graceful_stop_is_asked_for_beside_the_table(
     stop_sink(lake.row, SINK, by="olaf", reason="upgrade")
 
     operation.refresh_from_db()
-    asked = read_stop(lake.table.storage, SINK)
-    assert asked is not None
-    assert (asked.kind, asked.by) == (StopKind.GRACEFUL, "olaf")
+    stop = read_stop(lake.table.storage, SINK)
+    assert stop is not None
+    assert (stop.kind, stop.by) == (StopKind.GRACEFUL, "olaf")
     assert (operation.state, operation.message) == (
         "stopping",
         "ends its transaction, then stops",
@@ -176,9 +176,9 @@ def test_sink_that_does_not_stop_in_time_is_stopped_hard_and_then_killed(
 
     assert settled(operation, after=patience - timedelta(seconds=2)) == "stopping"
     assert settled(operation, after=patience + timedelta(seconds=2)) == "cancelling"
-    asked = read_stop(lake.table.storage, SINK)
-    assert asked is not None
-    assert asked.kind is StopKind.HARD
+    stop = read_stop(lake.table.storage, SINK)
+    assert stop is not None
+    assert stop.kind is StopKind.HARD
 
     with django_capture_on_commit_callbacks() as sent:
         settled(operation, after=LATER)
@@ -213,9 +213,9 @@ def test_graceful_stop_becomes_hard_when_asked_again_and_not_the_other_way(
         stop_sink(lake.row, SINK, by="olaf")
 
     operation.refresh_from_db()
-    asked = read_stop(lake.table.storage, SINK)
-    assert asked is not None
-    assert (operation.state, asked.kind) == ("cancelling", StopKind.HARD)
+    stop = read_stop(lake.table.storage, SINK)
+    assert stop is not None
+    assert (operation.state, stop.kind) == ("cancelling", StopKind.HARD)
 
 
 def test_sink_that_nobody_took_yet_is_ended_without_a_wait(lake: Lake, admin: User) -> None:

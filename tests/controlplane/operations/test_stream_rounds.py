@@ -83,7 +83,7 @@ def beat(table: Table, *, ago: float, is_gone: bool = True) -> None:
     )  # fmt: skip
 
 
-def asked(
+def stored_operation(
     table: Table,
     state: str,
     *,
@@ -105,65 +105,65 @@ def asked(
 
 
 def click_of(table: Table) -> StreamRounds:
-    [found] = stream_rounds(table, NOW)
-    assert found.stream == "click"
-    return found
+    [click] = stream_rounds(table, NOW)
+    assert click.stream == "click"
+    return click
 
 
 def test_stream_between_rounds_waits_with_the_time_of_its_last_round(ads: Table) -> None:
-    operation = asked(ads, "running", ago=60, told_ago=20, source={"pace_s": 8.0})
+    operation = stored_operation(ads, "running", ago=60, told_ago=20, source={"pace_s": 8.0})
     committed(ads, 20, 28, operation=operation)
     beat(ads, ago=20.5)
 
-    found = click_of(ads)
+    click = click_of(ads)
 
-    assert (found.phase, found.ended_as) == ("waiting", "")
-    assert found.last_round_at == NOW - timedelta(seconds=20)
-    assert found.due_at == NOW + timedelta(seconds=4)
-    assert found.operation_id == operation.pk
+    assert (click.phase, click.ended_as) == ("waiting", "")
+    assert click.last_round_at == NOW - timedelta(seconds=20)
+    assert click.due_at == NOW + timedelta(seconds=4)
+    assert click.operation_id == operation.pk
 
 
 @pytest.mark.parametrize("sign", ["report", "commit", "heartbeat"])
 def test_newest_sign_counts_whichever_it_is(ads: Table, sign: str) -> None:
-    asked(ads, "running", ago=900, told_ago=2 if sign == "report" else 600)
+    stored_operation(ads, "running", ago=900, told_ago=2 if sign == "report" else 600)
     committed(ads, 2 if sign == "commit" else 500)
     beat(ads, ago=2 if sign == "heartbeat" else 400)
 
-    found = click_of(ads)
+    click = click_of(ads)
 
-    assert (found.phase, found.last_word_at) == ("waiting", NOW - timedelta(seconds=2))
+    assert (click.phase, click.last_word_at) == ("waiting", NOW - timedelta(seconds=2))
 
 
 def test_interval_is_measured_where_no_job_says_it(ads: Table) -> None:
     """One long stop does not make it a slow stream."""
     committed(ads, 55, 75, 95, 4_000, 4_020)
 
-    found = click_of(ads)
+    click = click_of(ads)
 
-    assert (found.interval_s, found.phase) == (20, "waiting")
-    assert found.due_at == NOW + timedelta(seconds=5)
+    assert (click.interval_s, click.phase) == (20, "waiting")
+    assert click.due_at == NOW + timedelta(seconds=5)
 
 
 @pytest.mark.parametrize("pace_s", ["8", -1, 0, True, 1e300, None])
 def test_pace_that_is_no_interval_is_measured_instead(ads: Table, pace_s: object) -> None:
-    asked(ads, "queued", ago=10, told_ago=10, source={"pace_s": pace_s})
+    stored_operation(ads, "queued", ago=10, told_ago=10, source={"pace_s": pace_s})
     committed(ads, 20, 30)
 
     assert click_of(ads).interval_s == 10
 
 
 def test_stream_has_ended_once_its_operation_has(ads: Table) -> None:
-    operation = asked(ads, "succeeded", ago=900, told_ago=1)
+    operation = stored_operation(ads, "succeeded", ago=900, told_ago=1)
     committed(ads, 1.5, operation=operation)
 
-    found = click_of(ads)
+    click = click_of(ads)
 
-    assert (found.phase, found.ended_as) == ("ended", "succeeded")
-    assert found.ended_at == NOW - timedelta(seconds=1)
+    assert (click.phase, click.ended_as) == ("ended", "succeeded")
+    assert click.ended_at == NOW - timedelta(seconds=1)
 
 
 def test_stream_that_somebody_else_goes_on_with_has_not_ended(ads: Table) -> None:
-    operation = asked(ads, "cancelled", ago=900, told_ago=600)
+    operation = stored_operation(ads, "cancelled", ago=900, told_ago=600)
     committed(ads, 601, operation=operation)
     committed(ads, 5)
 
@@ -171,13 +171,13 @@ def test_stream_that_somebody_else_goes_on_with_has_not_ended(ads: Table) -> Non
 
 
 def test_what_was_cancelled_in_the_queue_ends_no_stream_that_is_written(ads: Table) -> None:
-    running = asked(ads, "running", ago=900, told_ago=3)
-    asked(ads, "cancelled", ago=30, told_ago=1)
+    running = stored_operation(ads, "running", ago=900, told_ago=3)
+    stored_operation(ads, "cancelled", ago=30, told_ago=1)
     committed(ads, 3, operation=running)
 
-    found = click_of(ads)
+    click = click_of(ads)
 
-    assert (found.phase, found.operation_id) == ("waiting", running.pk)
+    assert (click.phase, click.operation_id) == ("waiting", running.pk)
 
 
 def test_commits_of_a_sink_make_no_stream(ads: Table) -> None:

@@ -103,16 +103,20 @@ def test_a_savepoint_is_made_and_shown_with_who_and_what_came_after(
     lake: Lake, operator: User
 ) -> None:
     kept = lake.commit(OSLO)
-    asked = {"instant": kept, "comment": "before the <big> move"}
+    parameters = {"instant": kept, "comment": "before the <big> move"}
 
-    ended = work(ask(lake, "savepoint", operator, parameters=asked))
+    ended = work(ask(lake, "savepoint", operator, parameters=parameters))
     lake.commit(BERGEN)
     sync_table(lake.row)
 
     assert ended.state == "succeeded", ended.message
-    (found,) = savepoints(lake.row)
-    assert (found.instant, found.by, found.comment) == (kept, "olaf", asked["comment"])
-    assert (found.commits_after, found.files) == (1, 1)
+    (savepoint,) = savepoints(lake.row)
+    assert (savepoint.instant, savepoint.by, savepoint.comment) == (
+        kept,
+        "olaf",
+        parameters["comment"],
+    )
+    assert (savepoint.commits_after, savepoint.files) == (1, 1)
     assert ended.progress_done == ended.progress_total > 0
 
 
@@ -138,15 +142,15 @@ def test_every_service_that_ran_is_proved_by_the_mirror_and_one_that_did_not_is_
             lake.commit(OSLO)
             work(ask(lake, "compaction", admin))
             lake.commit(OSLO)
-        asked = ask(lake, service, admin, parameters=parameters)
+        operation = ask(lake, service, admin, parameters=parameters)
         sync_table(lake.row)
         lake.row.refresh_from_db()
-        before = proof_of(asked)
+        before = proof_of(operation)
 
-        ended = work(asked)
+        ended = work(operation)
         sync_table(lake.row)
         lake.row.refresh_from_db()
-        after = proof_of(asked)
+        after = proof_of(operation)
 
         assert ended.state == "succeeded", (service, ended.message)
         assert after.is_proved, (service, after)

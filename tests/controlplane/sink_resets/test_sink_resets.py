@@ -52,26 +52,26 @@ def sink(lake: Lake, kafka: Broker, topic: str, topics: Topics, admin: User) -> 
     start_sink(lake.row, options, by=admin)
     Operation.objects.update(state="succeeded")
     facts = topics.facts(topic)
-    told = {"hoodie.sink.topic": topic, "hoodie.sink.topic.id": facts.topic_id}
-    commit_offsets(lake.row.location, "0=4", extra=told)
+    topic_facts = {"hoodie.sink.topic": topic, "hoodie.sink.topic.id": facts.topic_id}
+    commit_offsets(lake.row.location, "0=4", extra=topic_facts)
     sync_table(lake.row)
     return lake.row
 
 
-def standing(table: Table) -> dict[int, int]:
+def committed_offsets(table: Table) -> dict[int, int]:
     opened = open_table(table.location).table
     return dict(StandingOffsets(opened, SINK).newest(opened.timeline()).offsets)
 
 
 def confirmed(table: Table, by: User, **changed: Any) -> Any:
     plan = plan_sink_reset(table, SINK, to="earliest")
-    asked = {
+    confirmation = {
         "to": plan.to,
         "plan_hash": plan.plan_hash,
         "typed_name": table.slug,
         "reason": "read it again",
     }
-    return reset_sink(table, SINK, by=by, **(asked | changed))
+    return reset_sink(table, SINK, by=by, **(confirmation | changed))
 
 
 def test_the_plan_says_what_is_read_again_and_what_is_passed_over(sink: Table) -> None:
@@ -83,21 +83,26 @@ def test_the_plan_says_what_is_read_again_and_what_is_passed_over(sink: Table) -
     assert (ahead.read_again, ahead.passed_over) == (0, 6)
     assert [(one.stands, one.next, one.end) for one in within.partitions] == [(4, 6, 10)]
     assert len({back.plan_hash, ahead.plan_hash, within.plan_hash}) == 3
-    assert standing(sink) == {0: 4}
+    assert committed_offsets(sink) == {0: 4}
 
 
 def test_a_reset_is_one_commit_and_in_the_audit_however_often_it_is_asked_for(
     sink: Table, admin: User
 ) -> None:
     plan = plan_sink_reset(sink, SINK, to="earliest")
-    asked = {"to": plan.to, "plan_hash": plan.plan_hash, "typed_name": "trips", "reason": "again"}
+    confirmation = {
+        "to": plan.to,
+        "plan_hash": plan.plan_hash,
+        "typed_name": "trips",
+        "reason": "again",
+    }
 
-    done = reset_sink(sink, SINK, by=admin, idempotency_key="k", **asked)
+    done = reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation)
 
-    assert standing(sink) == {0: 0}
-    assert reset_sink(sink, SINK, by=admin, idempotency_key="k", **asked) == done
+    assert committed_offsets(sink) == {0: 0}
+    assert reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation) == done
     with pytest.raises(PlanVoid):
-        reset_sink(sink, SINK, by=admin, **asked)
+        reset_sink(sink, SINK, by=admin, **confirmation)
     events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
     assert [one.result for one in events] == ["requested", "succeeded"]
     last = events[1]
@@ -120,20 +125,20 @@ def test_what_is_no_request_or_not_confirmed_changes_nothing(sink: Table, admin:
         with pytest.raises(error):
             confirmed(sink, admin, **how)
 
-    assert standing(sink) == {0: 4}
+    assert committed_offsets(sink) == {0: 4}
     assert not AuditEvent.objects.filter(what="sink.reset").exists()
 
 
 def test_a_sink_that_has_gone_on_voids_the_plan(sink: Table, topics: Topics, admin: User) -> None:
     plan = plan_sink_reset(sink, SINK, to="earliest")
     topic = plan.topic
-    told = {"hoodie.sink.topic": topic, "hoodie.sink.topic.id": topics.facts(topic).topic_id}
-    commit_offsets(sink.location, "0=7", extra=told)
+    topic_facts = {"hoodie.sink.topic": topic, "hoodie.sink.topic.id": topics.facts(topic).topic_id}
+    commit_offsets(sink.location, "0=7", extra=topic_facts)
 
     with pytest.raises(PlanVoid):
         confirmed(sink, admin, plan_hash=plan.plan_hash)
 
-    assert standing(sink) == {0: 7}
+    assert committed_offsets(sink) == {0: 7}
 
 
 def test_a_sink_that_runs_or_is_not_known_here_is_not_reset(sink: Table, admin: User) -> None:
@@ -165,7 +170,7 @@ def test_the_api_plans_and_resets_for_admins_alone(
     refused = client.post(f"{address}plan/", {"to": "earliest"}, "application/json")
     client.force_login(admin)
     plan = client.post(f"{address}plan/", {"to": "earliest"}, "application/json").json()
-    asked = {
+    body = {
         "to": plan["to"],
         "plan_hash": plan["plan_hash"],
         "table_name": sink.slug,
@@ -173,13 +178,13 @@ def test_the_api_plans_and_resets_for_admins_alone(
     }
     headers = {"Idempotency-Key": "one"}
 
-    first = client.post(address, asked, "application/json", headers=headers)
-    again = client.post(address, asked, "application/json", headers=headers)
+    first = client.post(address, body, "application/json", headers=headers)
+    again = client.post(address, body, "application/json", headers=headers)
 
     assert refused.status_code == 403
     assert (plan["read_again"], plan["partitions"][0]["stands"]) == (4, 4)
     assert (first.status_code, again.json()) == (201, first.json())
-    assert standing(sink) == {0: 0}
+    assert committed_offsets(sink) == {0: 0}
 
 
 def test_the_page_shows_the_plan_before_it_sets_anything(
@@ -192,10 +197,10 @@ def test_the_page_shows_the_plan_before_it_sets_anything(
     shown = client.get(f"/t/{sink.slug}/sinks?sink={SINK}").content.decode()
     ahead = client.get(page, {"to": "offsets", "offsets": '{"0": 6}'}).content.decode()
     plan = plan_sink_reset(sink, SINK, to='{"0": 6}')
-    asked = {"to": plan.to, "plan_hash": plan.plan_hash, "reason": "x", "idempotency_key": "k"}
+    form = {"to": plan.to, "plan_hash": plan.plan_hash, "reason": "x", "idempotency_key": "k"}
 
-    wrong = client.post(page, asked | {"typed_name": "other"})
-    done = client.post(page, asked | {"typed_name": sink.slug}, follow=True)
+    wrong = client.post(page, form | {"typed_name": "other"})
+    done = client.post(page, form | {"typed_name": sink.slug}, follow=True)
 
     assert refused.status_code == 403
     assert page not in hidden.content.decode()
@@ -203,4 +208,4 @@ def test_the_page_shows_the_plan_before_it_sets_anything(
     assert "2 records passed over" in ahead
     assert (wrong.status_code, "typed name" in wrong.content.decode()) == (400, True)
     assert "goes on there: commit" in done.content.decode()
-    assert standing(sink) == {0: 6}
+    assert committed_offsets(sink) == {0: 6}

@@ -54,10 +54,10 @@ def contested(lost: LostWrites, admin: User) -> Table:
     return register_table(location=str(lost.location), slug="contested", name="contested", by=admin)
 
 
-def activity_of(table: Table, one: OpenWrite) -> WriterActivity:
+def activity_of(table: Table, write: OpenWrite) -> WriterActivity:
     sync_table(table)
-    found = writers_activity(table, timezone.now())
-    return next(each for each in found if each.row.instant == one.instant)
+    activities = writers_activity(table, timezone.now())
+    return next(each for each in activities if each.row.instant == write.instant)
 
 
 def test_open_writers_of_one_file_group_are_said_to_meet(
@@ -67,15 +67,15 @@ def test_open_writers_of_one_file_group_are_said_to_meet(
     second = begin(lost.location, rides(0, 40, cities=CITIES[1:3]), writer="second")
     apart = begin(lost.location, rides(0, 40, cities=CITIES[3:]), writer="apart")
 
-    found = activity_of(contested, first)
+    activity = activity_of(contested, first)
 
-    assert found.met == [(second.instant, "second")]
-    assert {partition for partition, _ in found.claims} == {"bergen", "narvik"}
-    assert (found.claim_count, found.marker_layout) == (8, "direct")
-    assert found.marked_at is not None
+    assert activity.met == [(second.instant, "second")]
+    assert {partition for partition, _ in activity.claims} == {"bergen", "narvik"}
+    assert (activity.claim_count, activity.marker_layout) == (8, "direct")
+    assert activity.marked_at is not None
     assert activity_of(contested, apart).met == []
-    for one in (first, apart):
-        one.wins()
+    for write in (first, apart):
+        write.wins()
     second.loses()
     assert activity_of(contested, first).met == []
 
@@ -101,19 +101,19 @@ def test_doomed_writer_carries_the_verdict_of_early_detection(
 def test_heartbeat_that_died_beside_growing_markers_is_told_as_a_contradiction(
     contested: Table, lost: LostWrites
 ) -> None:
-    one = begin(lost.location, rides(0, 40, cities=CITIES[:1]), writer="half-dead")
-    activity_of(contested, one)
+    write = begin(lost.location, rides(0, 40, cities=CITIES[:1]), writer="half-dead")
+    activity_of(contested, write)
     contested.heartbeats.update(beat_at=timezone.now() - timedelta(minutes=5))
 
-    (found,) = [
+    (activity,) = [
         each
         for each in writers_activity(contested, timezone.now())
-        if each.row.instant == one.instant
+        if each.row.instant == write.instant
     ]
 
-    assert found.row.state == "expired"
-    assert found.stops_responding
-    one.wins()
+    assert activity.row.state == "expired"
+    assert activity.stops_responding
+    write.wins()
 
 
 def test_lock_names_its_holder_and_who_waits_and_commits_say_how_long(
@@ -177,27 +177,27 @@ def test_owner_of_another_engine_is_unknown_with_its_reason(
 def test_marker_tree_tells_files_that_are_there_from_those_that_are_not_yet(
     contested: Table, lost: LostWrites
 ) -> None:
-    one = begin(lost.location, rides(0, 40, cities=CITIES[:1]), writer="one")
+    write = begin(lost.location, rides(0, 40, cities=CITIES[:1]), writer="one")
     sync_table(contested)
-    tree = marker_tree(contested, one.instant)
+    tree = marker_tree(contested, write.instant)
     assert tree is not None
     assert (tree.there, tree.not_yet, tree.is_pending) == (4, 0, True)
     (partition,) = tree.partitions
     (lost.location / "bergen" / partition.files[0].name).unlink()
 
-    tree = marker_tree(contested, one.instant)
+    tree = marker_tree(contested, write.instant)
 
     assert tree is not None
     assert (tree.there, tree.not_yet) == (3, 1)
-    one.transaction.abort("test")
-    assert marker_tree(contested, one.instant) is None
+    write.transaction.abort("test")
+    assert marker_tree(contested, write.instant) is None
 
 
 def test_markers_by_the_server_are_counted_per_file_and_what_nobody_writes_is_left_behind(
     contested: Table, lost: LostWrites
 ) -> None:
-    one = begin(lost.location, rides(0, 20, cities=CITIES[:1]), writer="one")
-    storage, gone = one.table.storage, "20250101000000000"
+    write = begin(lost.location, rides(0, 20, cities=CITIES[:1]), writer="one")
+    storage, gone = write.table.storage, "20250101000000000"
     write_type(storage, gone)
     name = "bergen/00000000-0000-0000-0000-000000000000-0_0-0-0_20250101000000000.parquet"
     storage.append(markers_file(gone, 0), f"{name}.marker.CREATE\n".encode())
@@ -207,9 +207,9 @@ def test_markers_by_the_server_are_counted_per_file_and_what_nobody_writes_is_le
 
     assert (left.instant, left.is_orphan, left.layout) == (gone, True, "timeline_server_based")
     assert [(fill.name, fill.markers) for fill in left.files] == [("MARKERS0", 1)]
-    assert (mine.instant, mine.is_orphan, mine.markers) == (one.instant, False, 4)
+    assert (mine.instant, mine.is_orphan, mine.markers) == (write.instant, False, 4)
     delete_markers(storage, gone)
-    one.wins()
+    write.wins()
 
 
 @pytest.mark.usefixtures("working")
@@ -235,8 +235,8 @@ def test_operator_ends_a_living_writer_by_its_decision_and_it_is_audited(
     assert operation.state == "succeeded"
     outcome = writer.commit()
     assert isinstance(outcome, RolledBack)
-    (asked,) = AuditEvent.objects.filter(what="operation.abort")
-    assert (asked.who, asked.reason) == ("olaf", "it hangs")
+    (event,) = AuditEvent.objects.filter(what="operation.abort")
+    assert (event.who, event.reason) == ("olaf", "it hangs")
 
 
 @pytest.mark.usefixtures("working")

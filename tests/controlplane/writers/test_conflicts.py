@@ -41,17 +41,17 @@ def contested(lost: LostWrites, admin: User) -> Table:
 
 
 def detail_of(table: Table, loser: str) -> ConflictDetail:
-    found = conflict_detail(table, loser)
-    assert found is not None
-    return found
+    detail = conflict_detail(table, loser)
+    assert detail is not None
+    return detail
 
 
 def test_write_refused_at_its_commit_is_told_with_both_sides_and_its_cost(
     contested: Table, lost: LostWrites
 ) -> None:
-    found = detail_of(contested, lost.write)
+    detail = detail_of(contested, lost.write)
 
-    row, winner, loser = found.row, found.winner, found.loser
+    row, winner, loser = detail.row, detail.winner, detail.loser
     assert (row.kind, row.detected, row.overlap_count) == ("write", "commit", 8)
     assert {partition for partition, _ in row.overlap} == {"bergen", "narvik"}
     assert (winner.writer, winner.ending, winner.mode) == ("fares-ingest", "committed", OPTIMISTIC)
@@ -65,20 +65,25 @@ def test_write_refused_at_its_commit_is_told_with_both_sides_and_its_cost(
     assert winner.began_ms is not None
     assert winner.ended_ms is not None
     assert loser.began_ms < winner.began_ms < winner.ended_ms < row.verdict_ms
-    assert found.markers_left == 0
+    assert detail.markers_left == 0
 
 
 def test_write_stopped_early_names_the_strategy_and_the_older_writer(
     contested: Table, lost: LostWrites
 ) -> None:
-    found = detail_of(contested, lost.early)
+    detail = detail_of(contested, lost.early)
 
-    assert found.row.detected == "early"
-    assert found.row.strategy.endswith("DirectMarkerBasedDetectionStrategy")
-    assert found.winner.began_ms is not None
-    assert found.winner.ended_ms is not None
-    assert found.winner.began_ms < found.row.began_ms < found.row.verdict_ms < found.winner.ended_ms
-    assert {partition for partition, _ in found.loser.elsewhere} == {"bergen"}
+    assert detail.row.detected == "early"
+    assert detail.row.strategy.endswith("DirectMarkerBasedDetectionStrategy")
+    assert detail.winner.began_ms is not None
+    assert detail.winner.ended_ms is not None
+    assert (
+        detail.winner.began_ms
+        < detail.row.began_ms
+        < detail.row.verdict_ms
+        < detail.winner.ended_ms
+    )
+    assert {partition for partition, _ in detail.loser.elsewhere} == {"bergen"}
 
 
 def test_schema_conflict_keeps_the_three_schemas(contested: Table, lost: LostWrites) -> None:
@@ -156,10 +161,14 @@ def test_record_of_an_older_writer_is_shown_with_what_it_has(lost: LostWrites, a
 
     sync_table(table)
 
-    found = detail_of(table, lost.write)
-    assert (found.row.detected, found.row.lasted_ms, found.row.overlap_count) == ("commit", None, 8)
-    assert (found.loser.host, found.loser.elsewhere_count) == ("", None)
-    assert found.row.verdict_ms == int(found.row.decided_at.timestamp() * 1000)
+    detail = detail_of(table, lost.write)
+    assert (detail.row.detected, detail.row.lasted_ms, detail.row.overlap_count) == (
+        "commit",
+        None,
+        8,
+    )
+    assert (detail.loser.host, detail.loser.elsewhere_count) == ("", None)
+    assert detail.row.verdict_ms == int(detail.row.decided_at.timestamp() * 1000)
 
 
 def test_api_filters_conflicts_and_tells_one_whole(
@@ -168,16 +177,16 @@ def test_api_filters_conflicts_and_tells_one_whole(
     client.force_login(viewer)
     base = "/api/v1/tables/contested/conflicts/"
 
-    def losers(**asked: Any) -> list[str]:
-        return [row["loser_instant"] for row in client.get(base, asked).json()["results"]]
+    def losers(**query: Any) -> list[str]:
+        return [row["loser_instant"] for row in client.get(base, query).json()["results"]]
 
     assert losers() == [lost.service, lost.schema, lost.early, lost.write]
     assert losers(kind="schema") == [lost.schema]
     assert losers(detected="early") == [lost.early]
     assert losers(writer="TIPS") == [lost.schema]
-    told = client.get(f"{base}{lost.write}/").json()
-    assert told["winner"]["writer"] == "fares-ingest"
-    assert told["row"]["overlap_count"] == len(told["row"]["overlap"]) == 8
+    detail = client.get(f"{base}{lost.write}/").json()
+    assert detail["winner"]["writer"] == "fares-ingest"
+    assert detail["row"]["overlap_count"] == len(detail["row"]["overlap"]) == 8
     assert client.get(f"{base}20200101000000000/").status_code == 404
 
 
