@@ -84,7 +84,7 @@ def _candidates(
     """The one that was named, then the others, newest first."""
     completed = [one for one in timeline.completed() if one.action in actions]
     yield from (one for one in completed if one.requested_at == named)
-    newest = sorted(completed, key=lambda one: one.completed_at, reverse=True)
+    newest = sorted(completed, key=lambda instant: instant.completed_at, reverse=True)
     yield from (one for one in newest[:LOOKED_AT_MAX] if one.requested_at != named)
 
 

@@ -95,7 +95,7 @@ def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
         _summary(sink_id, seen.get(sink_id), runs.get(sink_id), at)
         for sink_id in sorted(seen.keys() | runs.keys())
     ]
-    return sorted(board, key=lambda one: _BY_URGENCY.index(one.phase))
+    return sorted(board, key=lambda sink: _BY_URGENCY.index(sink.phase))
 
 
 def sink_summary(table: Table, sink_id: str, now: datetime | None = None) -> SinkSummary:

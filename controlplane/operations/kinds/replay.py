@@ -239,4 +239,4 @@ def _sink(table: Table, sink_id: str) -> _Sink:
 
 
 def _newest(replays: Collection[Replay]) -> Replay | None:
-    return max(replays, key=lambda one: one.number, default=None)
+    return max(replays, key=lambda replay: replay.number, default=None)
