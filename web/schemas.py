@@ -71,7 +71,7 @@ class SchemaStory:
     clashes: tuple[str, ...] = ()
     """Why, in words, where the engine says so."""
     strategy: str = ""
-    """Empty in records of before there were several."""
+    """Empty in records that are older than the choice of strategies."""
     had_none: bool = False
     """The table had no schema when the loser began."""
     counts: tuple[int, int, int] = (0, 0, 0)
@@ -123,7 +123,7 @@ def schema_story(schemas: Mapping[str, Any]) -> SchemaStory:
 def _changes(
     lines: list[FieldLine], side: Literal["at_validation", "writer"]
 ) -> tuple[Change, ...]:
-    """By comparing top-level fields: what records of before `differences` allow."""
+    """By comparing top-level fields: all that records without `differences` allow."""
     cells = [(line, getattr(line, side)) for line in lines]
     return tuple(
         Change(line.name, cell.change, line.at_start.text, cell.text)

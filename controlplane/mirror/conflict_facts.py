@@ -79,7 +79,7 @@ def text(value: object, *, most: int = TEXT_CHARS_MAX) -> str:
 
 
 def _lost(loser: object) -> dict[str, Any] | None:
-    """What the loser said of itself; None in records of before it did."""
+    """What the loser said of itself; None in older records, which do not hold that."""
     if not isinstance(loser, Mapping):
         return None
     texts = {

@@ -39,7 +39,7 @@ class WriterActivity:
     """(partition, file id) announced by its markers, the first of them."""
     claim_count: int
     met: list[tuple[str, str]]
-    """(instant, writer) of those who claim a file group of these as well."""
+    """(instant, writer) of the writers that claim one of these file groups too."""
     lock: Literal["", "holds", "waits"]
     lock_since_ms: int | None
     verdict: Verdict | None

@@ -106,7 +106,7 @@ def _again(detail: ConflictDetail) -> Step:
             "that still match. There is nothing to clean up first.",
             page=page,
         )
-    base = f"what {name_of(winner)} wrote" if winner.ending == "committed" else "the table of now"
+    base = f"what {name_of(winner)} wrote" if winner.ending == "committed" else "the present table"
     clean = (
         "There is nothing to clean up first."
         if not detail.markers_left
@@ -211,7 +211,7 @@ def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]
         retried
         or Step(
             "Run it again",
-            "It takes the table's schema of now and adds its own new columns. There is nothing to "
+            "It takes the table's present schema and adds its own new columns. There is nothing to "
             "clean up first.",
             page=again.page,
         ),

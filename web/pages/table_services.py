@@ -150,7 +150,7 @@ def _show(shown: _Shown) -> HttpResponse:
 
 
 def _plan(shown: _Shown) -> ServicePlanView | None:
-    """The plan of now; what speaks against making one becomes the page's problem."""
+    """The current plan; what speaks against making one becomes the page's problem."""
     try:
         # Whoever may see the table may see what would be done to it.
         return plan_service(shown.table, shown.kind.name, shown.parameters, None)

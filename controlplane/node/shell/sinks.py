@@ -168,7 +168,7 @@ def stop(
 
 
 def _is_starting(place: Place, sink_id: str) -> bool:
-    """Whether the node has launched it: what it shows beside the table may be of before."""
+    """Whether the node has launched it: what it shows beside the table may be older."""
     if place.row is None:
         return False
     from controlplane.operations.actions import open_operation
