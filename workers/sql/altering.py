@@ -58,8 +58,8 @@ class Altering:
         if not isinstance(node, exp.ColumnDef) or node.args.get("exists"):
             raise _unknown(node)
         is_nullable, default = True, None
-        for one in node.args.get("constraints") or ():
-            match one.args.get("kind"):
+        for constraint in node.args.get("constraints") or ():
+            match constraint.args.get("kind"):
                 case exp.NotNullColumnConstraint() as null:
                     is_nullable = bool(null.args.get("allow_null"))
                 case exp.DefaultColumnConstraint() as said:
@@ -68,7 +68,7 @@ class Altering:
                     raise InvalidInput(
                         "an added column says nothing but its type, NOT NULL and DEFAULT",
                         column=node.name,
-                        given=one.sql(dialect=DIALECT),
+                        given=constraint.sql(dialect=DIALECT),
                     )
         kind = self.type_of(node.args["kind"], node.name)
         return AddColumn(node.name, kind, is_nullable, default)
@@ -80,12 +80,12 @@ class Altering:
             raise InvalidInput(
                 "a column is renamed by RENAME COLUMN, in a change of its own", column=name
             )
-        told = {key for key, value in action.args.items() if value} - {"this", "rename_to"}
-        if not told and action.args.get("allow_null") is False:
+        clauses = {key for key, value in action.args.items() if value} - {"this", "rename_to"}
+        if not clauses and action.args.get("allow_null") is False:
             return RequireColumn(name)
-        if kind is not None and told == {"dtype"}:
+        if kind is not None and clauses == {"dtype"}:
             return WidenColumn(name, self.type_of(kind, name))
-        if told == {"drop", "allow_null"}:
+        if clauses == {"drop", "allow_null"}:
             return RelaxColumn(name)
         raise _unknown(action)
 

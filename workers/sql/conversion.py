@@ -44,13 +44,13 @@ class Conversion:
                 columns=self.schema.names,
                 given=len(given),
             )
-        for wanted, found in zip(self.schema, given, strict=False):
-            if not is_assignable(found.type, wanted.type):
+        for wanted, answered in zip(self.schema, given, strict=False):
+            if not is_assignable(answered.type, wanted.type):
                 raise InvalidInput(
                     "the column does not take a value of this type; say CAST",
                     column=wanted.name,
                     type=wanted.type,
-                    given=found.type,
+                    given=answered.type,
                 )
 
     def of(self, rows: pa.Table) -> pa.Table:
@@ -58,29 +58,29 @@ class Conversion:
         self.check(rows.schema)
         matched: Any = rows.column(len(self.schema)) if self.marks_matched else None
         columns = [_cast(rows.column(at), wanted) for at, wanted in enumerate(self.schema)]
-        found = pa.table(columns, schema=self.schema)
+        converted = pa.table(columns, schema=self.schema)
         is_old: Any = pa.repeat(pa.scalar(True), rows.num_rows)
         if matched is not None:
             is_old = pc.fill_null(matched, False).combine_chunks()
-        self._check_matched(found, is_old)
+        self._check_matched(converted, is_old)
         if self.by_age is not None:
-            check_ages(self.by_age, found)
-        return self._changed(rows, found, is_old)
+            check_ages(self.by_age, converted)
+        return self._changed(rows, converted, is_old)
 
     @property
     def _current(self) -> tuple[str, ...]:
         return tuple(name for part in self.compared for name in part.columns)
 
-    def _changed(self, rows: pa.Table, found: pa.Table, is_old: Any) -> pa.Table:
+    def _changed(self, rows: pa.Table, after: pa.Table, is_old: Any) -> pa.Table:
         """Without the rows that would be as they are."""
         if not self.compared:
-            return found
+            return after
         first = len(self.schema) + self.marks_matched
         fields = [self.schema.field(name) for name in self._current]
-        standing = [_cast(rows.column(first + at), one) for at, one in enumerate(fields)]
-        before = pa.table(standing, schema=pa.schema(fields))
-        changed = [part.changed(before, found) for part in self.compared]
-        return found.filter(functools.reduce(pc.or_, changed, pc.invert(is_old)))
+        columns = [_cast(rows.column(first + at), one) for at, one in enumerate(fields)]
+        before = pa.table(columns, schema=pa.schema(fields))
+        changed = [part.changed(before, after) for part in self.compared]
+        return after.filter(functools.reduce(pc.or_, changed, pc.invert(is_old)))
 
     def _check_matched(self, rows: pa.Table, is_old: Any) -> None:
         for names in self.ages:
@@ -133,14 +133,14 @@ def _is_nested_assignable(given: Any, wanted: Any) -> bool:
     return all(is_assignable(a.type, b.type) for a, b in zip(given, wanted, strict=True))
 
 
-def _is_number(found: pa.DataType) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     types = pa.types
-    return types.is_integer(found) or types.is_floating(found) or types.is_decimal(found)
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
 
 
-def _is_whole(found: Any) -> bool:
+def _is_whole(kind: Any) -> bool:
     """Decimals without a fraction are what sums of whole numbers come as."""
-    return pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0)
+    return pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
 
 
 def _is_wide_enough(given: Any, wanted: Any) -> bool:
@@ -152,13 +152,13 @@ def _is_wide_enough(given: Any, wanted: Any) -> bool:
     )
 
 
-def _is_text(found: pa.DataType) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     types = pa.types
-    return types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
-def _is_bytes(found: pa.DataType) -> bool:
-    return pa.types.is_binary(found) or pa.types.is_large_binary(found)
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
 def _cast(column: pa.ChunkedArray[Any], wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:

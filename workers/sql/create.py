@@ -41,15 +41,15 @@ def create(statement: Create, tables: Tables) -> LakehouseTable:
     """Raises InvalidInput for what is not supported, TableExists."""
     name, node = statement.target.name, statement.node
     fields, key = _columns(node.this.expressions)
-    told = _Told.of(node)
-    location = told.location or tables.get(name)
+    clauses = _Clauses.of(node)
+    location = clauses.location or tables.get(name)
     if not isinstance(location, str | Path):
         raise InvalidInput(
             "a new table needs a place: say LOCATION '...', or give its name one", table=name
         )
-    if told.location and name in tables and str(tables[name]) != told.location:
-        raise InvalidInput("the table was given two places", table=name, location=told.location)
-    options = dict(told.properties)
+    if clauses.location and name in tables and str(tables[name]) != clauses.location:
+        raise InvalidInput("the table was given two places", table=name, location=clauses.location)
+    options = dict(clauses.properties)
     key = _one_of(key, _listed(options.pop("primaryKey", "")), "primaryKey")
     named = [options.pop(one, "") for one in ("preCombineField", "orderingFields")]
     kind = options.pop("type", "cow")
@@ -59,7 +59,7 @@ def create(statement: Create, tables: Tables) -> LakehouseTable:
             name=name.rpartition(".")[2],
             schema=pa.schema(fields),
             record_key=key,
-            partition_by=told.partition_by,
+            partition_by=clauses.partition_by,
             ordering=_one_of(_listed(named[0]), _listed(named[1]), "orderingFields"),
             table_type=_TYPES.get(kind.lower(), kind),
             options=options,
@@ -70,7 +70,7 @@ def create(statement: Create, tables: Tables) -> LakehouseTable:
         return open_table(location)
 
 
-class _Told:
+class _Clauses:
     """The clauses behind the columns."""
 
     def __init__(self) -> None:
@@ -79,30 +79,32 @@ class _Told:
         self.properties: dict[str, str] = {}
 
     @classmethod
-    def of(cls, node: exp.Create) -> _Told:
-        told = cls()
+    def of(cls, node: exp.Create) -> _Clauses:
+        clauses = cls()
         properties = node.args.get("properties")
-        for one in properties.expressions if properties else ():
-            told._take(one)
-        return told
+        for clause in properties.expressions if properties else ():
+            clauses._take(clause)
+        return clauses
 
-    def _take(self, one: exp.Expr) -> None:
-        match one:
-            case exp.FileFormatProperty() if one.name.lower() in _FORMATS:
+    def _take(self, clause: exp.Expr) -> None:
+        match clause:
+            case exp.FileFormatProperty() if clause.name.lower() in _FORMATS:
                 return
             case exp.PartitionedByProperty():
-                self.partition_by = [_plain_name(part) for part in one.this.expressions]
+                self.partition_by = [_plain_name(part) for part in clause.this.expressions]
             case exp.LocationProperty():
-                self.location = one.this.name
-            case exp.Property() if type(one) is exp.Property:
-                key = one.this.name if isinstance(one.this, exp.Literal) else one.this.sql()
+                self.location = clause.this.name
+            case exp.Property() if type(clause) is exp.Property:
+                key = (
+                    clause.this.name if isinstance(clause.this, exp.Literal) else clause.this.sql()
+                )
                 if key in self.properties:
                     raise InvalidInput("a property is given twice", key=key)
-                self.properties[key] = one.args["value"].name
+                self.properties[key] = clause.args["value"].name
             case _:
                 raise InvalidInput(
                     "this part of CREATE TABLE is not supported",
-                    part=one.sql(dialect=DIALECT),
+                    part=clause.sql(dialect=DIALECT),
                     known="USING hudi, PARTITIONED BY (columns), LOCATION, TBLPROPERTIES",
                 )
 
@@ -111,17 +113,17 @@ def _columns(listed: list[exp.Expr]) -> tuple[list[pa.Field[Any]], list[str]]:
     """The columns, and the key that a PRIMARY KEY names."""
     fields: list[pa.Field[Any]] = []
     key: list[str] = []
-    for one in listed:
-        match one:
+    for node in listed:
+        match node:
             case exp.ColumnDef():
-                field, is_key = _column(one)
+                field, is_key = _column(node)
                 fields.append(field)
-                key += [one.name] if is_key else []
+                key += [node.name] if is_key else []
             case exp.PrimaryKey():
-                key += [_plain_name(part) for part in one.expressions]
+                key += [_plain_name(part) for part in node.expressions]
             case _:
                 raise InvalidInput(
-                    "a table has columns and a PRIMARY KEY", given=one.sql(dialect=DIALECT)
+                    "a table has columns and a PRIMARY KEY", given=node.sql(dialect=DIALECT)
                 )
     return fields, key
 

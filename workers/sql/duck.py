@@ -52,10 +52,10 @@ class DuckEngine:
     def _batches(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         table = snapshot.table
         columns = snapshot.arrow_schema.names
-        for one in snapshot.slices:
+        for slice_ in snapshot.slices:
             try:
                 rows = read_slice(
-                    table.storage, table.config, snapshot.schema, one, columns=columns
+                    table.storage, table.config, snapshot.schema, slice_, columns=columns
                 )
             except LakehouseError as error:
                 self._failed = error  # DuckDB hands on nothing but its text.
@@ -82,8 +82,8 @@ class DuckEngine:
 
     def rows(self, query: str) -> pa.Table:
         """Raises InvalidInput for what DuckDB refuses, and what the reading of a table raises."""
-        found: pa.Table = self._run(lambda: self._database.sql(query).to_arrow_table())
-        return found
+        rows: pa.Table = self._run(lambda: self._database.sql(query).to_arrow_table())
+        return rows
 
     def write(
         self,
@@ -93,11 +93,11 @@ class DuckEngine:
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, Conversion]],
     ) -> CommitOutcome:
-        def found(context: WriteContext) -> pa.Table:
+        def batch_of(context: WriteContext) -> pa.Table:
             query, conversion = query_of(context)
             return conversion.of(self.rows(query))
 
-        return write_found(table, schema, request, options, found)
+        return write_found(table, schema, request, options, batch_of)
 
     def close(self) -> None:
         self._database.close()

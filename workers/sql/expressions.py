@@ -31,10 +31,10 @@ def numbered(values: Sequence[exp.Expr]) -> list[exp.Expr]:
     return [exp.alias_(value.copy(), f"_sluice_{at}") for at, value in enumerate(values)]
 
 
-def is_same(one: exp.Expr, other: exp.Expr) -> bool:
-    if isinstance(one, exp.Column) and isinstance(other, exp.Column):
-        return (one.name, one.table) == (other.name, other.table)
-    return one == other
+def is_same(ours: exp.Expr, theirs: exp.Expr) -> bool:
+    if isinstance(ours, exp.Column) and isinstance(theirs, exp.Column):
+        return (ours.name, ours.table) == (theirs.name, theirs.table)
+    return ours == theirs
 
 
 def on_clause(change: Merge) -> exp.Expr:

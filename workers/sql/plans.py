@@ -138,8 +138,8 @@ class Planner:
         compared = compared_columns(self.config, self.schema, sets)
         filled = self._filled(sets) if change.matched else ()
         written = (*self.located, *filled, *sets)
-        asked = given if change.matched else ()
-        owed = owed_beside_new(self.config, self.required, written, asked)
+        beside = given if change.matched else ()
+        owed = owed_beside_new(self.config, self.required, written, beside)
         is_said_again = bool(owed) and not self.config.ordering
         self._check_both(sets, (*filled, *owed) if is_said_again else filled, given, change)
         filled = (*filled, *owed)
@@ -366,7 +366,7 @@ class Planner:
         made = [
             name
             for name in written
-            if (one := group.aggregates.get(name)) and one.kind is not Aggregate.LAST_NON_NULL
+            if (fold := group.aggregates.get(name)) and fold.kind is not Aggregate.LAST_NON_NULL
         ]
         if made:
             raise InvalidInput(

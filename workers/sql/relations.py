@@ -70,14 +70,14 @@ def columns_read(
     queries: Iterable[exp.Expr], name: str, known: Collection[str]
 ) -> tuple[str, ...] | None:
     """Of the table's `known` columns those that the queries may look at; None for all."""
-    asked: set[str] = set()
+    names: set[str] = set()
     for query in queries:
         if not times_read(query, name):
             continue
         if query.find(exp.Star) is not None:
             return None
-        asked |= {one.name.lower() for one in query.find_all(exp.Column)}
-    return tuple(column for column in known if column.lower() in asked)
+        names |= {one.name.lower() for one in query.find_all(exp.Column)}
+    return tuple(column for column in known if column.lower() in names)
 
 
 def bound(query: exp.Expr, relations: Mapping[str, str], dialect: str) -> str:

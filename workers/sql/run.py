@@ -158,7 +158,11 @@ class _Run:
         )
         schema = plan.conversion(self.table.table.config, known.arrow).schema
         return self.engine.write(
-            self.table.table, schema, request, self.options, lambda one: self._query(plan, one)
+            self.table.table,
+            schema,
+            request,
+            self.options,
+            lambda context: self._query(plan, context),
         )
 
     @property
@@ -260,8 +264,8 @@ def _looked_at(
     queries: Sequence[exp.Query], name: str, known: Sequence[str]
 ) -> tuple[str, ...] | None:
     """Columns to read, one at least; None for all."""
-    found = columns_read(queries, name, known)
-    return found or (tuple(known[:1]) if found is not None else None)
+    columns = columns_read(queries, name, known)
+    return columns or (tuple(known[:1]) if columns is not None else None)
 
 
 def _doubles(plan: Plan) -> exp.Query:

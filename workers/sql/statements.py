@@ -34,8 +34,8 @@ class Create:
     @property
     def location(self) -> str:
         """Empty without a LOCATION."""
-        found = self.node.find(exp.LocationProperty)
-        return found.this.name if found is not None else ""
+        clause = self.node.find(exp.LocationProperty)
+        return clause.this.name if clause is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +141,15 @@ def parts_of(change: Change) -> list[exp.Expr]:
         case Delete(where=where):
             return [] if where is None else [where]
         case Merge(source=source, matched=matched, not_matched=not_matched, removed=removed):
-            found: list[exp.Expr] = [source]
+            parts: list[exp.Expr] = [source]
             if removed is not None:
-                found += filter(None, [removed.condition])
+                parts += filter(None, [removed.condition])
             if matched is not None:
-                found += [*(matched.sets or {}).values(), *filter(None, [matched.condition])]
+                parts += [*(matched.sets or {}).values(), *filter(None, [matched.condition])]
             if not_matched is not None:
                 values = not_matched.values or {}
-                found += [*values.values(), *filter(None, [not_matched.condition])]
-            return found
+                parts += [*values.values(), *filter(None, [not_matched.condition])]
+            return parts
 
 
 def condition_text(where: exp.Expr) -> str:
@@ -171,15 +171,15 @@ def _parsed(text: str) -> exp.Expr:
     if len(text) > _LENGTH_MAX:
         raise InvalidInput("the statement is too long", characters_max=_LENGTH_MAX)
     try:
-        found = [one for one in sqlglot.parse(text, read=DIALECT) if one is not None]
+        nodes = [one for one in sqlglot.parse(text, read=DIALECT) if one is not None]
     except SqlglotError as error:
         first, *_ = str(error).splitlines()
         raise InvalidInput("the statement cannot be read", why=first) from error
     except RecursionError as error:
         raise InvalidInput("the statement is nested too deeply") from error
-    if len(found) != 1:
-        raise InvalidInput("one statement at a time", given=len(found))
-    return found[0]
+    if len(nodes) != 1:
+        raise InvalidInput("one statement at a time", given=len(nodes))
+    return nodes[0]
 
 
 def _create(node: exp.Create) -> Create:
@@ -279,22 +279,22 @@ def _source(using: exp.Expr) -> tuple[exp.Query, str]:
 
 
 def _equalities(on: exp.Expr, target: Target) -> dict[str, exp.Expr]:
-    found: dict[str, exp.Expr] = {}
+    on_source: dict[str, exp.Expr] = {}
     condition = on.unnest()
-    for one in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-        equal = one.unnest()
+    for equality in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        equal = equality.unnest()
         sides = [equal.this, equal.expression] if isinstance(equal, exp.EQ) else []
         ours = [side for side in sides if _is_of(side, target)]
         if len(ours) != 1:
             raise InvalidInput(
                 f"ON says which key is which, as in {target.alias}.id = s.id, joined by AND",
-                given=_text(one),
+                given=_text(equality),
             )
         theirs = sides[1] if sides[0] is ours[0] else sides[0]
-        if ours[0].name in found:
+        if ours[0].name in on_source:
             raise InvalidInput("ON names a column twice", column=ours[0].name)
-        found[ours[0].name] = theirs
-    return found
+        on_source[ours[0].name] = theirs
+    return on_source
 
 
 def _is_of(side: exp.Expr, target: Target) -> bool:
@@ -317,12 +317,12 @@ def _inserted(then: exp.Insert) -> dict[str, exp.Expr] | None:
 
 def _sets(listed: list[exp.Expr], target: Target) -> dict[str, exp.Expr]:
     names = []
-    for one in listed:
-        if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
-            raise InvalidInput("SET is a list of column = expression", given=_text(one))
-        if one.this.table not in ("", target.alias):
-            raise InvalidInput("SET names columns of the target", given=_text(one.this))
-        names.append(one.this.name)
+    for assignment in listed:
+        if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
+            raise InvalidInput("SET is a list of column = expression", given=_text(assignment))
+        if assignment.this.table not in ("", target.alias):
+            raise InvalidInput("SET names columns of the target", given=_text(assignment.this))
+        names.append(assignment.this.name)
     _refuse_twice(names)
     return dict(zip(names, (one.expression for one in listed), strict=True))
 
