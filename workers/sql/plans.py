@@ -118,8 +118,7 @@ class Planner:
         """Whether rows go for their key, whatever else they hold."""
         if where is None or where.find(exp.Query) is not None:
             return False
-        looked_at = {one.name for one in where.find_all(exp.Column)}
-        return looked_at <= set(self.located)
+        return {one.name for one in where.find_all(exp.Column)} <= set(self.located)
 
     def _merge(self, change: Merge, source_columns: Sequence[str]) -> Plan:
         self._check_on(change)
@@ -345,8 +344,7 @@ class Planner:
         wanted: list[str] = []
         if self.config.groups is not None:
             for group in self._touched(sets):
-                own = self._filled_of(group, sets)
-                wanted += own
+                wanted += self._filled_of(group, sets)
         elif self.config.takes_narrow_rows:
             # Apache Hudi does not read a log block that lacks a required column.
             wanted = [*self.config.ordering, *self.required]
@@ -357,8 +355,7 @@ class Planner:
 
     def _takes_along(self, filled: Iterable[str]) -> bool:
         """Whether values are written back that say nothing of their own age."""
-        is_narrow = self.config.is_partial_update
-        return is_narrow and not set(filled) <= set(self.config.ordering)
+        return self.config.is_partial_update and not set(filled) <= set(self.config.ordering)
 
     def _filled_of(self, group: ColumnGroup, sets: Mapping[str, exp.Expr]) -> list[str]:
         is_whole = group.granularity is Granularity.GROUP
