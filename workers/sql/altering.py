@@ -29,6 +29,8 @@ _KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class Altering:
+    """An ALTER TABLE as the changes of columns that it names, one after the other."""
+
     statement: Alter
     type_of: Callable[[exp.DataType, str], pa.DataType]
     """Of a column's type as it is written, and its name."""

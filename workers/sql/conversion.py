@@ -22,6 +22,8 @@ from workers.write.deletes import check_ages
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
+    """From a query's answer to the rows of a batch: types, order and what is refused of it."""
+
     schema: pa.Schema
     """Columns of the table, in the order in which the query answers them."""
     ages: tuple[tuple[str, ...], ...] = ()
@@ -99,6 +101,9 @@ class Conversion:
 
 
 def is_assignable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of type `wanted` takes the type `given` without a CAST; one of its values
+    may still not fit.
+    """
     types = pa.types
     if given == wanted or types.is_null(given):
         return True

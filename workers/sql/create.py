@@ -149,6 +149,7 @@ def _column(node: exp.ColumnDef) -> tuple[pa.Field[Any], bool]:
 
 
 def column_type(node: exp.DataType, column: str) -> pa.DataType:
+    """The Arrow type that a column's type stands for. Raises InvalidInput where none does."""
     inner = node.expressions
     match node.this:
         case _Type.DECIMAL:

@@ -28,6 +28,8 @@ _CONFIG: Final = {"enable_external_access": "false", "python_enable_replacements
 
 
 class DuckEngine:
+    """Computes in this process, in a database in memory that reaches no file and no network."""
+
     dialect: Final = "duckdb"
 
     def __init__(self) -> None:
@@ -37,9 +39,11 @@ class DuckEngine:
         self._failed: LakehouseError | None = None
 
     def bind_empty(self, name: str, schema: pa.Schema) -> None:
+        """A relation without rows."""
         self._database.register(name, schema.empty_table())
 
     def bind_table(self, name: str, table: LakehouseTable, columns: tuple[str, ...] | None) -> None:
+        """The table's rows as of now, all of them in memory."""
         self._database.register(name, table.read(columns=columns))
 
     def bind_snapshot(self, name: str, snapshot: Snapshot) -> None:
@@ -64,20 +68,25 @@ class DuckEngine:
             yield from rows.drop_columns(meta).select(columns).to_batches()
 
     def bind_rows(self, name: str, rows: pa.Table) -> None:
+        """The rows where they are, without a copy."""
         self._database.register(name, rows)
 
     def define(self, name: str, query: str) -> None:
+        """A temporary table of the query's rows."""
         self._run(
             lambda: self._database.execute(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {query}')
         )
 
     def schema_of(self, query: str) -> pa.Schema:
+        """By running the query; what is bound by `bind_empty` costs nothing."""
         return self.rows(query).schema
 
     def first(self, query: str) -> dict[str, Any] | None:
+        """The query's first row by its names, or None."""
         return next(iter(self.rows(query).to_pylist()), None)
 
     def answer(self, query: str) -> pa.Table:
+        """All rows in memory. Raises as `rows`."""
         return self.rows(query)
 
     def rows(self, query: str) -> pa.Table:
@@ -93,6 +102,8 @@ class DuckEngine:
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, Conversion]],
     ) -> CommitOutcome:
+        """In this process, as `workers.write.local.write_found`."""
+
         def batch_of(context: WriteContext) -> pa.Table:
             query, conversion = query_of(context)
             return conversion.of(self.rows(query))
@@ -100,6 +111,7 @@ class DuckEngine:
         return write_found(table, schema, request, options, batch_of)
 
     def close(self) -> None:
+        """What was bound and defined is gone."""
         self._database.close()
 
     def _run(self, compute: Callable[[], _Computed]) -> _Computed:

@@ -32,6 +32,7 @@ class Snapshot:
 
     @property
     def arrow_schema(self) -> pa.Schema:
+        """Of the columns that are read, in their order."""
         names = self.schema.field_names if self.columns is None else self.columns
         return pa.schema([self.schema.arrow.field(name) for name in names])
 
@@ -52,9 +53,11 @@ class Engine(Protocol):
         """The table's rows as of now."""
         ...
 
-    def bind_rows(self, name: str, rows: pa.Table) -> None: ...
+    def bind_rows(self, name: str, rows: pa.Table) -> None:
+        """A relation of Arrow rows that the caller gave."""
 
-    def bind_snapshot(self, name: str, snapshot: Snapshot) -> None: ...
+    def bind_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        """The target's rows as its write found them, read now or when a query asks for them."""
 
     def define(self, name: str, query: str) -> None:
         """A relation that holds what the query answers, computed once."""
@@ -64,7 +67,8 @@ class Engine(Protocol):
         """Under the names that the query gives; two of them may be the same."""
         ...
 
-    def first(self, query: str) -> dict[str, Any] | None: ...
+    def first(self, query: str) -> dict[str, Any] | None:
+        """The first row that the query answers, by its names; None without a row."""
 
     def answer(self, query: str) -> Any:
         """All rows: an Arrow table, of Spark a DataFrame."""
@@ -81,4 +85,5 @@ class Engine(Protocol):
         """Begin, ask for the query and what its answer becomes, write that and commit."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of what was bound. The engine is not used again."""

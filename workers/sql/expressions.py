@@ -19,10 +19,12 @@ def table_of(target: Target) -> exp.Expr:
 
 
 def column(name: str, target: Target) -> exp.Expr:
+    """The column of the target, quoted and qualified by its alias."""
     return exp.column(name, table=target.alias, quoted=True)
 
 
 def current(compared: Iterable[ComparedColumns], target: Target) -> list[exp.Expr]:
+    """What the target holds now of the columns that are compared."""
     return [column(name, target) for part in compared for name in part.columns]
 
 
@@ -32,12 +34,14 @@ def numbered(values: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 
 def is_same(ours: exp.Expr, theirs: exp.Expr) -> bool:
+    """Whether two expressions say the same; columns do whatever their quotes."""
     if isinstance(ours, exp.Column) and isinstance(theirs, exp.Column):
         return (ours.name, ours.table) == (theirs.name, theirs.table)
     return ours == theirs
 
 
 def on_clause(change: Merge) -> exp.Expr:
+    """The MERGE's ON again, as one condition over target and source."""
     return exp.and_(
         *(
             exp.EQ(this=column(name, change.target), expression=theirs.copy())

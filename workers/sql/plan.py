@@ -15,6 +15,8 @@ from workers.sql.conversion import Conversion
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """What a statement computes and writes, with how the answer is to be taken."""
+
     columns: tuple[str, ...]
     """That are written, in the order in which the query answers them."""
     query: exp.Query
@@ -42,9 +44,11 @@ class Plan:
 
     @property
     def queries(self) -> list[exp.Query]:
+        """All that is computed for it."""
         return [self.query] if self.source is None else [self.query, self.source]
 
     def conversion(self, config: TableConfig, schema: pa.Schema) -> Conversion:
+        """What the query's answer becomes, in a table of these settings and this schema."""
         mark = [pa.field(IS_DELETED, pa.bool_())] if self.marks_deletes else []
         return Conversion(
             pa.schema([*(schema.field(name) for name in self.columns), *mark]),

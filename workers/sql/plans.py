@@ -44,6 +44,8 @@ _NONE: Mapping[str, exp.Expr] = {}
 
 @dataclass(frozen=True, slots=True)
 class Planner:
+    """Plans statements that change one table. Reads nothing."""
+
     config: TableConfig
     schema: pa.Schema
     """Of the target."""
@@ -53,10 +55,12 @@ class Planner:
 
     @property
     def located(self) -> tuple[str, ...]:
+        """Key and partition columns: where a row is."""
         return tuple(dict.fromkeys((*self.config.record_key, *self.config.partition_by)))
 
     @property
     def is_non_blocking(self) -> bool:
+        """Writers do not look at what others change meanwhile."""
         return self.options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
 
     def plan(self, change: Change, source_columns: Sequence[str] = ()) -> Plan:

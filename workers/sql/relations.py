@@ -63,6 +63,7 @@ def tables_named(change: Change | Alter | Select) -> frozenset[str]:
 
 
 def times_read(query: exp.Expr, name: str) -> int:
+    """How often the query names the table."""
     return sum(table_name(one) == name for one in _tables(query))
 
 

@@ -20,6 +20,8 @@ _AGAIN = "say it in a statement of its own, or compute it beforehand"
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """The table that a statement changes."""
+
     name: str
     """As written; parts with dots between them."""
     alias: str
@@ -28,6 +30,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Create:
+    """CREATE TABLE, whose clauses `create` reads."""
+
     target: Target
     node: exp.Create
 
@@ -40,17 +44,23 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Alter:
+    """ALTER TABLE: its actions in their order."""
+
     target: Target
     actions: tuple[exp.Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
+    """A query alone, which changes nothing."""
+
     query: exp.Query
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
+    """INSERT INTO: VALUES come as a query too."""
+
     target: Target
     columns: tuple[str, ...] | None
     """None: all of the table's, in its order."""
@@ -60,6 +70,8 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
+    """UPDATE: what each column is set to, in all rows without a WHERE."""
+
     target: Target
     sets: Mapping[str, exp.Expr]
     where: exp.Expr | None
@@ -67,12 +79,16 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """DELETE FROM, of all rows without a WHERE."""
+
     target: Target
     where: exp.Expr | None
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
+    """WHEN MATCHED THEN UPDATE."""
+
     sets: Mapping[str, exp.Expr] | None
     """None: every column that the source has."""
     condition: exp.Expr | None
@@ -80,6 +96,8 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class NotMatched:
+    """WHEN NOT MATCHED THEN INSERT."""
+
     values: Mapping[str, exp.Expr] | None
     """None: every column that the source has."""
     condition: exp.Expr | None
@@ -87,6 +105,8 @@ class NotMatched:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
+    """WHEN MATCHED THEN DELETE."""
+
     condition: exp.Expr | None
     comes_first: bool
     """Before the clause that updates: of several that match the first one counts."""
@@ -94,6 +114,8 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
+    """MERGE INTO, with at most one clause of each kind."""
+
     target: Target
     source: exp.Query
     source_alias: str
