@@ -38,6 +38,8 @@ def reporter_for(
 
 
 class HttpReporter:
+    """Sends from a daemon thread of its own, which starts at once. Thread-safe."""
+
     def __init__(
         self,
         url: str,
@@ -62,9 +64,14 @@ class HttpReporter:
 
     @property
     def dropped(self) -> int:
+        """How many reports were given up."""
         return self._dropped
 
     def send(self, report: OperationReport) -> None:
+        """Queue the report; progress replaces what waits right before it of the same operation's.
+
+        After `close` nothing is taken.
+        """
         with self._changed:
             if self._is_closing:
                 return
@@ -75,6 +82,9 @@ class HttpReporter:
             self._changed.notify_all()
 
     def close(self, *, wait_s: float = 5.0) -> None:
+        """Wait until the queue is empty, for `wait_s` at most; what is left then is dropped with a
+        warning.
+        """
         deadline = self._clock.monotonic_s() + wait_s
         with self._changed:
             while self._queue or self._is_sending:

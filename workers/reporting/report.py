@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 
 class ReportState(StrEnum):
+    """How an operation stands, by the word that is sent."""
+
     RUNNING = "running"
     PROGRESS = "progress"
     SUCCEEDED = "succeeded"
@@ -22,11 +24,14 @@ class ReportState(StrEnum):
 
     @property
     def is_final(self) -> bool:
+        """Nothing comes after it: such a report is sent several times when it fails."""
         return self not in (ReportState.RUNNING, ReportState.PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """So many of so many, of what the unit names."""
+
     done: int
     total: int
     unit: str
@@ -34,6 +39,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationReport:
+    """What a worker says of its operation at one moment."""
+
     operation_id: str
     state: ReportState
     message: str = ""
@@ -44,6 +51,7 @@ class OperationReport:
     """JSON values only."""
 
     def to_message(self) -> dict[str, Any]:
+        """The JSON object that is sent; what is not known is left out."""
         message: dict[str, Any] = {"operation_id": self.operation_id, "state": self.state.value}
         if self.message:
             message["message"] = self.message
@@ -60,6 +68,8 @@ class OperationReport:
 
 
 class Reporter(Protocol):
+    """Takes reports of one worker. Neither method raises or holds the job up for long."""
+
     def send(self, report: OperationReport) -> None:
         """Take the report and return at once; it may never arrive."""
 
@@ -74,9 +84,11 @@ class RecordingReporter:
     reports: list[OperationReport] = field(default_factory=list)
 
     def send(self, report: OperationReport) -> None:
+        """Kept in `reports`, in order."""
         self.reports.append(report)
 
     def close(self, *, wait_s: float = 5.0) -> None:
+        """Nothing waits."""
         return
 
 
@@ -84,7 +96,9 @@ class SilentReporter:
     """For jobs that nobody watches."""
 
     def send(self, report: OperationReport) -> None:
+        """Forgotten."""
         return
 
     def close(self, *, wait_s: float = 5.0) -> None:
+        """Nothing waits."""
         return

@@ -32,5 +32,8 @@ def operation_of(token: str, key: str) -> str | None:
 
 
 def token_for(operation_id: str, environment: Mapping[str, str]) -> str:
+    """The operation's token: made from the key where this process has it, else the one that it was
+    given; empty without both.
+    """
     key = environment.get(KEY_VARIABLE, "")
     return report_token(key, operation_id) or environment.get(TOKEN_VARIABLE, "")
