@@ -94,7 +94,7 @@ class TombstoneLookout:
         known = standing = 0
         bytes_left = _SLICE_BYTES_MAX
         for (path, slot), keys in by_group.items():
-            slice_ = self._context.standing(path, slot)
+            slice_ = self._context.current_slice(path, slot)
             if slice_ is None:
                 known += len(keys)
                 continue

@@ -232,7 +232,7 @@ def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storag
 
 def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | StagedGroup) -> int:
     """Of the base file that a write of this file group reads and writes anew."""
-    standing = context.standing(group.partition, group.slot)
+    standing = context.current_slice(group.partition, group.slot)
     if standing is None or standing.base_file is None:
         return 0
     if context.appends_log(group.partition, group.slot):

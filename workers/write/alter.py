@@ -133,15 +133,15 @@ def _altered_now(
     if known is None:
         raise InvalidInput("the table has no schema yet; the first write decides it")
     added = {change.name.lower() for change in changes if isinstance(change, AddColumn)}
-    if asked := added & set(known.dropped):
+    if reused_names := added & set(known.dropped):
         held = _held_names(table, timeline)
-        known = known.without_dropped(asked - held)
+        known = known.without_dropped(reused_names - held)
     _check_grouped(table, changes)
     _check_narrow(table, changes)
-    found = _altered(table, known, changes)
+    schema = _altered(table, known, changes)
     if table.config.is_portable:
-        check_portable(found)
-    return found
+        check_portable(schema)
+    return schema
 
 
 def _altered(table: Table, known: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
@@ -182,18 +182,18 @@ def _check_narrow(table: Table, changes: Sequence[SchemaChange]) -> None:
 
 def _refusals(changes: Sequence[SchemaChange]) -> dict[str, str]:
     """Columns that become required -> what is said when stored rows lack them."""
-    found: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     for change in changes:
         match change:
             case RequireColumn(name):
-                found[name] = _HOLDS_NULL
+                refusals[name] = _HOLDS_NULL
             case AddColumn(name, is_nullable=False):
-                found[name] = _HAS_ROWS
+                refusals[name] = _HAS_ROWS
             case DropColumn(name) | RelaxColumn(name):
-                found.pop(name, None)
+                refusals.pop(name, None)
             case AddColumn() | RenameColumn() | WidenColumn():
                 pass
-    return found
+    return refusals
 
 
 def _held_names(table: Table, timeline: Timeline) -> set[str]:

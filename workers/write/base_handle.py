@@ -49,11 +49,11 @@ class BaseWrite:
     group: RowGroup
     file_id: str
     file_name: str
-    standing: FileSlice | None
+    current_slice: FileSlice | None
 
     @property
     def marker(self) -> Marker:
-        io_type = IOType.MERGE if self.standing else IOType.CREATE
+        io_type = IOType.MERGE if self.current_slice else IOType.CREATE
         return Marker(self.group.partition, self.file_name, io_type)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
@@ -62,11 +62,11 @@ class BaseWrite:
         newer = new_rows(context, self.group, task, self.file_name)
         newer = conform_with_meta(newer, context)
         rows = without_deletes(newer)
-        if self.standing is None:
+        if self.current_slice is None:
             merged = without_deletes(merge(newer, context.rule))
             inserts, updates, deletes = merged.num_rows, 0, 0
         else:
-            base = base_rows(storage, self.standing, context)
+            base = base_rows(storage, self.current_slice, context)
             updates = key_count(context, rows.filter(pa.array(_is_held(rows, base))))
             inserts = key_count(context, rows) - updates
             merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
@@ -76,13 +76,13 @@ class BaseWrite:
             file_id=self.file_id,
             path=self.path,
             partition_path=self.group.partition,
-            prev_commit=_base_instant(self.standing),
+            prev_commit=_base_instant(self.current_slice),
             num_writes=merged.num_rows,
             num_inserts=inserts,
             num_updates=updates,
             num_deletes=deletes,
             bytes=size,
-            prev_base_file=_base_name(self.standing),
+            prev_base_file=_base_name(self.current_slice),
         )
         return WriteStatus(
             stat,
@@ -99,8 +99,8 @@ class BaseWrite:
         if (arrived := arriving_states(context, self.group, task, self.file_name)) is not None:
             newer = pa.concat_tables([arrived, newer], promote_options="default")
         merged, known, facts = merge(newer, context.rule), 0, MergeFacts()
-        if self.standing is not None:
-            base = standing_states(storage, self.standing, context)
+        if self.current_slice is not None:
+            base = standing_states(storage, self.current_slice, context)
             there = base.filter(pa.array(is_alive(base)))
             known = there.num_rows
             if self.group.leaving is not None:
@@ -116,13 +116,13 @@ class BaseWrite:
             file_id=self.file_id,
             path=self.path,
             partition_path=self.group.partition,
-            prev_commit=_base_instant(self.standing),
+            prev_commit=_base_instant(self.current_slice),
             num_writes=file.rows,
             num_inserts=inserts,
             num_updates=updates,
             num_deletes=known + inserts - file.rows,
             bytes=file.bytes,
-            prev_base_file=_base_name(self.standing),
+            prev_base_file=_base_name(self.current_slice),
             groups=added([brought(context, fresh), facts.by_group(), kept]),
         )
         return WriteStatus(
@@ -145,7 +145,7 @@ class BaseDelete:
     group: RowGroup
     file_id: str
     file_name: str
-    standing: FileSlice
+    current_slice: FileSlice
 
     @property
     def marker(self) -> Marker:
@@ -153,13 +153,13 @@ class BaseDelete:
 
     def finds_something(self, storage: Storage) -> bool:
         """Whether the file holds one of the keys: otherwise it need not be written."""
-        assert self.standing.base_file is not None, self.standing
-        keys = read_base_file(storage, self.standing.base_file, [RECORD_KEY])
+        assert self.current_slice.base_file is not None, self.current_slice
+        keys = read_base_file(storage, self.current_slice.base_file, [RECORD_KEY])
         return bool(_is_held(keys, self.group.rows).any())
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         grouped = context.rule.groups
-        base = (standing_states if grouped else base_rows)(storage, self.standing, context)
+        base = (standing_states if grouped else base_rows)(storage, self.current_slice, context)
         goes = _is_held(base, self.group.rows)
         kept = base.filter(pa.array(~goes))
         if grouped is not None and self.group.leaving is None:
@@ -168,9 +168,9 @@ class BaseDelete:
         kept = with_file_name(kept, self.file_name)
         path = join(self.group.partition, self.file_name)
         before = int(np.count_nonzero(is_alive(base))) if grouped else base.num_rows
-        told: Told = {}
+        group_facts: Told = {}
         if grouped:
-            file, told = _write_states(context, storage, path, kept)
+            file, group_facts = _write_states(context, storage, path, kept)
         else:
             file = _write(context, storage, path, kept)
         deleted = before - file.rows
@@ -178,12 +178,12 @@ class BaseDelete:
             file_id=self.file_id,
             path=path,
             partition_path=self.group.partition,
-            prev_commit=_base_instant(self.standing),
+            prev_commit=_base_instant(self.current_slice),
             num_writes=file.rows,
             num_deletes=deleted,
             bytes=file.bytes,
-            prev_base_file=_base_name(self.standing),
-            groups=told,
+            prev_base_file=_base_name(self.current_slice),
+            groups=group_facts,
         )
         return WriteStatus(stat, 0 if self.group.leaving is not None else deleted)
 
@@ -231,10 +231,10 @@ def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in names])
 
 
-def _base_instant(standing: FileSlice | None) -> str:
-    return (standing and standing.base_instant) or _NEW_FILE_GROUP
+def _base_instant(current_slice: FileSlice | None) -> str:
+    return (current_slice and current_slice.base_instant) or _NEW_FILE_GROUP
 
 
-def _base_name(standing: FileSlice | None) -> str | None:
-    previous = standing.base_file if standing else None
+def _base_name(current_slice: FileSlice | None) -> str | None:
+    previous = current_slice.base_file if current_slice else None
     return previous.rpartition("/")[2] if previous else None

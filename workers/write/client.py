@@ -150,8 +150,8 @@ class Transaction:
 
     def prepare(self, batch_schema: pa.Schema | None) -> None:
         table, options = self._table, self._options
-        standing = self._started.schema
-        known = standing.schema if standing else current_schema(table, self._started.timeline)
+        at_start = self._started.schema
+        known = at_start.schema if at_start else current_schema(table, self._started.timeline)
         schema = writer_schema(table, options, self._request, batch_schema, known)
         view = FileSystemView.load(table, timeline=self._started.timeline)
         delete_late_files(table, view)
@@ -394,5 +394,5 @@ class Transaction:
 def _file_group(file: FileInfo) -> FileGroupKey | None:
     """Of a data file; None of any other."""
     partition, _, name = file.path.rpartition("/")
-    found = parse_base_file(name) or parse_log_file(name)
-    return (partition, found.file_id) if found else None
+    file_name = parse_base_file(name) or parse_log_file(name)
+    return (partition, file_name.file_id) if file_name else None

@@ -84,14 +84,14 @@ class WriteContext:
     def looks_up(self) -> bool:
         return self.config.looks_up
 
-    def standing(self, partition: str, slot: int) -> FileSlice | None:
+    def current_slice(self, partition: str, slot: int) -> FileSlice | None:
         """What the rows of this slot are merged into; nothing when it is being replaced."""
         return None if self.operation in REPLACING else self.slices.get((partition, slot))
 
     def file_id(self, partition: str, slot: int) -> FileId:
         """The standing file group's, else the one that every writer of this snapshot picks."""
-        if (standing := self.standing(partition, slot)) is not None:
-            return standing.file_id
+        if (current_slice := self.current_slice(partition, slot)) is not None:
+            return current_slice.file_id
         if self.looks_up:
             return new_file_id(self.instant, partition, str(slot))
         replacing = self.operation in REPLACING
@@ -100,9 +100,9 @@ class WriteContext:
 
     def appends_log(self, partition: str, slot: int) -> bool:
         """Whether a write of rows adds a log to this slot's file group; else a base file."""
-        standing = self.standing(partition, slot)
+        current_slice = self.current_slice(partition, slot)
         takes_logs = self.config.is_merge_on_read and (partition, slot) not in self.padded
-        return self.appends_only or (standing is not None and takes_logs)
+        return self.appends_only or (current_slice is not None and takes_logs)
 
     @property
     def own_columns(self) -> list[str]:

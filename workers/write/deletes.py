@@ -16,24 +16,26 @@ from workers.options.table_options import TableConfig
 from workers.schema.bad_rows import refuse_rows
 
 
-def ordering_wrapper(found: pa.DataType) -> str:
+def ordering_wrapper(ordering_type: pa.DataType) -> str:
     """Hudi's wrapper of an ordering value of this type. Raises InvalidInput."""
     types = pa.types
     known = {
-        "IntWrapper": types.is_int8(found) or types.is_int16(found) or types.is_int32(found),
-        "LongWrapper": types.is_int64(found),
-        "FloatWrapper": types.is_float32(found),
-        "DoubleWrapper": types.is_float64(found),
-        "StringWrapper": types.is_string(found) or types.is_large_string(found),
-        "DateWrapper": types.is_date32(found),
-        "TimestampMicrosWrapper": types.is_timestamp(found) and found.unit == "us",
+        "IntWrapper": types.is_int8(ordering_type)
+        or types.is_int16(ordering_type)
+        or types.is_int32(ordering_type),
+        "LongWrapper": types.is_int64(ordering_type),
+        "FloatWrapper": types.is_float32(ordering_type),
+        "DoubleWrapper": types.is_float64(ordering_type),
+        "StringWrapper": types.is_string(ordering_type) or types.is_large_string(ordering_type),
+        "DateWrapper": types.is_date32(ordering_type),
+        "TimestampMicrosWrapper": types.is_timestamp(ordering_type) and ordering_type.unit == "us",
     }
     for wrapper, matches in known.items():
         if matches:
             return wrapper
     raise InvalidInput(
         "deletes that compete by ordering value need one of another type; delete by key instead",
-        type=found,
+        type=ordering_type,
     )
 
 

@@ -25,7 +25,7 @@ _KEYS_NAMED_MAX = 5
 
 
 def without_known_keys(
-    context: WriteContext, group: RowGroup, standing: FileSlice | None, storage: Storage
+    context: WriteContext, group: RowGroup, current_slice: FileSlice | None, storage: Storage
 ) -> RowGroup:
     """The group's rows that may be inserted. Raises InvalidInput under policy `fail`."""
     policy = context.options.duplicate_policy
@@ -33,13 +33,13 @@ def without_known_keys(
         return group
     is_failing = policy is DuplicatePolicy.FAIL
     refuse_doubled(context, group)
-    if standing is None:
+    if current_slice is None:
         return group
     known = read_slice(
         storage,
         context.config.showing_unmatched,
         context.schema,
-        standing,
+        current_slice,
         columns=[RECORD_KEY],
         rule=context.rule,
     )

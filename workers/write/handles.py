@@ -41,8 +41,8 @@ def write_file_groups(
 
     Raises InvalidInput besides, before any file, for keys that an insert may not bring.
     """
-    found = placed(context, prepared, storage)
-    return write_row_groups(found.context, found.groups(), task, storage)
+    placement = placed(context, prepared, storage)
+    return write_row_groups(placement.context, placement.groups(), task, storage)
 
 
 def write_row_groups(
@@ -108,7 +108,7 @@ def _planned(
     context: WriteContext, group: RowGroup, task: TaskIds, storage: Storage
 ) -> FileWrite | None:
     """None when the group changes nothing."""
-    standing = context.standing(group.partition, group.slot)
+    current_slice = context.current_slice(group.partition, group.slot)
     file_id = context.file_id(group.partition, group.slot)
     token = write_token(task.partition, task.stage, task.attempt)
     log_name = LogFileName(file_id, context.instant, task.file_version, token).text
@@ -118,21 +118,21 @@ def _planned(
     elif context.operation != "delete":
         name = log_name if context.appends_log(group.partition, group.slot) else base_name
         return _planned_rows(context, group, file_id, name, storage)
-    if standing is None:
+    if current_slice is None:
         return None
     if context.config.is_merge_on_read:
         return LogDelete(group, file_id, log_name)
-    delete = BaseDelete(group, file_id, base_name, standing)
+    delete = BaseDelete(group, file_id, base_name, current_slice)
     return delete if group.leaving is not None or delete.finds_something(storage) else None
 
 
 def _planned_rows(
     context: WriteContext, group: RowGroup, file_id: str, name: str, storage: Storage
 ) -> FileWrite | None:
-    standing = context.standing(group.partition, group.slot)
-    group = without_known_keys(context, group, standing, storage)
+    current_slice = context.current_slice(group.partition, group.slot)
+    group = without_known_keys(context, group, current_slice, storage)
     if group.rows.num_rows == 0:
         return None
     if context.appends_log(group.partition, group.slot):
-        return LogWrite(group, file_id, name, is_new=standing is None)
-    return BaseWrite(group, file_id, name, standing)
+        return LogWrite(group, file_id, name, is_new=current_slice is None)
+    return BaseWrite(group, file_id, name, current_slice)

@@ -48,10 +48,10 @@ def in_one_partition(
     by_slot: dict[int, list[RowGroup]] = {}
     for group in listed:
         by_slot.setdefault(group.slot, []).append(group)
-    found: list[RowGroup] = []
+    settled_groups: list[RowGroup] = []
     for some in by_slot.values():
-        found += _Slot(context, some, storage, frozenset(named)).settled()
-    return found
+        settled_groups += _Slot(context, some, storage, frozenset(named)).settled()
+    return settled_groups
 
 
 def stand_elsewhere(
@@ -85,13 +85,13 @@ class _Slot:
         }
 
     def settled(self) -> list[RowGroup]:
-        standing, deleted = self.elsewhere()
+        alive, deleted = self.elsewhere()
         if self._context.operation == "delete":
-            at = {path: pa.table({RECORD_KEY: keys}) for path, keys in standing.items()}
+            at = {path: pa.table({RECORD_KEY: keys}) for path, keys in alive.items()}
             return numbered(rerouted(self._groups, at)) if at else self._groups
-        if not (standing or deleted):
+        if not (alive or deleted):
             return self._groups
-        return relocated(self._context, self._groups, self._read(standing), self._read(deleted))
+        return relocated(self._context, self._groups, self._read(alive), self._read(deleted))
 
     def elsewhere(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """By partition the keys that stand there and do not in the one that the batch names, and
@@ -100,20 +100,22 @@ class _Slot:
         is_delete = self._context.operation == "delete"
         if not is_delete:
             self._refuse_doubled()
-        found = self._looked_up(self._asked())
-        standing = {path: keys.array.take(one.alive) for path, keys, one in found if len(one.alive)}
-        if standing and not _moves(self._context):
-            self._refuse(*next(iter(standing.items())))
+        presences = self._looked_up(self._asked())
+        alive = {
+            path: keys.array.take(one.alive) for path, keys, one in presences if len(one.alive)
+        }
+        if alive and not _moves(self._context):
+            self._refuse(*next(iter(alive.items())))
         if is_delete or self._context.operation in REPLACING:
-            return standing, {}
-        return standing, {
-            path: keys.array.take(one.deleted) for path, keys, one in found if len(one.deleted)
+            return alive, {}
+        return alive, {
+            path: keys.array.take(one.deleted) for path, keys, one in presences if len(one.deleted)
         }
 
     def _read(self, keys: Mapping[str, Any]) -> dict[str, pa.Table]:
-        def states(one: tuple[str, Any]) -> tuple[str, pa.Table]:
-            partition, asked = one
-            return partition, self._stored.states(self._slices[partition], SortedKeys(asked))
+        def states(partition_keys: tuple[str, Any]) -> tuple[str, pa.Table]:
+            partition, wanted_keys = partition_keys
+            return partition, self._stored.states(self._slices[partition], SortedKeys(wanted_keys))
 
         return dict(self._storage.at_once(states, list(keys.items())))
 
@@ -170,12 +172,14 @@ class _Slot:
             for path, keys in self._keys.items()
         }
 
-    def _looked_up(self, asked: Mapping[str, SortedKeys]) -> list[tuple[str, SortedKeys, Presence]]:
-        def look(one: tuple[str, SortedKeys]) -> tuple[str, SortedKeys, Presence]:
-            partition, keys = one
+    def _looked_up(
+        self, keys_by_partition: Mapping[str, SortedKeys]
+    ) -> list[tuple[str, SortedKeys, Presence]]:
+        def look(partition_keys: tuple[str, SortedKeys]) -> tuple[str, SortedKeys, Presence]:
+            partition, keys = partition_keys
             return partition, keys, self._stored.presence(self._slices[partition], keys)
 
-        return list(self._storage.at_once(look, list(asked.items())))
+        return list(self._storage.at_once(look, list(keys_by_partition.items())))
 
 
 def _moves(context: WriteContext) -> bool:

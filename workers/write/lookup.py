@@ -56,7 +56,7 @@ class BatchKeys:
     sorted: SortedKeys
 
     @cached_property
-    def asked(self) -> AskedKeys:
+    def hashed_keys(self) -> AskedKeys:
         """For filters, hashed once for all of them."""
         return AskedKeys(self.sorted.array)
 
@@ -82,7 +82,7 @@ def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candi
 
 def places_of(
     context: WriteContext,
-    asked: Iterable[Candidate],
+    file_groups: Iterable[Candidate],
     keys_by_partition: dict[str, BatchKeys],
     storage: Storage,
 ) -> pa.Table:
@@ -92,11 +92,11 @@ def places_of(
     """
     is_global = context.config.is_global
 
-    def look(one: Candidate) -> pa.Table:
-        keys = keys_by_partition["" if is_global else one.partition]
-        return _places(context, one, keys, storage)
+    def look(candidate: Candidate) -> pa.Table:
+        keys = keys_by_partition["" if is_global else candidate.partition]
+        return _places(context, candidate, keys, storage)
 
-    return pa.concat_tables([PLACES.empty_table(), *storage.at_once(look, asked)])
+    return pa.concat_tables([PLACES.empty_table(), *storage.at_once(look, file_groups)])
 
 
 def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys]:
@@ -115,17 +115,19 @@ def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys
     }
 
 
-def _places(context: WriteContext, one: Candidate, keys: BatchKeys, storage: Storage) -> pa.Table:
-    known = known_keys(context, one.slice, keys, storage)
+def _places(
+    context: WriteContext, candidate: Candidate, keys: BatchKeys, storage: Storage
+) -> pa.Table:
+    known = known_keys(context, candidate.slice, keys, storage)
     alive = known
-    if len(known) and one.slice.log_files and context.config.is_global:
-        alive = np.intersect1d(known, _merged_keys(context, one.slice, keys.sorted, storage))
+    if len(known) and candidate.slice.log_files and context.config.is_global:
+        alive = np.intersect1d(known, _merged_keys(context, candidate.slice, keys.sorted, storage))
     count = len(known)
     return pa.table(
         [
             keys.sorted.array.take(known),
-            pa.repeat(pa.scalar(one.partition, pa.string()), count),
-            pa.repeat(pa.scalar(one.slot, pa.int32()), count),
+            pa.repeat(pa.scalar(candidate.partition, pa.string()), count),
+            pa.repeat(pa.scalar(candidate.slot, pa.int32()), count),
             pa.array(np.isin(known, alive)),
         ],
         schema=PLACES,
@@ -136,22 +138,22 @@ def known_keys(
     context: WriteContext, slice_: FileSlice, keys: BatchKeys, storage: Storage
 ) -> Positions:
     """Of `keys` those that have a row in the slice's base file or in one of its logs."""
-    found = [np.empty(0, np.int64)]
+    positions = [np.empty(0, np.int64)]
     if slice_.base_file is not None:
-        found.append(_in_base_file(context, slice_.base_file, keys, storage))
+        positions.append(_in_base_file(context, slice_.base_file, keys, storage))
     if slice_.log_files:
         versions = LogReader(storage, context.config, context.schema, {RECORD_KEY}).versions(slice_)
         if versions is not None:
             rows: Any = versions.filter(pa.array(kinds(versions) == ROW)).column(RECORD_KEY)
-            found.append(keys.sorted.positions_of(rows, keys.sorted.everything))
-    return np.unique(np.concatenate(found))
+            positions.append(keys.sorted.positions_of(rows, keys.sorted.everything))
+    return np.unique(np.concatenate(positions))
 
 
 def _in_base_file(context: WriteContext, path: str, keys: BatchKeys, storage: Storage) -> Positions:
     assert context.config.index is not None
     if not context.config.index.has_filters:
         return held_keys(storage, path, keys.sorted)
-    left = np.flatnonzero(read_file_keys(storage, path).might_contain(keys.asked))
+    left = np.flatnonzero(read_file_keys(storage, path).might_contain(keys.hashed_keys))
     if not len(left):
         return np.empty(0, np.int64)
     return left[held_keys(storage, path, SortedKeys(keys.sorted.array.take(left)))]

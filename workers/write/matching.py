@@ -49,13 +49,13 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
     is_ordered = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     if is_ordered:
         check_ordered_deletes(table.config, known.arrow)
-    asked = WriteRequest("delete", is_ordered=is_ordered).of_attempt(number)
-    transaction = WriteClient(table, options).begin(known.arrow, asked)
+    request = WriteRequest("delete", is_ordered=is_ordered).of_attempt(number)
+    transaction = WriteClient(table, options).begin(known.arrow, request)
     context = transaction.context
     try:
-        found = predicate_of(predicate, context.schema.arrow)
+        condition = predicate_of(predicate, context.schema.arrow)
         statuses: list[WriteStatus] = []
-        for partition, slot, keys in _matching_keys(table, context, found):
+        for partition, slot, keys in _matching_keys(table, context, condition):
             if is_ordered:
                 check_ages(table.config, keys)
             group = rows_at(prepare(context, keys), partition, slot)

@@ -76,10 +76,10 @@ class _Batch:
         self.keys = Keys.of(rows)
         self.winners = greatest(rows, _ordering(context, rows))
         self.rows = _at_targets(rows, self.keys, self.winners)
-        found: Any = pc.index_in(places.column(RECORD_KEY), value_set=self.keys.distinct)
-        places = places.filter(found.is_valid())
+        key_codes: Any = pc.index_in(places.column(RECORD_KEY), value_set=self.keys.distinct)
+        places = places.filter(key_codes.is_valid())
         self.places = places
-        self.place_codes = found.drop_null().to_numpy().astype(np.int64)
+        self.place_codes = key_codes.drop_null().to_numpy().astype(np.int64)
         targets = self.rows.column(PARTITION_PATH).take(self.winners[self.place_codes])
         is_target: Any = pc.equal(places.column(PARTITION_PATH), targets)
         self.is_target: Mask = is_target.to_numpy()
@@ -154,23 +154,23 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
 def _stored(batch: _Batch, elsewhere: Mask, storage: Storage, names: Sequence[str]) -> pa.Table:
     """The rows that stand under these keys, as if they had been prepared with these columns."""
     context, columns = batch.context, [*names, RECORD_KEY]
-    found = []
+    stored_rows = []
     chosen = batch.places.filter(pa.array(elsewhere))
-    for one in chosen.group_by([PARTITION_PATH, SLOT]).aggregate([]).to_pylist():
-        slice_ = context.slices[one[PARTITION_PATH], one[SLOT]]
+    for place in chosen.group_by([PARTITION_PATH, SLOT]).aggregate([]).to_pylist():
+        slice_ = context.slices[place[PARTITION_PATH], place[SLOT]]
         rows = read_slice(
             storage, context.config, context.schema, slice_, columns=columns, rule=context.rule
         )
-        asked = chosen.filter(
+        places_here = chosen.filter(
             pc.and_(
-                pc.equal(chosen.column(PARTITION_PATH), pa.scalar(one[PARTITION_PATH])),
-                pc.equal(chosen.column(SLOT), pa.scalar(one[SLOT], pa.int32())),
+                pc.equal(chosen.column(PARTITION_PATH), pa.scalar(place[PARTITION_PATH])),
+                pc.equal(chosen.column(SLOT), pa.scalar(place[SLOT], pa.int32())),
             )
         )
-        keys = asked.column(RECORD_KEY).combine_chunks()
+        keys = places_here.column(RECORD_KEY).combine_chunks()
         rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=keys)).select(columns)
-        found.append(at_place(rows, one[PARTITION_PATH], one[SLOT]))
-    return pa.concat_tables(found)
+        stored_rows.append(at_place(rows, place[PARTITION_PATH], place[SLOT]))
+    return pa.concat_tables(stored_rows)
 
 
 def _versions(stored: pa.Table, incoming: pa.Table) -> pa.Table:
@@ -258,8 +258,8 @@ def _refuse_doubling(
 
 
 def _codes(rows: pa.Table, keys: Keys) -> npt.NDArray[np.int64]:
-    found: Any = pc.index_in(rows.column(RECORD_KEY), value_set=keys.distinct)
-    return np.asarray(found.to_numpy(), np.int64)
+    codes: Any = pc.index_in(rows.column(RECORD_KEY), value_set=keys.distinct)
+    return np.asarray(codes.to_numpy(), np.int64)
 
 
 def _marked(rows: pa.Table) -> pa.Table:

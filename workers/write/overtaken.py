@@ -133,7 +133,7 @@ class OvertakenRows:
         return RowsAgain(by_group, lambda instant, schema: self._write(instant, schema, by_group))
 
     def _meets(self, instant: InstantTime, metadata: CommitMetadata) -> dict[GroupKey, _Met]:
-        found: dict[GroupKey, _Met] = {}
+        met_by_group: dict[GroupKey, _Met] = {}
         has_passed, columns = instant > self._context.instant, self._unknown(metadata)
         if not has_passed and not columns:
             return {}
@@ -149,8 +149,10 @@ class OvertakenRows:
             if columns & theirs.columns:
                 again |= _rows_of_both(ours, theirs)
             is_seen_behind = has_passed and self._lacks(theirs, ours)
-            found[group] = _Met(again, _rows_of_both(theirs, ours) if is_seen_behind else set())
-        return found
+            met_by_group[group] = _Met(
+                again, _rows_of_both(theirs, ours) if is_seen_behind else set()
+            )
+        return met_by_group
 
     def _base(
         self, stat: WriteStat, metadata: CommitMetadata, columns: Set[str]
@@ -183,22 +185,22 @@ class OvertakenRows:
         written = [self._read(stat) for stat, _ in sources] + [self._mine(group)]
         wanted = pa.array(sorted(keys), pa.string())
         tables = []
-        for number, one in enumerate(written):
-            if one is not None:
-                rows = one.versions.filter(pc.is_in(one.versions.column(RECORD_KEY), wanted))
+        for number, source in enumerate(written):
+            if source is not None:
+                rows = source.versions.filter(pc.is_in(source.versions.column(RECORD_KEY), wanted))
                 tables.append(rows.append_column(_SOURCE, pa.repeat(number, rows.num_rows)))
         versions = pa.concat_tables(tables, promote_options="default")
         winners = taken(greatest(versions, self._context.config.ordering_field))
-        standing = without_deletes(versions.take(winners))
-        found: dict[str, set[str]] = {}
-        found_keys: list[Any] = standing.column(RECORD_KEY).to_pylist()
-        numbers: list[Any] = standing.column(_SOURCE).to_pylist()
-        for key, number in zip(found_keys, numbers, strict=True):
+        winning_rows = without_deletes(versions.take(winners))
+        keys_by_log: dict[str, set[str]] = {}
+        winning_keys: list[Any] = winning_rows.column(RECORD_KEY).to_pylist()
+        numbers: list[Any] = winning_rows.column(_SOURCE).to_pylist()
+        for key, number in zip(winning_keys, numbers, strict=True):
             if number < len(sources):
                 stat, met = sources[number]
                 if key in met[group].lacking:
-                    found.setdefault(stat.path, set()).add(key)
-        return found
+                    keys_by_log.setdefault(stat.path, set()).add(key)
+        return keys_by_log
 
     @property
     def _is_whole(self) -> bool:
@@ -207,11 +209,11 @@ class OvertakenRows:
 
     def _unknown(self, metadata: CommitMetadata) -> frozenset[str]:
         """Columns that the table has by this commit, and that a whole row of ours lacks."""
-        told = metadata.schema_json
+        schema_text = metadata.schema_json
         # Of many rivals nearly all carry the schema that ours began with: it is not parsed again.
-        if not told or told == self._context.schema.avro_json or not self._is_whole:
+        if not schema_text or schema_text == self._context.schema.avro_json or not self._is_whole:
             return frozenset()
-        known = TableSchema.from_avro_json(told).field_names
+        known = TableSchema.from_avro_json(schema_text).field_names
         return frozenset(known).difference(self._context.schema.field_names)
 
     def _mine(self, group: GroupKey) -> _Written | None:
@@ -274,10 +276,10 @@ class OvertakenRows:
         keys: list[Any] = versions.column(RECORD_KEY).to_pylist()
         orders = versions.column(field).to_pylist() if field else [None] * len(keys)
         marks: list[int] = kinds(versions).tolist()
-        found: _Ages = {}
+        ages: _Ages = {}
         for key, kind, order in zip(keys, marks, orders, strict=True):
-            found.setdefault(key, set()).add((kind != ROW, None if kind == DELETE_NOW else order))
-        return found
+            ages.setdefault(key, set()).add((kind != ROW, None if kind == DELETE_NOW else order))
+        return ages
 
     def _write(
         self, instant: InstantTime, schema: TableSchema, by_group: Mapping[GroupKey, _KeysByLog]

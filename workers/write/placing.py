@@ -54,10 +54,10 @@ def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Place
     keys = batch_keys(context, prepared)
     partitions: list[Any] = prepared.column(PARTITION_PATH).unique().to_pylist()
     places = places_of(context, candidates(context, partitions), keys, storage)
-    found = tag(context, prepared, places, storage)
-    inserts = in_order(context, found.inserts)
+    tagged_rows = tag(context, prepared, places, storage)
+    inserts = in_order(context, tagged_rows.inserts)
     shares = deal_out(context, insert_counts(inserts), storage)
-    rows = pa.concat_tables([found.updates, with_slots(inserts, shares)])
+    rows = pa.concat_tables([tagged_rows.updates, with_slots(inserts, shares)])
     return Placed(padding(context, shares), rows)
 
 
@@ -119,7 +119,7 @@ def _small_files(
     sizing = context.sizing
     if context.operation in (*REPLACING, "bulk_insert") or sizing.small_file_bytes == 0:
         return {}
-    standing = [
+    base_files = [
         (path, slot, slice_.base_file)
         for (path, slot), slice_ in context.slices.items()
         if path in partitions
@@ -127,22 +127,22 @@ def _small_files(
         and not slice_.log_files
         and (path, slot) not in context.kept_apart
     ]
-    sizes = storage.at_once(lambda one: size_of(storage, one[2]), standing)
-    found: dict[str, list[SmallFile]] = {}
-    for (path, slot, _), size in zip(standing, sizes, strict=True):
+    sizes = storage.at_once(lambda one: size_of(storage, one[2]), base_files)
+    small_files: dict[str, list[SmallFile]] = {}
+    for (path, slot, _), size in zip(base_files, sizes, strict=True):
         if size < sizing.small_file_bytes:
-            found.setdefault(path, []).append(SmallFile(slot, size))
+            small_files.setdefault(path, []).append(SmallFile(slot, size))
     if not context.config.is_merge_on_read:
-        return found
+        return small_files
     return {
         path: sorted(files, key=lambda one: one.bytes)[: sizing.candidates_max]
-        for path, files in found.items()
+        for path, files in small_files.items()
     }
 
 
 def _first_new(context: WriteContext) -> dict[str, int]:
     """Behind the standing file groups of each partition."""
-    found: dict[str, int] = {}
+    first_slots: dict[str, int] = {}
     for path, slot in context.slices:
-        found[path] = max(found.get(path, 0), slot + 1)
-    return found
+        first_slots[path] = max(first_slots.get(path, 0), slot + 1)
+    return first_slots

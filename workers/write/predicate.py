@@ -61,16 +61,16 @@ class Predicate:
 def predicate_of(given: object, schema: pa.Schema) -> Predicate:
     """From a text or a `pyarrow.compute` expression. Raises InvalidInput when it does not fit."""
     if isinstance(given, str):
-        found = _Parser(given, schema).parse()
+        predicate = _Parser(given, schema).parse()
     elif isinstance(given, pc.Expression):
-        found = Predicate(given, None)
+        predicate = Predicate(given, None)
     else:
         raise InvalidInput("a predicate is text or a pyarrow expression", type=type(given))
     try:
-        schema.empty_table().filter(found.expression)
+        schema.empty_table().filter(predicate.expression)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput("the predicate does not fit the table's columns", why=error) from error
-    return found
+    return predicate
 
 
 def _is_there(value: Any) -> bool:
@@ -117,36 +117,36 @@ class _Parser:
         self.depth += 1
         if self.depth > _DEPTH_MAX:
             raise self._error("predicate is nested too deeply")
-        found = self._all()
+        expression = self._all()
         while self._takes("keyword", "OR"):
-            found = found | self._all()
+            expression = expression | self._all()
             if self.depth == 1:
                 self.required = []
         self.depth -= 1
-        return found
+        return expression
 
     def _all(self) -> Expression:
-        found = self._not()
+        expression = self._not()
         while self._takes("keyword", "AND"):
-            found = found & self._not()
-        return found
+            expression = expression & self._not()
+        return expression
 
     def _not(self) -> Expression:
         negations = 0
         while self._takes("keyword", "NOT"):
             negations += 1
         self.simple = []
-        found = self._condition()
+        expression = self._condition()
         if self.depth == 1 and not negations:
             self.required += self.simple
-        return ~found if negations % 2 else found
+        return ~expression if negations % 2 else expression
 
     def _condition(self) -> Expression:
         if self._takes("sign", "("):
-            found = self._any()
+            expression = self._any()
             self._expect("sign", ")")
             self.simple = []
-            return found
+            return expression
         name = self._column()
         column: Any = pc.field(name)
         if self._takes("keyword", "IS"):
@@ -155,10 +155,10 @@ class _Parser:
             self.simple = [Condition(name, _is_there) if is_negated else among(name, None)]
             return column.is_valid() if is_negated else column.is_null()
         is_negated = self._takes("keyword", "NOT")
-        found = self._membership(name, column)
-        if found is not None:
+        expression = self._membership(name, column)
+        if expression is not None:
             self.simple = [] if is_negated else self.simple
-            return ~found if is_negated else found
+            return ~expression if is_negated else expression
         if is_negated:
             raise self._error("IN, BETWEEN or LIKE was expected")
         sign = self._next("sign")
@@ -177,11 +177,11 @@ class _Parser:
             while self._takes("sign", ","):
                 values.append(self._value(name))
             self._expect("sign", ")")
-            found = column == values[0]
+            expression = column == values[0]
             for value in values[1:]:
-                found = found | (column == value)
+                expression = expression | (column == value)
             self.simple = [among(name, *(value.as_py() for value in values))]
-            return found
+            return expression
         if self._takes("keyword", "BETWEEN"):
             least = self._value(name)
             self._expect("keyword", "AND")
@@ -234,8 +234,8 @@ class _Parser:
     def _peek(self, kind: str, value: str | None = None) -> bool:
         if self.at >= len(self.tokens):
             return False
-        found_kind, found = self.tokens[self.at]
-        return found_kind == kind and value in (None, found)
+        token_kind, token = self.tokens[self.at]
+        return token_kind == kind and value in (None, token)
 
     def _takes(self, kind: str, value: str) -> bool:
         is_there = self._peek(kind, value)
@@ -253,5 +253,5 @@ class _Parser:
         return self.tokens[self.at - 1][1]
 
     def _error(self, message: str) -> InvalidInput:
-        found = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end"
-        return InvalidInput(message, predicate=self.text, found=found)
+        token = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end"
+        return InvalidInput(message, predicate=self.text, found=token)

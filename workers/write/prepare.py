@@ -140,12 +140,12 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     keys = composite_keys(fields, texts)
     if context.looks_up:
         return keys, shares_of_keys(keys, SHARES)
-    if context.operation != "delete":  # Rows of before this was looked at can be taken away.
+    if context.operation != "delete":  # Rows that came before this was looked at can be taken away.
         _refuse_endless(config, keys, texts)
-    found = bucket_of_composite_keys(
+    slots = bucket_of_composite_keys(
         keys, texts, buckets=config.buckets, fields=fields, index_fields=config.index_fields
     )
-    return keys, found
+    return keys, slots
 
 
 def _refuse_endless(config: TableConfig, keys: pa.Array[Any], texts: Sequence[Any]) -> None:

@@ -49,7 +49,7 @@ class _Commit:
     requested_at: InstantTime
     completed_at: InstantTime
     stats: Mapping[GroupKey, Sequence[WriteStat]]
-    told: KeyCounts
+    keys_read_otherwise: KeyCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class KeysReadOtherwise:
         counts: dict[GroupKey, int] = {}
         for group in sorted(self._ours):
             known = [*self._at_start_of(group), *rivals]
-            was_told = any(one is not None and group in one.told for one in known)
+            was_told = any(one is not None and group in one.keys_read_otherwise for one in known)
             if not (was_told or self._is_suspect(group, known)):
                 continue
             try:
@@ -144,9 +144,9 @@ class KeysReadOtherwise:
     def _read_ahead(self, timeline: Timeline) -> None:
         """Every commit that is asked below, at once."""
         paths = [path for group in self._ours for path in self._log_files(group)]
-        asked = {instant for path in paths if (instant := self._instant_of(path)) is not None}
-        asked.update(self._later(timeline))
-        missing = [one for one in asked if one not in self._commits]
+        instants = {instant for path in paths if (instant := self._instant_of(path)) is not None}
+        instants.update(self._later(timeline))
+        missing = [one for one in instants if one not in self._commits]
         read = self._table.storage.at_once(self._read_commit, missing)
         self._commits.update(zip(missing, read, strict=True))
 
@@ -162,8 +162,8 @@ class KeysReadOtherwise:
 
     def _at_start_of(self, group: GroupKey) -> list[_Commit | None]:
         """Whose logs it had; None for one that cannot be asked."""
-        found = (self._instant_of(path) for path in self._log_files(group))
-        return [None if instant is None else self._commits[instant] for instant in found]
+        instants = (self._instant_of(path) for path in self._log_files(group))
+        return [None if instant is None else self._commits[instant] for instant in instants]
 
     def _log_files(self, group: GroupKey) -> tuple[str, ...]:
         return self._slices[group].log_files if group in self._slices else ()
@@ -171,8 +171,8 @@ class KeysReadOtherwise:
     def _instant_of(self, path: str) -> CompletedInstant | None:
         name = parse_log_file(path.rpartition("/")[2])
         assert name is not None, path
-        found = self._at_start.find(name.instant)
-        return found if isinstance(found, CompletedInstant) else None
+        instant = self._at_start.find(name.instant)
+        return instant if isinstance(instant, CompletedInstant) else None
 
     def _read_commit(self, instant: CompletedInstant) -> _Commit | None:
         """None for one that was archived meanwhile."""
@@ -185,8 +185,8 @@ class KeysReadOtherwise:
         for stat in metadata.stats:
             stats.setdefault((stat.partition_path, stat.file_id), []).append(stat)
         completed_at = instant.completed_at
-        told = told_counts(metadata.extra_metadata)
-        return _Commit(instant.requested_at, completed_at, stats, told)
+        counts = told_counts(metadata.extra_metadata)
+        return _Commit(instant.requested_at, completed_at, stats, counts)
 
     def _is_suspect(self, group: GroupKey, known: Sequence[_Commit | None]) -> bool:
         if self._met_everywhere:
@@ -199,20 +199,20 @@ class KeysReadOtherwise:
         )
 
     def _count(self, group: GroupKey, rivals: Sequence[_Commit], again: RowsAgain | None) -> int:
-        found = self._now(group, rivals)
+        group_now = self._now(group, rivals)
         completed: _ByKey = {}
-        for log in found.logs:
+        for log in group_now.logs:
             _add(completed, self._versions(group, log.path))
-        keys = self._candidates(found, completed)
+        keys = self._candidates(group_now, completed)
         if not keys:
             return 0
         requested: _ByKey = {}
-        for log in sorted(found.logs, key=lambda log: log.requested_at):
+        for log in sorted(group_now.logs, key=lambda log: log.requested_at):
             _add(requested, self._versions(group, log.path))
         for path, restated in again.by_group.get(group, {}).items() if again else ():
             versions = self._versions(group, path)
             _add(requested, {key: versions.get(key, []) for key in restated})
-        bases = self._base_versions(found.base, keys)
+        bases = self._base_versions(group_now.base, keys)
         return sum(
             is_read_otherwise(
                 Versions(bases.get(key), completed[key], requested[key]),
@@ -232,10 +232,10 @@ class KeysReadOtherwise:
                     logs.append(_Log(stat.path, commit.requested_at, commit.completed_at))
                 elif commit.requested_at > since:
                     base, since = stat.path, commit.requested_at
-        standing = [one for one in logs if one.completed_at >= since]
+        visible_logs = [one for one in logs if one.completed_at >= since]
         ours = self._context.instant
-        standing += [_Log(one.stat.path, ours, "") for one in self._ours[group]]
-        return _Group(base, standing)
+        visible_logs += [_Log(one.stat.path, ours, "") for one in self._ours[group]]
+        return _Group(base, visible_logs)
 
     def _log(self, path: str) -> _Log:
         name, instant = parse_log_file(path.rpartition("/")[2]), self._instant_of(path)
@@ -243,7 +243,7 @@ class KeysReadOtherwise:
         completed_at = instant.completed_at if instant else name.instant
         return _Log(path, name.instant, completed_at)
 
-    def _candidates(self, found: _Group, completed: _ByKey) -> frozenset[str]:
+    def _candidates(self, group_now: _Group, completed: _ByKey) -> frozenset[str]:
         """Where other engines can come to another row: keys that were deleted, and those of which a
         version has no ordering value.
         """
@@ -258,7 +258,7 @@ class KeysReadOtherwise:
             if key not in suspect
             and (self._met_everywhere or any(_is_low(one.order) for one in versions))
         )
-        bases = self._base_versions(found.base, low)
+        bases = self._base_versions(group_now.base, low)
         return frozenset(suspect | {key for key, one in bases.items() if one.order is None})
 
     def _versions(self, group: GroupKey, path: str) -> _ByKey:
@@ -300,11 +300,13 @@ def _by_key(versions: pa.Table, field: str) -> _ByKey:
     kinds: list[Any] = [ROW] * len(keys)
     if DELETED in versions.column_names:
         kinds = versions.column(DELETED).to_pylist()
-    found: _ByKey = {}
+    versions_by_key: _ByKey = {}
     for key, kind, order in zip(keys, kinds, orders or [None] * len(keys), strict=True):
         is_ageless = kind == DELETE_NOW
-        found.setdefault(key, []).append(Version(kind or ROW, None if is_ageless else order))
-    return found
+        versions_by_key.setdefault(key, []).append(
+            Version(kind or ROW, None if is_ageless else order)
+        )
+    return versions_by_key
 
 
 def _comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
@@ -314,13 +316,13 @@ def _comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
-    found: list[Any] = values.to_pylist()
-    return found
+    comparable_values: list[Any] = values.to_pylist()
+    return comparable_values
 
 
 def _add(versions: _ByKey, more: _ByKey) -> None:
-    for key, found in more.items():
-        versions.setdefault(key, []).extend(found)
+    for key, later_versions in more.items():
+        versions.setdefault(key, []).extend(later_versions)
 
 
 def _is_low(order: Any) -> bool:

@@ -30,39 +30,41 @@ States = Mapping[str, pa.Table]
 
 
 def relocated(
-    context: WriteContext, groups: Sequence[RowGroup], standing: States, remembered: States
+    context: WriteContext, groups: Sequence[RowGroup], stored_rows: States, remembered: States
 ) -> list[RowGroup]:
     """`groups` are all rows of one slot, each key in one of them. Of those keys, `standing` are the
     rows in other partitions, and `remembered` what other partitions know of deleted ones.
     """
-    moving = _moving(context, groups, standing)
-    moved = {path: states.filter(_has(states, moving)) for path, states in standing.items()}
+    moving = _moving(context, groups, stored_rows)
+    moved = {path: states.filter(_has(states, moving)) for path, states in stored_rows.items()}
     located = [RECORD_KEY, *context.config.partition_by]
     kept = {
         path: states.filter(pc.invert(_has(states, moving))).select(located)
-        for path, states in standing.items()
+        for path, states in stored_rows.items()
     }
-    listed = (single(one.column(RECORD_KEY)) for one in standing.values())
+    listed = (single(one.column(RECORD_KEY)) for one in stored_rows.values())
     alive = pa.concat_arrays([_NO_KEYS, *listed])
     # A row that stands somewhere knows all that is remembered of its key.
-    told = {
+    kept_deletes = {
         path: states.filter(pc.and_(pa.array(_tells(states)), pc.invert(_has(states, alive))))
         for path, states in remembered.items()
     }
-    found = rerouted(groups, kept)
-    arriving = [*moved.values(), *told.values()]
+    new_groups = rerouted(groups, kept)
+    arriving = [*moved.values(), *kept_deletes.values()]
     if any(one.num_rows for one in arriving):
-        found = [replace(one, arriving=_arriving(context, arriving, one.rows)) for one in found]
-    leaving = {path: _keys_of(moved, told, path) for path in {**moved, **told}}
-    return numbered(_with_leaving(found, leaving))
+        new_groups = [
+            replace(one, arriving=_arriving(context, arriving, one.rows)) for one in new_groups
+        ]
+    leaving = {path: _keys_of(moved, kept_deletes, path) for path in {**moved, **kept_deletes}}
+    return numbered(_with_leaving(new_groups, leaving))
 
 
-def rerouted(groups: Sequence[RowGroup], standing: States) -> list[RowGroup]:
+def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
     """The rows of these keys in the partition where the key stands, with its partition columns
     where `standing` has them; of several partitions the first.
     """
     groups, (empty, *_) = list(groups), [one.rows.slice(0, 0) for one in groups]
-    for path, stored in standing.items():
+    for path, stored in stored_rows.items():
         standing_keys = single(stored.column(RECORD_KEY))
         taken = [one.rows.filter(_has(one.rows, standing_keys)) for one in groups]
         coming = _located(pa.concat_tables(taken), stored)
@@ -83,21 +85,21 @@ def rerouted(groups: Sequence[RowGroup], standing: States) -> list[RowGroup]:
 
 def numbered(groups: Iterable[RowGroup]) -> list[RowGroup]:
     """Those with something to write, their rows counted on."""
-    found, first_row = [], 0
-    for one in groups:
-        if one.rows.num_rows or one.leaving is not None:
-            found.append(replace(one, first_row=first_row))
-            first_row += one.written_rows
-    return found
+    numbered_groups, first_row = [], 0
+    for group in groups:
+        if group.rows.num_rows or group.leaving is not None:
+            numbered_groups.append(replace(group, first_row=first_row))
+            first_row += group.written_rows
+    return numbered_groups
 
 
-def _moving(context: WriteContext, groups: Sequence[RowGroup], standing: States) -> Any:
+def _moving(context: WriteContext, groups: Sequence[RowGroup], stored_rows: States) -> Any:
     """The keys of which something that the batch says counts beside what stands."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
-    if not standing:
+    if not stored_rows:
         return _NO_KEYS
-    stored = pa.concat_tables(standing.values())
+    stored = pa.concat_tables(stored_rows.values())
     rows = pa.concat_tables(one.rows for one in groups)
     rows = rows.filter(_has(rows, single(stored.column(RECORD_KEY))))
     fresh = conform_states(fresh_states(rows.filter(pa.array(kinds(rows) == ROW)), rule), context)
@@ -111,10 +113,10 @@ def _moving(context: WriteContext, groups: Sequence[RowGroup], standing: States)
 
 def _tells(states: pa.Table) -> Mask:
     """Which states of deleted keys keep older versions away."""
-    found: Mask = bits(states, SET) != 0
+    is_telling: Mask = bits(states, SET) != 0
     if ROW_GONE in states.column_names:
-        found |= np.asarray(states.column(ROW_GONE).is_valid().to_numpy())
-    return found
+        is_telling |= np.asarray(states.column(ROW_GONE).is_valid().to_numpy())
+    return is_telling
 
 
 def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:
@@ -125,15 +127,19 @@ def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table)
     return _located(mine, located) if mine.num_rows else None
 
 
-def _keys_of(moved: States, told: States, path: str) -> pa.Table:
-    return pa.concat_tables(one[path].select([RECORD_KEY]) for one in (moved, told) if path in one)
+def _keys_of(moved: States, kept_deletes: States, path: str) -> pa.Table:
+    return pa.concat_tables(
+        one[path].select([RECORD_KEY]) for one in (moved, kept_deletes) if path in one
+    )
 
 
 def _with_leaving(groups: Sequence[RowGroup], leaving: States) -> list[RowGroup]:
     some = {path: keys for path, keys in leaving.items() if keys.num_rows}
-    found = [replace(one, leaving=some.pop(one.partition, None)) for one in groups]
+    new_groups = [replace(one, leaving=some.pop(one.partition, None)) for one in groups]
     empty, slot = groups[0].rows.slice(0, 0), groups[0].slot
-    return found + [RowGroup(path, slot, empty, 0, leaving=keys) for path, keys in some.items()]
+    return new_groups + [
+        RowGroup(path, slot, empty, 0, leaving=keys) for path, keys in some.items()
+    ]
 
 
 def _located(rows: pa.Table, stored: pa.Table) -> pa.Table:

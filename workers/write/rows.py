@@ -77,22 +77,22 @@ def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:
     return with_absent(states, rule.groups(context.schema.field_names), context.columns)
 
 
-def standing_states(storage: Storage, standing: FileSlice, context: WriteContext) -> pa.Table:
+def standing_states(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
     """As `base_rows`, with the deleted keys that the file remembers."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
-    assert standing.base_file is not None, standing
-    parts = base_states(storage, standing.base_file, rule, context.schema, None)
+    assert current_slice.base_file is not None, current_slice
+    parts = base_states(storage, current_slice.base_file, rule, context.schema, None)
     return pa.concat_tables([empty_states(rule, context.schema, None), *parts])
 
 
-def base_rows(storage: Storage, standing: FileSlice, context: WriteContext) -> pa.Table:
+def base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
     """The rows of the standing base file under the writer schema, meta columns first."""
-    assert standing.base_file is not None, standing
-    assert not standing.log_files, standing
+    assert current_slice.base_file is not None, current_slice
+    assert not current_slice.log_files, current_slice
     # By name: the file may hold columns that the table has dropped since.
     names = [*META_COLUMNS, *context.schema.field_names]
-    return conform_with_meta(read_base_file(storage, standing.base_file, names), context)
+    return conform_with_meta(read_base_file(storage, current_slice.base_file, names), context)
 
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:

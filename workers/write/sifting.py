@@ -81,10 +81,10 @@ def sift(
             prepared = taken(good)
             continue
         except InvalidInput as error:
-            found = _reasons(error, good, taken)
-        bad |= {int(positions[at]): why for at, why in found.items()}
+            reasons = _reasons(error, good, taken)
+        bad |= {int(positions[at]): why for at, why in reasons.items()}
         check_bad_rows(len(bad))
-        positions = np.delete(positions, list(found))
+        positions = np.delete(positions, list(reasons))
         good = batch.take(positions)
     letters = letters_of(batch, bad, is_numbered=is_numbered) if bad else None
     return Sifted(prepared, letters)
@@ -97,13 +97,13 @@ def _reasons(
     if isinstance(error, BadRows):
         return dict.fromkeys(error.positions, str(error.message))
     # Refused for a value which is not said to be in this or that row.
-    found = failing_rows(
+    bad_positions = failing_rows(
         batch.num_rows,
         lambda start, rows: _refusal(batch.slice(start, rows), taken) is not None,
         most=BAD_ROWS_MAX + 1,
     )
-    assert found, "rows that are refused together only"
-    return {at: str(_refusal(batch.slice(at, 1), taken)) for at in found}
+    assert bad_positions, "rows that are refused together only"
+    return {at: str(_refusal(batch.slice(at, 1), taken)) for at in bad_positions}
 
 
 def _refusal(batch: pa.Table, taken: Callable[[pa.Table], pa.Table]) -> InvalidInput | None:

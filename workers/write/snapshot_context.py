@@ -102,28 +102,28 @@ def _marker_settings(table: Table, options: WriteOptions, instant: InstantTime) 
 def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     if table.config.looks_up:
         return _counted(view)
-    found: dict[tuple[str, int], FileSlice] = {}
-    for one in view.slices:
-        bucket = bucket_of(one.file_id)
+    slices: dict[tuple[str, int], FileSlice] = {}
+    for slice_ in view.slices:
+        bucket = bucket_of(slice_.file_id)
         if bucket is None or bucket >= table.config.buckets:
             raise InvalidInput(
                 "a file group is outside the table's buckets",
-                file_id=one.file_id,
+                file_id=slice_.file_id,
                 buckets=table.config.buckets,
             )
-        if (one.partition, bucket) in found:
+        if (slice_.partition, bucket) in slices:
             raise InvalidInput(
-                "two file groups share one bucket", partition=one.partition, bucket=bucket
+                "two file groups share one bucket", partition=slice_.partition, bucket=bucket
             )
-        found[one.partition, bucket] = one
-    return found
+        slices[slice_.partition, bucket] = slice_
+    return slices
 
 
 def _counted(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     """The file groups of each partition numbered in the order of their ids, as all who know the
     snapshot number them.
     """
-    found: dict[tuple[str, int], FileSlice] = {}
+    numbered: dict[tuple[str, int], FileSlice] = {}
     for partition, slices in groupby(view.slices, lambda one: one.partition):
-        found |= {(partition, slot): one for slot, one in enumerate(slices)}
-    return found
+        numbered |= {(partition, slot): one for slot, one in enumerate(slices)}
+    return numbered

@@ -62,8 +62,8 @@ def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[SoughtKeys]:
 def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
     for group in groups:
         # A log of deletes is written to a standing file group whether it has the keys or not.
-        standing = context.standing(group.partition, group.slot)
-        if standing is None or not context.config.is_merge_on_read:
+        current_slice = context.current_slice(group.partition, group.slot)
+        if current_slice is None or not context.config.is_merge_on_read:
             keys = SortedKeys.of(group.rows.column(RECORD_KEY))
             is_anywhere = context.config.keeps_keys_single
             yield SoughtKeys(None if is_anywhere else group.partition, group.slot, keys)

@@ -125,12 +125,15 @@ def stage(
 
 def by_file_group(files: Iterable[StagedFile]) -> list[StagedGroup]:
     """Each file group, or share, once, with what all files hold of it."""
-    found: dict[tuple[str, int], list[tuple[Piece, int]]] = {}
+    pieces_by_group: dict[tuple[str, int], list[tuple[Piece, int]]] = {}
     for file in files:
-        for one in file.batches:
+        for batch in file.batches:
             schema_ends = file.batches[0].begins
-            piece = Piece(file.path, schema_ends, one.begins, one.ends, 0, one.rows), one.bytes
-            found.setdefault((one.partition, one.slot), []).append(piece)
+            piece = (
+                Piece(file.path, schema_ends, batch.begins, batch.ends, 0, batch.rows),
+                batch.bytes,
+            )
+            pieces_by_group.setdefault((batch.partition, batch.slot), []).append(piece)
     return [
         StagedGroup(
             partition,
@@ -138,7 +141,7 @@ def by_file_group(files: Iterable[StagedFile]) -> list[StagedGroup]:
             tuple(piece for piece, _ in pieces),
             sum(size for _, size in pieces),
         )
-        for (partition, slot), pieces in found.items()
+        for (partition, slot), pieces in pieces_by_group.items()
     ]
 
 
@@ -186,11 +189,11 @@ def read_staged(
                 rows = leaving.slice(0, 0)
             else:
                 rows = rows_of(group.pieces, columns)
-            found = RowGroup(
+            row_group = RowGroup(
                 group.partition, group.slot, rows, first_row, arriving=arriving, leaving=leaving
             )
-            yield found
-            first_row += found.written_rows
+            yield row_group
+            first_row += row_group.written_rows
 
 
 def _batch(stream: IO[bytes], piece: Piece, columns: Collection[str] | None) -> pa.RecordBatch:

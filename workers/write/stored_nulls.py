@@ -34,7 +34,7 @@ _KEYS_NAMED_MAX = 5
 
 
 @dataclass(slots=True)
-class _Found:
+class _Lacking:
     rows: int = 0
     keys: tuple[str, ...] = ()
 
@@ -64,12 +64,12 @@ class NullCheck:
         slices = FileSystemView.load(self._table, timeline=timeline).slices
         new = [one for one in slices if one not in self._passed]
         for column, refusal in self._refusals.items():
-            found = _Found()
+            lacking = _Lacking()
             for keys in self._table.storage.at_once(partial(self._keys, column), new):
-                found.add(keys)
-            if found.rows:
-                named = list(found.keys)
-                raise InvalidInput(refusal, column=column, rows=found.rows, first_keys=named)
+                lacking.add(keys)
+            if lacking.rows:
+                named = list(lacking.keys)
+                raise InvalidInput(refusal, column=column, rows=lacking.rows, first_keys=named)
         self._passed.update(new)
 
     def under_lock(self, timeline: Timeline) -> Conflict | dict[str, str]:
@@ -78,13 +78,13 @@ class NullCheck:
         return {}
 
     def _keys(self, column: str, slice_: FileSlice) -> list[str]:
-        found: list[str] = []
+        keys: list[str] = []
         if slice_.base_file is not None:
-            found += _base_keys(self._table.storage, slice_.base_file, column)
+            keys += _base_keys(self._table.storage, slice_.base_file, column)
         for block in self._reader.blocks(slice_):
             if isinstance(block, ParquetData | AvroData):
-                found += _keys_without(block.table([RECORD_KEY, column]), column)
-        return found
+                keys += _keys_without(block.table([RECORD_KEY, column]), column)
+        return keys
 
 
 def _base_keys(storage: Storage, path: str, column: str) -> Iterator[str]:
@@ -107,5 +107,5 @@ def _keys_without(rows: pa.Table, column: str) -> list[str]:
     keys: Any = rows.column(RECORD_KEY)
     if column in rows.column_names:
         keys = keys.filter(pc.is_null(rows.column(column)))
-    found: list[str] = keys.to_pylist()
-    return found
+    key_texts: list[str] = keys.to_pylist()
+    return key_texts

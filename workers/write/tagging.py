@@ -55,9 +55,9 @@ def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
     merged = [rows.slice(0, 0)]
     for group in row_groups(_in_one_slot(rows)):
         refuse_doubled(context, group)
-        one = merge(group.rows, context.rule)
-        one = one.filter(pa.array(kinds(one) == ROW))
-        merged.append(at_place(one, group.partition, group.slot).select(rows.column_names))
+        group_rows = merge(group.rows, context.rule)
+        group_rows = group_rows.filter(pa.array(kinds(group_rows) == ROW))
+        merged.append(at_place(group_rows, group.partition, group.slot).select(rows.column_names))
     return pa.concat_tables(merged)
 
 
@@ -102,8 +102,8 @@ def identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
 
 def _codes(prepared: pa.Table, places: pa.Table, name: str) -> tuple[Codes, Codes]:
     distinct: Any = prepared.column(name).combine_chunks().dictionary_encode()
-    found: Any = pc.index_in(places.column(name), value_set=distinct.dictionary)
-    theirs: Any = pc.fill_null(found, len(distinct.dictionary))
+    codes: Any = pc.index_in(places.column(name), value_set=distinct.dictionary)
+    theirs: Any = pc.fill_null(codes, len(distinct.dictionary))
     ours = distinct.indices.to_numpy()
     return ours.astype(np.int64), theirs.to_numpy().astype(np.int64)
 
