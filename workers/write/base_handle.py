@@ -46,6 +46,10 @@ _NEW_FILE_GROUP = "null"
 
 @dataclass(frozen=True, slots=True)
 class BaseWrite:
+    """Rows for one file group, merged into its current base file where it has one, as a new base
+    file.
+    """
+
     group: RowGroup
     file_id: str
     file_name: str
@@ -53,10 +57,14 @@ class BaseWrite:
 
     @property
     def marker(self) -> Marker:
+        """The marker to create before `run`."""
         io_type = IOType.MERGE if self.current_slice else IOType.CREATE
         return Marker(self.group.partition, self.file_name, io_type)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        """Write the file at `path` and say what it holds. Raises StorageFailed; NotFound where the
+        current base file is gone.
+        """
         if context.rule.groups is not None:
             return self._run_groups(context, storage, task)
         newer = new_rows(context, self.group, task, self.file_name)
@@ -135,6 +143,7 @@ class BaseWrite:
 
     @property
     def path(self) -> str:
+        """Where the new file goes, relative to the table."""
         return join(self.group.partition, self.file_name)
 
 
@@ -149,6 +158,7 @@ class BaseDelete:
 
     @property
     def marker(self) -> Marker:
+        """The marker to create before `run`."""
         return Marker(self.group.partition, self.file_name, IOType.MERGE)
 
     def finds_something(self, storage: Storage) -> bool:
@@ -158,6 +168,9 @@ class BaseDelete:
         return bool(_is_held(keys, self.group.rows).any())
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        """Write the base file without the group's keys and say how many rows went. Raises
+        StorageFailed; NotFound where the current base file is gone.
+        """
         grouped = context.rule.groups
         base = (standing_states if grouped else base_rows)(storage, self.current_slice, context)
         goes = _is_held(base, self.group.rows)

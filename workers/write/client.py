@@ -67,6 +67,8 @@ _log = logging.getLogger(__name__)
 
 
 class WriteClient:
+    """Begins writes of one table by one set of options; any number of them, one after the other."""
+
     def __init__(self, table: Table, options: WriteOptions) -> None:
         self._table = table
         self._options = options
@@ -84,8 +86,7 @@ class WriteClient:
         table.check_writable(begins_to_write=True)
         check_request(table, self._options, request)
         check_strategy(self._options.schema_strategy)
-        # Refused here, before the first effect; done again on what the transaction then starts
-        # from.
+        # Refused before the first effect; done again on what the transaction starts from.
         writer_schema(table, self._options, request, batch_schema, current_schema(table))
         clean_before_write(table, self._options)
         content = HeartbeatContent(
@@ -133,6 +134,7 @@ class Transaction:
 
     @property
     def instant(self) -> str:
+        """The instant time of this write; it names its files and markers."""
         return self._instant
 
     @property
@@ -149,6 +151,7 @@ class Transaction:
         return self._started.heartbeat.is_fenced
 
     def prepare(self, batch_schema: pa.Schema | None) -> None:
+        """Make `context` of the snapshot that this started from. Raises as `WriteClient.begin`."""
         table, options = self._table, self._options
         at_start = self._started.schema
         known = at_start.schema if at_start else current_schema(table, self._started.timeline)
@@ -285,9 +288,7 @@ class Transaction:
                 _log.warning("outcome unknown: instant=%s", self._instant)
 
     def _tidy_undone(self, written: Iterable[FileInfo | WriteStat]) -> None:
-        """Decided by another, so these are nobody's any more; it may have listed before we
-        wrote.
-        """
+        """Decided by another, so these are nobody's; he may have listed before we wrote them."""
         for file in written:
             self._table.storage.delete(file.path)
         delete_markers(self._table.storage, self._instant)

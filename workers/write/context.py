@@ -39,6 +39,8 @@ REPLACING: frozenset[Operation] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
+    """One write as its tasks know it: made on the driver by `snapshot_context`, and pickled."""
+
     location: str
     instant: InstantTime
     operation: Operation
@@ -82,6 +84,7 @@ class WriteContext:
 
     @property
     def looks_up(self) -> bool:
+        """Whether rows find their file group by their key in files, and not by a bucket."""
         return self.config.looks_up
 
     def current_slice(self, partition: str, slot: int) -> FileSlice | None:
@@ -112,8 +115,12 @@ class WriteContext:
 
     @property
     def compression(self) -> Compression:
+        """How parquet files and blocks of this write are compressed: arguments for their
+        writers.
+        """
         return compression_of(self.options.codec)
 
     @property
     def is_narrow(self) -> bool:
+        """Whether this write brings some of the table's columns only."""
         return len(self.columns) < len(self.schema.field_names)

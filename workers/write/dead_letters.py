@@ -43,7 +43,7 @@ def check_dead_letter_path(location: str, path: str) -> None:
 
 
 def check_bad_rows(rows: int) -> None:
-    """Raises InvalidInput."""
+    """Raises InvalidInput for more than `BAD_ROWS_MAX` rows."""
     if rows > BAD_ROWS_MAX:
         raise InvalidInput("too many rows for dead-letter output", rows_max=BAD_ROWS_MAX)
 
@@ -73,6 +73,7 @@ class DeadLetters:
                 self._storage().delete(file.path)
 
     def delete(self, doomed: DeadLetterFile) -> None:
+        """Take one file away again. Raises StorageFailed."""
         self._storage().delete(doomed.name)
 
     def _storage(self) -> Storage:

@@ -40,7 +40,7 @@ def ordering_wrapper(ordering_type: pa.DataType) -> str:
 
 
 def check_ordered_deletes(config: TableConfig, schema: pa.Schema) -> None:
-    """Whether rows can be deleted only as old as they were seen. Raises InvalidInput."""
+    """Raises InvalidInput where rows cannot be deleted only as old as they were seen."""
     if config.ordering_field is None or config.merger is not None:
         raise InvalidInput(
             "a non-blocking writer does not see what others change while it looks for rows: on a "
@@ -64,7 +64,7 @@ def check_ages(config: TableConfig, rows: pa.Table) -> None:
 
 
 def moved_records(keys: pa.Table, partition: str) -> list[DeleteRecord]:
-    """Of rows of column groups that go to another partition."""
+    """Delete records for rows of column groups that go to another partition."""
     names: list[Any] = keys.column(RECORD_KEY).to_pylist()
     return [DeleteRecord(key, partition, MOVED) for key in names]
 

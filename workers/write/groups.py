@@ -19,6 +19,8 @@ Codes = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
+    """Rows of a batch that belong to one file group."""
+
     partition: str
     slot: int
     """Of the file group in its partition: its bucket, or as `WriteContext.slices` counts."""
@@ -40,6 +42,7 @@ class RowGroup:
 
 
 def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
+    """The prepared rows by partition and slot, each pair once; rows keep their order within it."""
     if prepared.num_rows == 0:
         return
     paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()

@@ -39,6 +39,8 @@ from workers.write.status import TaskIds, WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class LogWrite:
+    """Rows and marked deletes for one file group, as a log file of this write's own."""
+
     group: RowGroup
     file_id: str
     file_name: str
@@ -46,9 +48,13 @@ class LogWrite:
 
     @property
     def marker(self) -> Marker:
+        """The marker to create before `run`."""
         return Marker(self.group.partition, self.file_name, IOType.CREATE)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        """Write the log file and say what it holds. Nothing of the file group is read, so of a
+        known one every row counts as an update. Raises StorageFailed.
+        """
         versions = new_rows(context, self.group, task, self.file_id)
         rows, deletes = _split(versions, context)
         partition = self.group.partition
@@ -133,9 +139,13 @@ class LogDelete:
 
     @property
     def marker(self) -> Marker:
+        """The marker to create before `run`."""
         return Marker(self.group.partition, self.file_name, IOType.CREATE)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
+        """Write the log file; keys that the file group does not have count as deleted, too. Raises
+        StorageFailed.
+        """
         partition = self.group.partition
         records = self._records(context)
         path = join(partition, self.file_name)

@@ -57,7 +57,7 @@ class BatchKeys:
 
     @cached_property
     def hashed_keys(self) -> AskedKeys:
-        """For filters, hashed once for all of them."""
+        """The keys for filters, hashed once for all of them."""
         return AskedKeys(self.sorted.array)
 
 
@@ -100,7 +100,7 @@ def places_of(
 
 
 def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys]:
-    """What `places_of` is asked for."""
+    """The keys that `places_of` looks for, by partition path; all under `""` for a global index."""
     if context.config.is_global:
         return {"": BatchKeys(SortedKeys.of(prepared.column(RECORD_KEY)))}
     paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
@@ -137,7 +137,9 @@ def _places(
 def known_keys(
     context: WriteContext, slice_: FileSlice, keys: BatchKeys, storage: Storage
 ) -> Positions:
-    """Of `keys` those that have a row in the slice's base file or in one of its logs."""
+    """Ascending positions in `keys.sorted` of those that have a row in the slice's base file or in
+    one of its logs.
+    """
     positions = [np.empty(0, np.int64)]
     if slice_.base_file is not None:
         positions.append(_in_base_file(context, slice_.base_file, keys, storage))

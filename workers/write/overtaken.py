@@ -91,11 +91,14 @@ class RowsAgain:
 
     @property
     def keys(self) -> int:
+        """How many keys are written again, each once per file group."""
         return sum(len(keys) for logs in self.by_group.values() for keys in logs.values())
 
 
 class OvertakenRows:
-    """Of one write. Commits never change, so each that overtook it is read once."""
+    """The log rows of one write, beside commits that overtook it. Commits never change, so each is
+    read once.
+    """
 
     def __init__(self, context: WriteContext, storage: Storage, stats: Iterable[WriteStat]) -> None:
         self._context = context

@@ -32,6 +32,8 @@ Shares = Mapping[str, list[InsertShare]]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
+    """All rows of a write, and where each goes."""
+
     context: WriteContext
     """As handed in, and which file groups take inserts."""
     rows: pa.Table
@@ -40,6 +42,7 @@ class Placed:
     """These rows, where keys of other partitions were looked for."""
 
     def groups(self) -> Iterable[RowGroup]:
+        """The rows by file group, each file group once."""
         return row_groups(self.rows) if self.settled is None else self.settled
 
 
@@ -69,6 +72,7 @@ def tag(context: WriteContext, prepared: pa.Table, places: pa.Table, storage: St
 
 
 def insert_counts(inserts: pa.Table) -> dict[str, int]:
+    """Partition -> how many rows of `inserts` it gets."""
     counts = inserts.column(PARTITION_PATH).value_counts()
     paths: list[Any]
     rows: list[Any]
@@ -87,6 +91,9 @@ def deal_out(context: WriteContext, counts: Mapping[str, int], storage: Storage)
 
 
 def padding(context: WriteContext, shares: Shares) -> WriteContext:
+    """The context that names the current file groups which `shares` let grow
+    (`WriteContext.padded`).
+    """
     padded = {(path, one.slot) for path, dealt in shares.items() for one in dealt if not one.is_new}
     return replace(context, padded=frozenset(padded))
 
@@ -141,7 +148,7 @@ def _small_files(
 
 
 def _first_new(context: WriteContext) -> dict[str, int]:
-    """Behind the standing file groups of each partition."""
+    """Partition -> the first slot after those of its file groups."""
     first_slots: dict[str, int] = {}
     for path, slot in context.slices:
         first_slots[path] = max(first_slots.get(path, 0), slot + 1)

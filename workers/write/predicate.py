@@ -51,6 +51,8 @@ Expression: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
+    """A condition that fits a table's schema: made by `predicate_of`."""
+
     expression: Expression
     columns: frozenset[str] | None
     """The columns that it looks at; None when that is not known."""

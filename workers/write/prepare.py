@@ -121,7 +121,9 @@ def _check_deleted_groups(rule: GroupRule, table: pa.Table, is_delete: Any) -> N
 
 
 def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
-    """Of conformed rows that have the key columns. Raises BadRows for what is no key."""
+    """Record keys and slots of conformed rows that have the key columns. Raises BadRows for what is
+    no key.
+    """
     config = context.config
     fields = config.record_key
     texts: list[Any] = [key_value_texts(one, _combined(rows.column(one))) for one in fields]

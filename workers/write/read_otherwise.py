@@ -69,7 +69,9 @@ class _Group:
 
 
 class KeysReadOtherwise:
-    """Of one write. Files never change, so each is read once."""
+    """The file groups of one write as other engines read them. Files never change, so each is read
+    once.
+    """
 
     def __init__(
         self,

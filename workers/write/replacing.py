@@ -15,6 +15,8 @@ from workers.write.status import WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
+    """What a replacecommit takes away."""
+
     file_ids: dict[str, list[str]]
     """Partition -> ids of the file groups that go."""
     whole_partitions: frozenset[str]
@@ -25,6 +27,7 @@ class Replacement:
 def replacement(
     context: WriteContext, request: WriteRequest, written: Iterable[WriteStatus]
 ) -> Replacement:
+    """What `request` takes away beside the files `written`; empty where it does not replace."""
     is_whole_table = request.operation == "insert_overwrite_table"
     touched = {status.stat.partition_path for status in written} | set(request.partitions)
     if not request.replaces:

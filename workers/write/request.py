@@ -24,6 +24,8 @@ from workers.write.dead_letters import check_dead_letter_path
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
+    """One write as its caller asks for it; `check_request` says whether the table can follow."""
+
     operation: Operation = "upsert"
     stream: str | None = None
     """The stream whose columns this write holds; only for tables that take narrow rows."""
@@ -66,13 +68,16 @@ class WriteRequest:
     """How often the caller tries at most; None for as often as the options say."""
 
     def of_attempt(self, number: int) -> WriteRequest:
-        """The same, told in the commit's metadata when it is not the first attempt."""
+        """This request for attempt `number`, counted from 1; the commit's metadata tells of later
+        ones.
+        """
         if number == 1:
             return self
         return replace(self, extra=(*self.extra, (ATTEMPTS_KEY, str(number))))
 
     @property
     def replaces(self) -> bool:
+        """Whether it takes whole file groups away, as a replacecommit."""
         return self.operation in REPLACING
 
 
@@ -109,7 +114,9 @@ def _path_value(config: TableConfig, field: str, value: Any) -> Any:
 
 
 def check_request(table: Table, options: WriteOptions, request: WriteRequest) -> None:
-    """Raises InvalidInput."""
+    """Raises InvalidInput where the table cannot follow the request, or the options
+    contradict it.
+    """
     operation = request.operation
     if operation not in OPERATIONS:
         raise InvalidInput("unknown operation", operation=operation, known=OPERATIONS)

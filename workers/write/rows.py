@@ -96,6 +96,10 @@ def base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext)
 
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
+    """Stored or new rows, which have meta columns, under the writer schema: meta columns as text
+    first, then all columns of the schema, `DELETED` last where `rows` have it. Raises InvalidInput,
+    UnsupportedTable.
+    """
     marks = [name for name in rows.column_names if name == DELETED]
     own = rows.drop_columns([*META_COLUMNS, *marks])
     data = conform(own, context.schema, are_stored=True)
@@ -119,6 +123,9 @@ def key_count(context: WriteContext, rows: pa.Table) -> int:
 
 
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
+    """The greatest value in `rows` of the column that shows how far the write has come; None
+    without such a column or value. Times are texts in ISO 8601.
+    """
     field = _shown_ordering(context)
     if field is None or field not in rows.column_names:
         return None

@@ -25,6 +25,8 @@ from workers.write.status import DeadLetterFile, TaskIds
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
+    """A batch divided into rows that the table takes and rows that it cannot hold."""
+
     prepared: pa.Table
     letters: pa.Table | None = None
     """The other rows with the reasons; None when there are none."""

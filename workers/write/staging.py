@@ -45,6 +45,8 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
+    """One staged file, as its task reports it to the driver."""
+
     path: str
     """Relative to the table."""
     batches: tuple[StagedRows, ...]
@@ -52,12 +54,16 @@ class StagedFile:
     """Of rows that are staged by shares."""
 
     def to_json(self) -> str:
+        """For `from_json` in another process."""
         listed = [astuple(one) for one in self.batches]
         body = {"path": self.path, "batches": listed, "partitions": self.partitions}
         return json.dumps(body)
 
     @classmethod
     def from_json(cls, text: str) -> StagedFile:
+        """What `to_json` wrote, by a task of our own: damage raises KeyError, TypeError or
+        ValueError.
+        """
         body = json.loads(text)
         batches = tuple(StagedRows(*one) for one in body["batches"])
         return cls(body["path"], batches, tuple(body["partitions"]))
@@ -89,6 +95,7 @@ class StagedGroup:
 
     @property
     def rows(self) -> int:
+        """How many rows its pieces hold, without those that arrive."""
         return sum(one.rows for one in self.pieces)
 
 

@@ -13,6 +13,8 @@ OrderingText = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
+    """One written file, as the commit's metadata and the driver need it."""
+
     stat: WriteStat
     rows: int
     """Rows of the batch that went into this file, after equal keys were merged."""
@@ -27,10 +29,12 @@ class WriteStatus:
     """
 
     def to_json(self) -> str:
+        """For `from_json` in another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> WriteStatus:
+        """What `to_json` wrote. Raises MalformedTable."""
         try:
             body = json.loads(text)
             empty = tuple(body.pop("empty_columns"))
@@ -47,10 +51,12 @@ class DeadLetterFile:
     rows: int
 
     def to_json(self) -> str:
+        """For `from_json` in another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> DeadLetterFile:
+        """What `to_json` wrote. Raises MalformedTable."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:

@@ -44,8 +44,8 @@ class _Lacking:
 
 
 class NullCheck:
-    """Of columns that an alter makes required. A slice is read once, whoever asks: first outside
-    the table lock, then under it what came since.
+    """The columns that an alter makes required, looked for in stored rows. A slice is read once,
+    whoever asks: first outside the table lock, then under it what came since.
     """
 
     def __init__(self, table: Table, schema: TableSchema, refusals: Mapping[str, str]) -> None:

@@ -27,6 +27,8 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
+    """The rows of a batch by what becomes of them."""
+
     updates: pa.Table
     """As prepared, with partition and slot of the file group that holds the key."""
     inserts: pa.Table
@@ -62,6 +64,7 @@ def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
 
 
 def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
+    """The rows with this partition path and slot as last columns, which they do not have yet."""
     count = rows.num_rows
     path = pa.repeat(pa.scalar(partition, pa.string()), count)
     return rows.append_column(pa.field(PARTITION_PATH, pa.string()), path).append_column(
@@ -70,7 +73,7 @@ def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
 
 
 def with_places(rows: pa.Table, places: pa.Table) -> pa.Table:
-    """Row by row at the place beside it."""
+    """The rows with partition path and slot of `places`, row by row."""
     for name in (PARTITION_PATH, SLOT):
         rows = with_column(rows, name, places.column(name))
     return rows
