@@ -67,5 +67,5 @@ def rollback(message: dict[str, Any]) -> None:
         if ended.is_committed:
             report(ReportState.FAILED, f"{job.instant} was committed meanwhile", **asdict(ended))
         else:
-            told = "; ".join([f"rolled back {job.instant}", *ended.warnings])
-            report(ReportState.SUCCEEDED, told, **asdict(ended))
+            message_text = "; ".join([f"rolled back {job.instant}", *ended.warnings])
+            report(ReportState.SUCCEEDED, message_text, **asdict(ended))
