@@ -237,8 +237,8 @@ def _shown(config: SinkConfig, plan: ResetPlan) -> SinkResetPlan:
         to=json.dumps({str(partition): offset for partition, offset in plan.offsets.items()}),
         is_same_topic=plan.is_same_topic,
         topic_id=plan.topic_id,
-        standing_topic_id=plan.standing.topic_id,
-        standing_instant=plan.standing.instant,
+        standing_topic_id=plan.last_commit.topic_id,
+        standing_instant=plan.last_commit.instant,
         partitions=list(plan.partitions),
         gone=list(plan.gone),
         read_again=plan.read_again,
@@ -252,8 +252,8 @@ def _hash_of(config: SinkConfig, plan: ResetPlan) -> str:
     """Over from where and to where; records that come to the topic meanwhile change nothing."""
     hashed = {
         "sink": config.sink_id,
-        "from": [plan.standing.instant, plan.standing.epoch, plan.standing.topic_id],
-        "stands": sorted(plan.standing.offsets.items()),
+        "from": [plan.last_commit.instant, plan.last_commit.epoch, plan.last_commit.topic_id],
+        "stands": sorted(plan.last_commit.offsets.items()),
         "to": [plan.cluster_id, plan.topic_id, sorted(plan.offsets.items())],
     }
     return hashlib.sha256(json.dumps(hashed).encode()).hexdigest()

@@ -275,7 +275,7 @@ class Simulation:
         )
 
     def _lag(self) -> dict[int, str]:
-        stands = self.ledger.standing().offsets
+        stands = self.ledger.last_commit().offsets
         return {
             number: f"{stands.get(number, 0)}/{one.high}"
             for number, one in self.topic.items()

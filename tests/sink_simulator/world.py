@@ -100,7 +100,7 @@ class Ledger:
         self.epoch += 1
         return self.epoch
 
-    def standing(self) -> Standing:
+    def last_commit(self) -> Standing:
         if not self.commits:
             return Standing()
         last = self.commits[-1]
@@ -110,7 +110,7 @@ class Ledger:
         for instant in [key for key, one in self.pending.items() if one.epoch <= epoch]:
             if self.random.random() < 0.5:  # The other half is left, as by a storage that fails.
                 self.abort(instant)
-        stands = self.standing().offsets
+        stands = self.last_commit().offsets
         starts = {
             one: max(stands.get(one, 0), partition.low) for one, partition in self.topic.items()
         }
@@ -130,9 +130,9 @@ class Ledger:
             return CommitFailed("rolled back")
         ends = pending.starts | {one.partition: one.end for one in reports}
         attempt = Attempt(pending.epoch, TOPIC, TOPIC_ID, pending.bases, pending.starts, ends)
-        if stale := self.check(self.standing(), attempt):
+        if stale := self.check(self.last_commit(), attempt):
             return stale
-        offsets = {**self.standing().offsets, **ends}
+        offsets = {**self.last_commit().offsets, **ends}
         files = frozenset(int(name) for one in reports for name in one.statuses)
         record = CommitRecord(instant, pending.epoch, pending.starts, ends, offsets, files)
         self._judge(record, reports)
@@ -178,7 +178,7 @@ class Ledger:
                 raise Violation(f"KS5: {record.instant} is committed with {one}")
             if one.records + one.gaps != one.end - one.start:
                 raise Violation(f"KS8: {one} does not add up")
-        before = self.standing()
+        before = self.last_commit()
         if any(record.offsets.get(one, -1) < at for one, at in before.offsets.items()):
             raise Violation(f"KS2: offsets go back from {before.offsets} to {record.offsets}")
         if record.epoch < before.epoch:

@@ -40,11 +40,11 @@ class AppendedRows:
     def prepared(self, held: PendingRows) -> PreparedRows:
         arrived = _with_tombstones(held)
         rows = with_coordinates(self._context, arrived, self._source)
-        found = sift_rows(
+        sifted = sift_rows(
             self._context, replace(arrived, rows=rows), partial(prepare, located=self._located)
         )
-        groups = (replace(one, keys_differ=True) for one in row_groups(found.prepared))
-        return PreparedRows(groups, found.bad)
+        groups = (replace(one, keys_differ=True) for one in row_groups(sifted.prepared))
+        return PreparedRows(groups, sifted.bad)
 
     def tombstones(self) -> TombstoneCounts:
         """Here they are rows."""

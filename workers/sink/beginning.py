@@ -49,7 +49,7 @@ class Beginning:
 
 def beginning(
     config: SinkConfig,
-    standing: Standing,
+    last_commit: Standing,
     topic: TopicRange,
     *,
     agreed: OffsetMap,
@@ -62,15 +62,15 @@ def beginning(
     """
     if not topic.watermarks:
         raise InvalidInput("the topic has no partitions", topic=config.topic)
-    _check_topic(config, standing, topic)
+    _check_topic(config, last_commit, topic)
     starts: dict[int, int] = {}
     lost: dict[int, tuple[int, int]] = {}
     for partition, (low, high) in sorted(topic.watermarks.items()):
-        base = standing.offsets.get(partition)
+        base = last_commit.offsets.get(partition)
         if base is None:
             wanted = agreed.get(partition)
             if wanted is None:
-                known = {**agreed, **standing.offsets}
+                known = {**agreed, **last_commit.offsets}
                 wanted = _first(config, known, partition, (low, high), has_rows=has_rows)
         else:
             wanted = base
@@ -86,28 +86,28 @@ def beginning(
             _check_expired(config, partition, wanted, low)
             lost[partition] = (wanted, low)
         starts[partition] = max(wanted, low)
-    bases = {one: standing.offsets[one] for one in starts if one in standing.offsets}
+    bases = {one: last_commit.offsets[one] for one in starts if one in last_commit.offsets}
     return Beginning(bases, starts, lost)
 
 
-def _check_topic(config: SinkConfig, standing: Standing, topic: TopicRange) -> None:
-    if not standing.offsets:
+def _check_topic(config: SinkConfig, last_commit: Standing, topic: TopicRange) -> None:
+    if not last_commit.offsets:
         return
-    if standing.topic != config.topic:
+    if last_commit.topic != config.topic:
         raise TopicReplaced(
             "this sink's offsets are of another topic; a sink of another id reads this one",
             sink=config.sink_id,
-            committed=standing.topic,
+            committed=last_commit.topic,
             topic=config.topic,
         )
-    if standing.topic_id != topic.topic_id:
+    if last_commit.topic_id != topic.topic_id:
         raise TopicReplaced(
             "the topic was deleted and made again; " + RESET,
             topic=config.topic,
-            committed=standing.topic_id,
+            committed=last_commit.topic_id,
             id=topic.topic_id,
         )
-    if gone := sorted(standing.offsets.keys() - topic.watermarks.keys()):
+    if gone := sorted(last_commit.offsets.keys() - topic.watermarks.keys()):
         raise TopicReplaced(
             "the topic has lost partitions; " + RESET, topic=config.topic, partitions=gone
         )

@@ -46,22 +46,22 @@ def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict
 
 def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
     """What came of the records."""
-    told = {
+    counts = {
         GAPS_KEY: str(sum(one.gaps for one in reports)),
         LETTERS_KEY: str(sum(one.bad_records for one in reports)),
         LEFT_OUT_KEY: str(sum(one.left_out for one in reports)),
     }
     if newest := [one.max_timestamp_ms for one in reports if one.max_timestamp_ms]:
-        told[VALID_THROUGH_KEY] = str(min(newest))
+        counts[VALID_THROUGH_KEY] = str(min(newest))
     if tombstones := sum(one.tombstones for one in reports):
-        told[TOMBSTONES_KEY] = str(tombstones)
-        told[UNMET_KEY] = str(sum(one.tombstones_unmet for one in reports))
-        told[NOT_LOOKED_FOR_KEY] = str(sum(one.tombstones_not_looked_for for one in reports))
+        counts[TOMBSTONES_KEY] = str(tombstones)
+        counts[UNMET_KEY] = str(sum(one.tombstones_unmet for one in reports))
+        counts[NOT_LOOKED_FOR_KEY] = str(sum(one.tombstones_not_looked_for for one in reports))
     if began.lost:
-        told[LOST_KEY] = ",".join(
+        counts[LOST_KEY] = ",".join(
             f"{one}={first}-{end}" for one, (first, end) in sorted(began.lost.items())
         )
-    return told
+    return counts
 
 
 def reported_files(

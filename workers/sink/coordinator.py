@@ -23,7 +23,6 @@ from workers.sink.coordinator_endings import (
     abort_ended,
     aborted,
     answered,
-    asked,
     begin_failed,
     commit_ended,
     commit_or_settle,
@@ -32,6 +31,7 @@ from workers.sink.coordinator_endings import (
     fenced,
     left,
     left_or_repeated,
+    requested,
     scheduled,
     schema_refused,
     settled,
@@ -118,7 +118,7 @@ def _ticked(state: CoordinatorState, now_ms: int) -> Step:
         return left_or_repeated(state, now_ms)
     is_due = now_ms >= state.deadline_ms
     if state.transaction is None:
-        return asked(state, Work.BEGIN, Begin()) if is_due else (state, [])
+        return requested(state, Work.BEGIN, Begin()) if is_due else (state, [])
     if state.name is CoordinatorName.WRITE_STATUS_RCVD:
         return commit_or_settle(state) if is_due else (state, [])
     if not state.transaction.members:

@@ -33,7 +33,7 @@ REFUSED_FIELDS_MAX = 1_000
 Step = tuple[CoordinatorState, list[CoordinatorEffect]]
 
 
-def asked(state: CoordinatorState, work: Work, effect: CoordinatorEffect) -> Step:
+def requested(state: CoordinatorState, work: Work, effect: CoordinatorEffect) -> Step:
     assert state.work is Work.NOTHING, (state, effect)
     return replace(state, work=work), [effect]
 
@@ -87,14 +87,14 @@ def aborted(state: CoordinatorState, name: CoordinatorName, reason: str) -> Step
     assert transaction is not None, state
     assert not transaction.is_unknown, state
     state = replace(state, name=name, reason=reason)
-    return asked(state, Work.ABORT, Abort(transaction.instant, reason))
+    return requested(state, Work.ABORT, Abort(transaction.instant, reason))
 
 
 def abort_ended(state: CoordinatorState, now_ms: int) -> Step:
     state = replace(state, transaction=None)
     goes_on = state.name is not CoordinatorName.FENCED and state.stopping is None
     if state.needed_fields and goes_on:
-        return asked(state, Work.EVOLVE, EvolveSchema(state.needed_fields))
+        return requested(state, Work.EVOLVE, EvolveSchema(state.needed_fields))
     delay_ms = backoff_ms(state) if state.failures else state.settings.init_delay_ms
     return scheduled(state, now_ms, delay_ms)
 
@@ -124,10 +124,10 @@ def commit_or_settle(state: CoordinatorState) -> Step:
     transaction = state.transaction
     assert transaction is not None, state
     if transaction.is_unknown:
-        return asked(state, Work.SETTLE, Settle(transaction.instant))
+        return requested(state, Work.SETTLE, Settle(transaction.instant))
     tried = replace(transaction, commits=transaction.commits + 1)
     commit = Commit(tried.instant, tried.ordered_reports)
-    return asked(replace(state, transaction=tried), Work.COMMIT, commit)
+    return requested(replace(state, transaction=tried), Work.COMMIT, commit)
 
 
 def commit_ended(state: CoordinatorState, ended: CommitEnded) -> Step:

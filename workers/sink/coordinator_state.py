@@ -164,8 +164,8 @@ class CoordinatorState:
 
     def absent(self, now_ms: int) -> list[int]:
         """Partitions of the transaction for which START waits."""
-        found = self.transaction.offsets if self.transaction else ()
-        return [one for one in sorted(found) if self.present(one, now_ms) is None]
+        partitions = self.transaction.offsets if self.transaction else ()
+        return [one for one in sorted(partitions) if self.present(one, now_ms) is None]
 
     def missing(self) -> list[int]:
         """Partitions of the transaction that have not reported."""

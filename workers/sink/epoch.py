@@ -37,14 +37,14 @@ def acquire_epoch(storage: Storage, sink_id: str, ports: Ports, *, owner: str) -
     path = SinkPlaces(sink_id).epoch
     for _ in range(_TRIES_MAX):
         try:
-            standing = storage.read_tagged(path)
+            stored = storage.read_tagged(path)
         except NotFound:
             mine = _next(None, ports, owner)
             if storage.put_if_absent(path, _encode(mine)):
                 return mine
             continue
-        mine = _next(_decode(standing.content, path), ports, owner)
-        if storage.replace_if_match(path, _encode(mine), standing.tag) is not None:
+        mine = _next(_decode(stored.content, path), ports, owner)
+        if storage.replace_if_match(path, _encode(mine), stored.tag) is not None:
             return mine
     raise StorageFailed("others raise the epoch faster", path=path, tries=_TRIES_MAX)
 
@@ -58,9 +58,9 @@ def read_epoch(storage: Storage, sink_id: str) -> Epoch | None:
         return None
 
 
-def _next(standing: Epoch | None, ports: Ports, owner: str) -> Epoch:
+def _next(former: Epoch | None, ports: Ports, owner: str) -> Epoch:
     return Epoch(
-        number=standing.number + 1 if standing else 1,
+        number=former.number + 1 if former else 1,
         owner=owner,
         host=socket.gethostname(),
         pid=os.getpid(),
@@ -74,9 +74,9 @@ def _encode(epoch: Epoch) -> bytes:
 
 def _decode(content: bytes, path: str) -> Epoch:
     try:
-        found = Epoch(**json.loads(content))
+        epoch = Epoch(**json.loads(content))
     except (ValueError, TypeError) as error:
         raise MalformedTable("the sink's epoch is damaged", path=path) from error
-    if type(found.number) is not int or found.number < 1:
+    if type(epoch.number) is not int or epoch.number < 1:
         raise MalformedTable("the sink's epoch is no number", path=path)
-    return found
+    return epoch

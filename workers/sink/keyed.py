@@ -74,9 +74,9 @@ class KeyedRows:
         arrived = held.arrived
         rows = with_coordinates(self._context, arrived, self._source)
         arrived = replace(arrived, rows=rows)
-        standing, deletes = self._split(arrived)
+        upserts, deletes = self._split(arrived)
         parts = [
-            sift_rows(self._context, standing, prepare),
+            sift_rows(self._context, upserts, prepare),
             self._deleted(deletes),
             self._buried(held.tombstones),
         ]
@@ -110,13 +110,13 @@ class KeyedRows:
         )
 
     def _buried(self, tombstones: Sequence[Tombstone]) -> SiftedRows:
-        found = self._keys.read([one.key for one in tombstones])
-        bad = [_letter(tombstones[at], why) for at, why in sorted(found.bad.items())]
+        read_keys = self._keys.read([one.key for one in tombstones])
+        bad = [_letter(tombstones[at], why) for at, why in sorted(read_keys.bad.items())]
         if bad and self._config.on_bad_record is OnBadRecord.FAIL:
             return SiftedRows(pa.table({}), np.zeros(0, np.int64), tuple(bad))
-        good = [tombstones[at] for at in found.positions.tolist()]
+        good = [tombstones[at] for at in read_keys.positions.tolist()]
         arrived = Arrived(
-            found.columns,
+            read_keys.columns,
             np.array([one.offset for one in good], np.int64),
             np.array([-1 if (at := one.timestamp_ms) is None else at for one in good], np.int64),
         )
@@ -130,9 +130,9 @@ class KeyedRows:
         rows, *deletes = parts
         if not any(part.prepared.num_rows for part in deletes):
             return rows.prepared
-        found = [rows, *(part for part in deletes if part.prepared.num_rows)]
-        offsets: Offsets = np.concatenate([part.offsets for part in found])
-        loose = [_nullable(part.prepared) for part in found]
+        filled = [rows, *(part for part in deletes if part.prepared.num_rows)]
+        offsets: Offsets = np.concatenate([part.offsets for part in filled])
+        loose = [_nullable(part.prepared) for part in filled]
         joined = pa.concat_tables(loose, promote_options="default")
         joined = joined.take(np.argsort(offsets, kind="stable"))
         kinds: Any = pc.fill_null(joined.column(DELETED), pa.scalar(ROW_KIND, pa.int8()))

@@ -125,7 +125,7 @@ class SinkLedger:
         by_name = tells_topics_by_name(self.table.config)
         self._origins = CommittedOrigins(self.table, self.config.topic) if by_name else None
 
-    def standing(self) -> Standing:
+    def last_commit(self) -> Standing:
         """What the newest completed commit of this sink says.
 
         Raises LockTimeout, MalformedTable.
@@ -141,19 +141,19 @@ class SinkLedger:
         UnsupportedTable, which are for a person; LockTimeout, StorageFailed.
         """
         self.prepare()
-        standing = self.standing()
+        last_commit = self.last_commit()
         if self._origins is not None:
             self._origins.check(self.table.timeline(), topic.topic_id, topic.cluster_id)
         if self._agreed_of != topic.topic_id:
             self._agreed, self._agreed_of = {}, topic.topic_id
-        if not standing.offsets and not self._agreed and self.config.start_offsets == "latest":
+        if not last_commit.offsets and not self._agreed and self.config.start_offsets == "latest":
             self._agreed = dict(first_look(self.table.storage, self.config.sink_id, topic))
         began = beginning(
             self.config,
-            standing,
+            last_commit,
             topic,
             agreed=self._agreed,
-            has_rows=not standing.offsets and bool(FileSystemView.load(self.table).slices),
+            has_rows=not last_commit.offsets and bool(FileSystemView.load(self.table).slices),
         )
         self._agreed = dict(began.starts)
         if not (self.config.commits_empty or began.reads_something(topic)):
@@ -236,13 +236,13 @@ class SinkLedger:
         the next time.
         """
         known = current_schema(self.table)
-        standing = {one.name: one.type for one in known.arrow} if known else {}
+        known_types = {one.name: one.type for one in known.arrow} if known else {}
         changes: list[SchemaChange] = []
-        for one in TableSchema.from_avro_json(new_fields).arrow:
-            if (before := standing.get(one.name)) is None:
-                changes.append(AddColumn(one.name, one.type))
-            elif (wider := with_fields_of(before, one.type)) != before:
-                changes.append(WidenColumn(one.name, wider))
+        for new_field in TableSchema.from_avro_json(new_fields).arrow:
+            if (before := known_types.get(new_field.name)) is None:
+                changes.append(AddColumn(new_field.name, new_field.type))
+            elif (wider := with_fields_of(before, new_field.type)) != before:
+                changes.append(WidenColumn(new_field.name, wider))
         if not changes:
             return
         outcome = alter_schema(self.table, self.options, changes)
@@ -255,10 +255,10 @@ class SinkLedger:
 
     def _newer_epoch(self) -> Epoch | None:
         """Not None when this coordinator is not the one whose epoch stands."""
-        found = read_epoch(self.table.storage, self.config.sink_id)
-        if found is None:
+        newest = read_epoch(self.table.storage, self.config.sink_id)
+        if newest is None:
             raise SinkFenced("the sink's epoch is gone: the table was made anew", table=self._name)
-        return None if found.number == self.epoch.number else found
+        return None if newest.number == self.epoch.number else newest
 
     def _take_back_pending(self) -> None:
         """What this sink began and nobody will commit: older coordinators' at once, whether their
@@ -300,17 +300,17 @@ class SinkLedger:
 
     def check(self, timeline: Timeline, attempt: Attempt) -> Stale | Standing:
         """Under the table lock: why the attempt must not be committed, or what it stands on."""
-        standing = self.stands(timeline)
-        if isinstance(standing, Stale):
-            return standing
-        if stale := check_commit(standing, attempt):
+        last_commit = self.stands(timeline)
+        if isinstance(last_commit, Stale):
+            return last_commit
+        if stale := check_commit(last_commit, attempt):
             return stale
         if self._origins is not None:
             try:
                 self._origins.check(timeline, attempt.topic_id, attempt.cluster_id)
             except TopicReplaced as replaced:
                 return Stale(StaleCause.TOPIC, str(replaced))
-        return standing
+        return last_commit
 
     def stands(self, timeline: Timeline) -> Stale | Standing:
         """Where the sink stands; Stale when it is another coordinator's to say."""
@@ -332,17 +332,17 @@ class _Condition:
     merged: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, timeline: Timeline) -> Conflict | Mapping[str, str]:
-        found = self.ledger.check(timeline, self.attempt)
-        if isinstance(found, Stale):
-            self.stale = found
+        checked = self.ledger.check(timeline, self.attempt)
+        if isinstance(checked, Stale):
+            self.stale = checked
             return Conflict(
                 kind="write",
-                message=found.reason,
+                message=checked.reason,
                 rival=None,
                 writer=self.ledger.options.writer,
                 rule=check_commit.__name__,
             )
-        self.stale, self.merged = None, merged_offsets(found, self.attempt)
+        self.stale, self.merged = None, merged_offsets(checked, self.attempt)
         place = place_keys(self.ledger.config, self.attempt, self.merged)
         return place | count_keys(self.began, self.reports)
 

@@ -63,9 +63,9 @@ def chosen_letters(
     seen: set[LetterId] = set()
     already = 0
     for name in names:
-        found = letters_in(directory, name)
+        letters = letters_in(directory, name)
         chosen: list[int] = []
-        for at, (letter, cause) in enumerate(_ids(found)):
+        for at, (letter, cause) in enumerate(_ids(letters)):
             if not choice.has(letter, cause):
                 continue
             if letter in sent:
@@ -74,7 +74,7 @@ def chosen_letters(
                 # A table that was restored reads a record anew, and leaves it out anew.
                 seen.add(letter)
                 chosen.append(at)
-        parts.append(found.take(pa.array(chosen, pa.int64())))
+        parts.append(letters.take(pa.array(chosen, pa.int64())))
     return ChosenLetters(pa.concat_tables([READ_SCHEMA.empty_table(), *parts]), already)
 
 
@@ -89,7 +89,7 @@ def _ids(letters: pa.Table) -> Iterator[tuple[LetterId, str | None]]:
 
 
 def _place(text: str) -> tuple[int, int]:
-    found = _PLACE.match(text)
-    if found is None:
+    matched = _PLACE.match(text)
+    if matched is None:
         raise InvalidInput("a letter is named partition:offset", given=text[:60])
-    return int(found[1]), int(found[2])
+    return int(matched[1]), int(matched[2])

@@ -110,20 +110,20 @@ def committed_letters(
     """Names of the dead-letter files that commits of this sink keep, oldest first, archived commits
     among them; with `instant` those of that commit alone.
     """
-    found: dict[str, CommitMetadata] = {}
+    by_completion: dict[str, CommitMetadata] = {}
     timeline = table.timeline()
-    for one in archived_instants(table.storage, with_content=True):
-        if instant not in ("", one.instant.requested_at):
+    for archived in archived_instants(table.storage, with_content=True):
+        if instant not in ("", archived.instant.requested_at):
             continue
-        if one.metadata and one.instant.action.writes_data:
-            found[one.instant.completed_at] = read_commit_metadata(one.metadata)
+        if archived.metadata and archived.instant.action.writes_data:
+            by_completion[archived.instant.completed_at] = read_commit_metadata(archived.metadata)
     for written in timeline.completed_writes():
         if instant in ("", written.requested_at):
             content = table.storage.read(table.layout.path(written))
-            found[written.completed_at] = read_commit_metadata(content)
+            by_completion[written.completed_at] = read_commit_metadata(content)
     return [
         name
-        for _, metadata in sorted(found.items())
+        for _, metadata in sorted(by_completion.items())
         if metadata.extra_metadata.get(sink_key) == sink_id
         for name in metadata.extra_metadata.get(DEAD_LETTER_FILES_KEY, "").split(",")
         if name
@@ -153,11 +153,11 @@ def letters_in(path: str, name: str) -> pa.Table:
     """
     try:
         with open_storage(path).open_data(name) as stream:
-            found = parquet_file(stream).read(use_threads=False)
+            stored = parquet_file(stream).read(use_threads=False)
         columns = [
-            found.column(one.name).cast(one.type)
-            if one.name in found.column_names
-            else pa.nulls(found.num_rows, one.type)
+            stored.column(one.name).cast(one.type)
+            if one.name in stored.column_names
+            else pa.nulls(stored.num_rows, one.type)
             for one in READ_SCHEMA
         ]
     except NotFound:

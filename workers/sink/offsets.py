@@ -72,33 +72,33 @@ class Stale:
     reason: str
 
 
-def check_commit(standing: Standing, attempt: Attempt) -> Stale | None:
+def check_commit(last_commit: Standing, attempt: Attempt) -> Stale | None:
     """Whether `attempt` may stand on `standing`; to be asked under the table lock."""
-    if attempt.epoch < standing.epoch:
+    if attempt.epoch < last_commit.epoch:
         return Stale(
-            StaleCause.EPOCH, f"epoch {attempt.epoch} is older than epoch {standing.epoch}"
+            StaleCause.EPOCH, f"epoch {attempt.epoch} is older than epoch {last_commit.epoch}"
         )
-    if standing.offsets and (attempt.topic, attempt.topic_id) != (
-        standing.topic,
-        standing.topic_id,
+    if last_commit.offsets and (attempt.topic, attempt.topic_id) != (
+        last_commit.topic,
+        last_commit.topic_id,
     ):
         return Stale(
             StaleCause.TOPIC,
-            f"topic {attempt.topic} with id {attempt.topic_id} is not topic {standing.topic} "
-            f"with id {standing.topic_id}",
+            f"topic {attempt.topic} with id {attempt.topic_id} is not topic {last_commit.topic} "
+            f"with id {last_commit.topic_id}",
         )
-    moved = [one for one in sorted(attempt.starts) if _moved(one, standing, attempt)]
+    moved = [one for one in sorted(attempt.starts) if _moved(one, last_commit, attempt)]
     if moved:
         began = ", ".join(_told(one, attempt.bases) for one in moved)
-        stands = ", ".join(_told(one, standing.offsets) for one in moved)
+        stands = ", ".join(_told(one, last_commit.offsets) for one in moved)
         return Stale(StaleCause.OFFSETS, f"began from {began}, but now stands {stands}")
     return None
 
 
-def merged_offsets(standing: Standing, attempt: Attempt) -> dict[int, int]:
+def merged_offsets(last_commit: Standing, attempt: Attempt) -> dict[int, int]:
     """The full map to commit: partitions that the attempt did not read keep their offset."""
-    assert check_commit(standing, attempt) is None, (standing, attempt)
-    return dict(sorted({**standing.offsets, **attempt.ends}.items()))
+    assert check_commit(last_commit, attempt) is None, (last_commit, attempt)
+    return dict(sorted({**last_commit.offsets, **attempt.ends}.items()))
 
 
 def format_offsets(offsets: OffsetMap) -> str:
@@ -110,15 +110,15 @@ def parse_offsets(text: str) -> dict[int, int]:
     """Raises MalformedTable for anything that is not Hudi's text."""
     offsets: dict[int, int] = {}
     for pair in text.split(",") if text else []:
-        found = _PAIR.fullmatch(pair)
-        if found is None or int(found[1]) in offsets:
+        matched = _PAIR.fullmatch(pair)
+        if matched is None or int(matched[1]) in offsets:
             raise MalformedTable("offsets of a sink are damaged", text=text[:200], at=pair[:40])
-        offsets[int(found[1])] = int(found[2])
+        offsets[int(matched[1])] = int(matched[2])
     return offsets
 
 
-def _moved(partition: int, standing: Standing, attempt: Attempt) -> bool:
-    return standing.offsets.get(partition) != attempt.bases.get(partition)
+def _moved(partition: int, last_commit: Standing, attempt: Attempt) -> bool:
+    return last_commit.offsets.get(partition) != attempt.bases.get(partition)
 
 
 def _told(partition: int, offsets: OffsetMap) -> str:

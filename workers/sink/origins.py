@@ -73,12 +73,12 @@ class CommittedOrigins:
 
     def _read_archived(self) -> set[Origin]:
         archived = archived_instants(self._table.storage, with_content=True)
-        told = [
+        origins = [
             self._of(read_commit_metadata(one.metadata).extra_metadata)
             for one in archived
             if one.metadata is not None and one.instant.action.writes_data
         ]
-        return {one for one in told if one is not None}
+        return {one for one in origins if one is not None}
 
     def _of(self, extra: Mapping[str, str]) -> Origin | None:
         if extra.get(TOPIC_KEY) != self._topic:

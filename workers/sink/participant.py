@@ -193,10 +193,10 @@ def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
     elif ack.ends_run != state.run_id:
         return _ignored(state, Ignored.INSTANT)
     if ack.ends_run == state.run_id:
-        stopped, told = _stopped(state, "the coordinator has stopped")
+        stopped, announcement = _stopped(state, "the coordinator has stopped")
     else:
-        stopped, told = _told(state)
-    return stopped, [*effects, *told]
+        stopped, announcement = _told(state)
+    return stopped, [*effects, *announcement]
 
 
 def _polled(state: ParticipantState, batch: Polled) -> Step:
@@ -259,8 +259,8 @@ def _left(state: ParticipantState, reason: str) -> Step:
 
 
 def _stopped(state: ParticipantState, reason: str) -> Step:
-    stopped, told = _told(replace(state, name=ParticipantName.STOPPED))
-    return stopped, [Pause(), *_dropped(state), *told, Finished(reason)]
+    stopped, announcement = _told(replace(state, name=ParticipantName.STOPPED))
+    return stopped, [Pause(), *_dropped(state), *announcement, Finished(reason)]
 
 
 def _answered(state: ParticipantState) -> Step:

@@ -105,8 +105,8 @@ def sift_rows(context: WriteContext, arrived: Arrived, prepare: Prepare) -> Sift
         return SiftedRows(parts, arrived.offsets, ())
     positions = np.array(sorted(causes), np.int64)
     bad = arrived.take(positions)
-    told = [causes[int(at)] for at in positions]
-    letters = refused_rows(bad.rows, bad.offsets.tolist(), bad.timestamps_ms.tolist(), told)
+    row_causes = [causes[int(at)] for at in positions]
+    letters = refused_rows(bad.rows, bad.offsets.tolist(), bad.timestamps_ms.tolist(), row_causes)
     return SiftedRows(parts, np.delete(arrived.offsets, positions), tuple(letters))
 
 
@@ -124,21 +124,21 @@ def _sifted(
     parts: list[pa.Table] = []
     causes: dict[int, str] = {}
     for start in range(0, rows.num_rows, BAD_ROWS_MAX):
-        part, found = _sift_once(context, rows.slice(start, BAD_ROWS_MAX), prepare)
+        part, part_causes = _sift_once(context, rows.slice(start, BAD_ROWS_MAX), prepare)
         parts.append(part)
-        causes |= {start + at: why for at, why in found.items()}
+        causes |= {start + at: why for at, why in part_causes.items()}
     return pa.concat_tables(parts), causes
 
 
 def _sift_once(
     context: WriteContext, rows: pa.Table, prepare: Prepare
 ) -> tuple[pa.Table, dict[int, str]]:
-    found = sift(context, rows, is_numbered=True, prepared_by=prepare)
-    if found.letters is None:
-        return found.prepared, {}
-    at: list[Any] = found.letters.column(ROW_COLUMN).to_pylist()
-    why: list[Any] = found.letters.column(ERROR_COLUMN).to_pylist()
-    return found.prepared, dict(zip(at, why, strict=True))
+    sifted = sift(context, rows, is_numbered=True, prepared_by=prepare)
+    if sifted.letters is None:
+        return sifted.prepared, {}
+    at: list[Any] = sifted.letters.column(ROW_COLUMN).to_pylist()
+    why: list[Any] = sifted.letters.column(ERROR_COLUMN).to_pylist()
+    return sifted.prepared, dict(zip(at, why, strict=True))
 
 
 def with_coordinates(context: WriteContext, arrived: Arrived, source: Source) -> pa.Table:

@@ -29,7 +29,7 @@ class LetterId:
     partition: int
     offset: int
     topic_id: str = ""
-    """A topic that was made anew has other records at these offsets. Letters of before it was kept
+    """A topic that was made anew has other records at these offsets. Letters from before it was kept
     have none.
     """
 
@@ -122,16 +122,16 @@ def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
         raise MalformedTable("the record of a replay is damaged", path=path) from error
 
 
-def _pairs(told: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
-    return tuple((int(str(partition)), int(str(offset))) for partition, offset in told)
+def _pairs(pairs: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(str(partition)), int(str(offset))) for partition, offset in pairs)
 
 
-def _landed(told: Mapping[str, Any] | None) -> Landed | None:
+def _landed(body: Mapping[str, Any] | None) -> Landed | None:
     """Raises ValueError, TypeError, KeyError for what is none."""
-    if told is None:
+    if body is None:
         return None
-    offsets = tuple((int(one), int(was), int(now)) for one, was, now in told["offsets"])
-    return Landed(str(told["topic_id"]), str(told["cluster_id"]), offsets)
+    offsets = tuple((int(one), int(was), int(now)) for one, was, now in body["offsets"])
+    return Landed(str(body["topic_id"]), str(body["cluster_id"]), offsets)
 
 
 def _letter(topic: str, partition: int, offset: int, topic_id: str = "") -> LetterId:

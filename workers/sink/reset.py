@@ -54,7 +54,7 @@ class PartitionReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    standing: Standing
+    last_commit: Standing
     topic_id: str
     cluster_id: str
     partitions: tuple[PartitionReset, ...]
@@ -63,7 +63,7 @@ class ResetPlan:
 
     @property
     def is_same_topic(self) -> bool:
-        return self.standing.topic_id == self.topic_id
+        return self.last_commit.topic_id == self.topic_id
 
     @property
     def offsets(self) -> dict[int, int]:
@@ -85,9 +85,13 @@ class ResetPlan:
         """Records that the topic has, the table has not, and nobody will read."""
         return sum(max(0, one.next - self._unread_from(one)) for one in self.partitions)
 
-    def _unread_from(self, one: PartitionReset) -> int:
-        stands = one.stands if self.is_same_topic and one.stands is not None else one.first
-        return max(stands, one.first)
+    def _unread_from(self, partition: PartitionReset) -> int:
+        stands = (
+            partition.stands
+            if self.is_same_topic and partition.stands is not None
+            else partition.first
+        )
+        return max(stands, partition.first)
 
 
 def plan_reset(
@@ -105,8 +109,8 @@ def plan_reset(
     if tells_topics_by_name(table.config):
         origins = CommittedOrigins(table, config.topic)
         origins.check(timeline, topic.topic_id, topic.cluster_id)
-    standing = StandingOffsets(table, config.sink_id).newest(timeline)
-    if not standing.offsets:
+    last_commit = StandingOffsets(table, config.sink_id).newest(timeline)
+    if not last_commit.offsets:
         raise OffsetsMissing(
             "the sink has committed nothing, so it begins where hoodie.kafka.start.offsets says",
             sink=config.sink_id,
@@ -114,11 +118,11 @@ def plan_reset(
     if isinstance(to, Mapping) and (strange := sorted(to.keys() - topic.watermarks.keys())):
         raise InvalidInput("the topic has no such partitions", partitions=strange)
     partitions = tuple(
-        PartitionReset(one, standing.offsets.get(one), _next(to, one, ends), *ends)
+        PartitionReset(one, last_commit.offsets.get(one), _next(to, one, ends), *ends)
         for one, ends in sorted(topic.watermarks.items())
     )
-    gone = tuple(sorted(standing.offsets.keys() - topic.watermarks.keys()))
-    return ResetPlan(standing, topic.topic_id, topic.cluster_id, partitions, gone)
+    gone = tuple(sorted(last_commit.offsets.keys() - topic.watermarks.keys()))
+    return ResetPlan(last_commit, topic.topic_id, topic.cluster_id, partitions, gone)
 
 
 def reset_offsets(table: Table, config: SinkConfig, plan: ResetPlan, *, by: str) -> InstantTime:
@@ -159,7 +163,7 @@ class _Condition:
         stands = self.ledger.stands(timeline)
         if isinstance(stands, Stale):
             return self._refused(stands.reason)
-        if stands != self.plan.standing:
+        if stands != self.plan.last_commit:
             return self._refused("the sink has committed since the plan was made; look again")
         config, offsets = self.ledger.config, self.plan.offsets
         attempt = Attempt(
@@ -171,8 +175,8 @@ class _Condition:
             ends=offsets,
             cluster_id=self.plan.cluster_id,
         )
-        told = place_keys(config, attempt, offsets) | count_keys(Beginning({}, offsets), ())
-        return told | {RESET_KEY: self.by}
+        keys = place_keys(config, attempt, offsets) | count_keys(Beginning({}, offsets), ())
+        return keys | {RESET_KEY: self.by}
 
     def _refused(self, reason: str) -> Conflict:
         writer = self.ledger.options.writer

@@ -80,11 +80,11 @@ class ControlCodec:
 
     def decode(self, record: bytes) -> Message | None:
         """The message that is complete with this record."""
-        found = self._decoded(record)
-        if isinstance(found, NotAMessage):
-            self._ignored[found.cause] += 1
+        decoded = self._decoded(record)
+        if isinstance(decoded, NotAMessage):
+            self._ignored[decoded.cause] += 1
             return None
-        return found
+        return decoded
 
     def _decoded(self, record: bytes) -> Message | NotAMessage | None:
         # No sender splits finer than its own bound, and bounds may differ between versions.

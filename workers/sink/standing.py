@@ -27,7 +27,7 @@ EPOCH_KEY = "hoodie.sink.epoch"
 TOPIC_KEY = "hoodie.sink.topic"
 TOPIC_ID_KEY = "hoodie.sink.topic.id"
 CLUSTER_ID_KEY = "hoodie.sink.cluster.id"
-"""Of the brokers, where they say one; commits of before it was kept have none."""
+"""Of the brokers, where they say one; commits from before it was kept have none."""
 START_KEY = "hoodie.sink.start.offsets"
 """Where the partitions of this commit began."""
 VALID_THROUGH_KEY = "hoodie.sink.valid.through.ts"
@@ -61,9 +61,9 @@ class StandingOffsets:
         """The empty one when the sink never committed. `timeline` is settled: a commit that was
         decided is on it. Raises MalformedTable.
         """
-        completed_at, found = self._newest_active(timeline)
+        completed_at, active_commit = self._newest_active(timeline)
         # Read after the active timeline: what an archiver moves meanwhile is here or there.
-        return self._newest_archived(completed_at) or found or Standing()
+        return self._newest_archived(completed_at) or active_commit or Standing()
 
     def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, Standing | None]:
         writes = timeline.completed_writes()
@@ -72,10 +72,10 @@ class StandingOffsets:
             if instant not in self._read:
                 extra = read_instant(self._table, instant).extra_metadata
                 self._read[instant] = standing_of(extra, self._sink_id, instant.requested_at)
-            found = self._read[instant]
+            sink_commit = self._read[instant]
             # Decided to go, though its file may still be there.
-            if found and not decisions.is_undone(self._table.storage, instant.requested_at):
-                return instant.completed_at, found
+            if sink_commit and not decisions.is_undone(self._table.storage, instant.requested_at):
+                return instant.completed_at, sink_commit
         return "", None
 
     def _newest_archived(self, since: InstantTime) -> Standing | None:
@@ -98,15 +98,15 @@ class StandingOffsets:
         return self._archived[newest] if newest > since else None
 
     def _read_archived(self) -> dict[InstantTime, Standing]:
-        found: dict[InstantTime, Standing] = {}
-        for one in archived_instants(self._table.storage, with_content=True):
-            if one.metadata is None or not one.instant.action.writes_data:
+        by_completion: dict[InstantTime, Standing] = {}
+        for archived in archived_instants(self._table.storage, with_content=True):
+            if archived.metadata is None or not archived.instant.action.writes_data:
                 continue
-            extra = read_commit_metadata(one.metadata).extra_metadata
-            standing = standing_of(extra, self._sink_id, one.instant.requested_at)
-            if standing is not None:
-                found[one.instant.completed_at] = standing
-        return found
+            extra = read_commit_metadata(archived.metadata).extra_metadata
+            sink_commit = standing_of(extra, self._sink_id, archived.instant.requested_at)
+            if sink_commit is not None:
+                by_completion[archived.instant.completed_at] = sink_commit
+        return by_completion
 
 
 def standing_of(extra: Mapping[str, str], sink_id: str, instant: InstantTime) -> Standing | None:
@@ -129,16 +129,16 @@ def standing_of(extra: Mapping[str, str], sink_id: str, instant: InstantTime) ->
 
 def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
     """The map of a completed commit of a sink. Raises MalformedTable where it has none."""
-    standing = table.timeline().find(instant)
-    if standing is not None and standing.is_completed:
+    commit = table.timeline().find(instant)
+    if commit is not None and commit.is_completed:
         try:
-            return _offsets_of(read_instant(table, standing).extra_metadata, instant)
+            return _offsets_of(read_instant(table, commit).extra_metadata, instant)
         except MalformedTable as error:
             if not isinstance(error.__cause__, NotFound):  # Archived since it was listed.
                 raise
-    for one in archived_instants(table.storage, requested_from=instant, with_content=True):
-        if one.instant.requested_at == instant and one.metadata is not None:
-            return _offsets_of(read_commit_metadata(one.metadata).extra_metadata, instant)
+    for archived in archived_instants(table.storage, requested_from=instant, with_content=True):
+        if archived.instant.requested_at == instant and archived.metadata is not None:
+            return _offsets_of(read_commit_metadata(archived.metadata).extra_metadata, instant)
     raise MalformedTable("a decided commit is nowhere on the timeline", instant=instant)
 
 

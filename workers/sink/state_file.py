@@ -91,10 +91,10 @@ class SinkState:
 def put_state(storage: Storage, state: SinkState) -> bool:
     """False, and nothing changed, when a coordinator of a higher epoch told its state already."""
     try:
-        standing = read_state(storage, state.sink_id)
+        former = read_state(storage, state.sink_id)
     except MalformedTable:  # It is for showing only: what is whole replaces it.
-        standing = None
-    if standing is not None and standing.epoch > state.epoch:
+        former = None
+    if former is not None and former.epoch > state.epoch:
         return False
     body = {"version": VERSION, **asdict(_bounded(state))}
     storage.put(SinkPlaces(state.sink_id).state, json.dumps(body, separators=(",", ":")).encode())

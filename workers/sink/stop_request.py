@@ -31,8 +31,8 @@ class StopRequest:
 
 def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRequest:
     """What is asked for now: a hard stop stays one."""
-    standing = read_stop(storage, sink_id)
-    if standing is not None and standing.kind is StopKind.HARD:
+    former = read_stop(storage, sink_id)
+    if former is not None and former.kind is StopKind.HARD:
         request = replace(request, kind=StopKind.HARD)
     storage.put(SinkPlaces(sink_id).stop, json.dumps(asdict(request)).encode())
     return request
@@ -57,23 +57,23 @@ def clear_stop(storage: Storage, sink_id: str, *, asked_before_ms: int) -> None:
     path = SinkPlaces(sink_id).stop
     for _ in range(_TRIES_MAX):
         try:
-            standing = storage.read_tagged(path)
+            stored = storage.read_tagged(path)
         except NotFound:
             return
-        if not _is_older(standing.content, path, asked_before_ms):
+        if not _is_older(stored.content, path, asked_before_ms):
             return
         # Not deleted: whoever asks meanwhile would be deleted with it.
-        if storage.replace_if_match(path, _NOTHING, standing.tag) is not None:
+        if storage.replace_if_match(path, _NOTHING, stored.tag) is not None:
             return
     raise StorageFailed("others ask for a stop all the time", path=path, tries=_TRIES_MAX)
 
 
 def _is_older(content: bytes, path: str, asked_before_ms: int) -> bool:
     try:
-        standing = _decode(content, path)
+        request = _decode(content, path)
     except MalformedTable:  # Nobody can say what was asked for, and when.
         return True
-    return standing is not None and standing.at_ms < asked_before_ms
+    return request is not None and request.at_ms < asked_before_ms
 
 
 def _decode(content: bytes, path: str) -> StopRequest | None:

@@ -139,24 +139,25 @@ def _hashed_key(topic: str, partition: int) -> str:
 def check_sink_table(table: Table, config: SinkConfig) -> None:
     """Raises InvalidInput, UnsupportedTable for a table that the sink cannot write as asked."""
     table.check_writable()
-    found = table.config
-    if not found.is_merge_on_read:
+    table_config = table.config
+    if not table_config.is_merge_on_read:
         raise InvalidInput(
-            "a sink appends log files, so its table is MERGE_ON_READ", table=found.name
+            "a sink appends log files, so its table is MERGE_ON_READ", table=table_config.name
         )
-    if found.looks_up:
+    if table_config.looks_up:
         raise InvalidInput(
             "a sink's workers append without looking keys up; its table has the bucket index",
-            table=found.name,
-            index=found.index,
+            table=table_config.name,
+            index=table_config.index,
             needs="hoodie.index.type=BUCKET",
         )
-    if found.groups is not None:
+    if table_config.groups is not None:
         raise InvalidInput(
-            "a sink writes whole rows, and streams write the columns of groups", table=found.name
+            "a sink writes whole rows, and streams write the columns of groups",
+            table=table_config.name,
         )
     if config.mode is SinkMode.APPEND:
-        _check_append(found)
+        _check_append(table_config)
     if config.op_column and (schema := current_schema(table)) is not None:
         check_op_column(config, schema.arrow)
 

@@ -75,10 +75,12 @@ class TombstoneKeys:
             cause = "the tombstone's key begins with a schema id, and the sink has no schema file"
             bad = dict.fromkeys(positions.tolist(), cause)
             return ReadKeys(self._schema.empty_table(), positions[:0], bad)
-        found = self._avro.decode(keys)
-        rows = pa.concat_tables([one.rows for one in found.chunks] or [self._schema.empty_table()])
-        bad = {int(positions[at]): f"the tombstone's key: {why}" for at, why in found.bad.items()}
-        kept = np.delete(positions, list(found.bad))
+        decoded = self._avro.decode(keys)
+        rows = pa.concat_tables(
+            [one.rows for one in decoded.chunks] or [self._schema.empty_table()]
+        )
+        bad = {int(positions[at]): f"the tombstone's key: {why}" for at, why in decoded.bad.items()}
+        kept = np.delete(positions, list(decoded.bad))
         lacks = lacking(rows, self._schema.names)
         bad |= {int(kept[at]): f"the tombstone's key: {why}" for at, why in lacks.items()}
         good = np.delete(np.arange(len(kept)), list(lacks))
@@ -96,11 +98,11 @@ class TombstoneKeys:
                 bad[at] = str(error)
         columns: list[Any] = []
         wrong: dict[int, str] = {}
-        for one in self._schema:
-            texts = pa.array([value[one.name] for value in values], pa.string())
-            column, failed = _cast(texts, one.type)
+        for key_field in self._schema:
+            texts = pa.array([value[key_field.name] for value in values], pa.string())
+            column, failed = _cast(texts, key_field.type)
             columns.append(column)
-            cause = f"the tombstone's key has no fit value: column={one.name}"
+            cause = f"the tombstone's key has no fit value: column={key_field.name}"
             wrong |= dict.fromkeys(failed, cause)
         bad |= {good[at]: why for at, why in wrong.items()}
         kept = np.delete(np.arange(len(good)), list(wrong))
@@ -118,10 +120,10 @@ def _key_fields(key: bytes | None, fields: Sequence[str], key_format: KeyFormat)
         raise InvalidInput("the tombstone's key is not text") from error
     begins = text.lstrip()[:1]
     if key_format is KeyFormat.JSON or (key_format is KeyFormat.AUTO and begins in ("{", '"')):
-        found = _json(key)
-        if isinstance(found, dict):
-            return {name: _value_text(found, name) for name in fields}
-        return {_only(fields, "a single value"): _value_text({fields[0]: found}, fields[0])}
+        body = _json(key)
+        if isinstance(body, dict):
+            return {name: _value_text(body, name) for name in fields}
+        return {_only(fields, "a single value"): _value_text({fields[0]: body}, fields[0])}
     if key_format is KeyFormat.AUTO and (text.startswith(_BYTE_ORDER_MARK) or _controls(text)):
         raise InvalidInput("the tombstone's key is no text that somebody can read")
     return {_only(fields, "plain text"): text}
@@ -150,10 +152,10 @@ def _json(key: bytes) -> Any:
 
 
 def _fields_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise InvalidInput("the tombstone's key has a field twice")
-    return found
+    return fields
 
 
 def _value_text(body: Mapping[str, Any], name: str) -> str:

@@ -83,15 +83,15 @@ class TombstoneLookout:
         stones = records.filter(pc.field(_KIND) == TOMBSTONE)
         is_asked: Any = pc.is_in(records.column(RECORD_KEY), stones.column(RECORD_KEY))
         unmet, first = _among_records(records.filter(is_asked))
-        known, standing = self._standing(first)
-        return TombstoneCounts(self._taken, unmet + known - standing, len(first) - known)
+        known, met = self._standing(first)
+        return TombstoneCounts(self._taken, unmet + known - met, len(first) - known)
 
-    def _standing(self, asked: Mapping[_Key, int]) -> tuple[int, int]:
+    def _standing(self, wanted_keys: Mapping[_Key, int]) -> tuple[int, int]:
         """Of these keys, which have slots, how many were looked for and how many have a row."""
         by_group: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for (path, key), slot in asked.items():
+        for (path, key), slot in wanted_keys.items():
             by_group[path, slot].append(key)
-        known = standing = 0
+        known = met = 0
         bytes_left = _SLICE_BYTES_MAX
         for (path, slot), keys in by_group.items():
             slice_ = self._context.current_slice(path, slot)
@@ -108,12 +108,12 @@ class TombstoneLookout:
             if held is not None:
                 known += len(keys)
                 is_held: Any = pc.is_in(pa.array(keys), held)
-                standing += int(pc.sum(is_held).as_py() or 0)
-        return known, standing
+                met += int(pc.sum(is_held).as_py() or 0)
+        return known, met
 
     def _bytes(self, slice_: FileSlice) -> int:
-        found = [self._storage.info(path) for path in slice_.files]
-        return sum(one.size for one in found if one is not None)
+        file_infos = [self._storage.info(path) for path in slice_.files]
+        return sum(one.size for one in file_infos if one is not None)
 
     def _keys(self, slice_: FileSlice) -> Any:
         context = self._context

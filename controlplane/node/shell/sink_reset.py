@@ -33,7 +33,7 @@ def _show(plan: ResetPlan, topic: str, *, is_append: bool, say: Say) -> None:
     else:
         say(
             f"{topic} is another topic (id {plan.topic_id}) than the one that the table's offsets "
-            f"are of (id {plan.standing.topic_id}); rows of that one stay"
+            f"are of (id {plan.last_commit.topic_id}); rows of that one stay"
         )
     say(f"{'partition':>9} {'table':>15} {'next':>15} {'topic begins':>15} {'topic ends':>15}")
     for partition in plan.partitions:

@@ -67,7 +67,7 @@ def test_new_fields_become_columns_and_the_next_transaction_has_them(
     begun = ledger.begin(facts)
     assert begun is not None
     assert TableSchema.from_avro_json(begun.schema).field_names[-1] == "price"
-    assert ledger.standing().offsets == {}
+    assert ledger.last_commit().offsets == {}
     ledger.commit(begun, reports(begun, table, CONFIG, facts))
     assert coordinates(table) == all_below(facts)
 
@@ -209,18 +209,18 @@ def test_offsets_are_found_behind_other_writers_services_and_archiving(tmp_path:
 
     for number in range(4):
         other.write(pa.table({"id": [number], "city": ["y"], "ts": [2]}, IDS), options=DIRECT)
-        assert coordinator(table, config).standing() == expected
+        assert coordinator(table, config).last_commit() == expected
     other.compact()
     other.clean({"hoodie.clean.commits.retained": "1"})
     other.cluster(["city"])
-    assert coordinator(table, config).standing() == expected
+    assert coordinator(table, config).last_commit() == expected
     for number in range(4):
         other.write(pa.table({"id": [number], "city": ["z"], "ts": [3]}, IDS), options=DIRECT)
     other.compact()
     other.archive(KEEP_TWO)
 
     assert begun.instant not in [one.requested_at for one in other.timeline()]
-    assert ledger.standing() == coordinator(table, config).standing() == expected
+    assert ledger.last_commit() == coordinator(table, config).last_commit() == expected
     assert coordinator(table, config).begin(Facts({0: (0, 2)})) is None
 
 
@@ -240,7 +240,10 @@ def test_several_sinks_of_one_table_do_not_see_each_others_offsets(tmp_path: Pat
             {0: number + 1}
         )
 
-    assert [dict(coordinator(table, one).standing().offsets) for one in configs] == [{0: 1}, {0: 2}]
+    assert [dict(coordinator(table, one).last_commit().offsets) for one in configs] == [
+        {0: 1},
+        {0: 2},
+    ]
     assert rows_of(table, "id", "city") == [(0, "first"), (10, "second")]
 
 
@@ -273,7 +276,7 @@ def test_offsets_of_a_decided_commit_that_has_none_are_an_error_and_never_an_emp
     )
     of_nobody = other.timeline().completed_writes()[-1].requested_at
 
-    assert committed_offsets(table, of_the_sink) == dict(ledger.standing().offsets)
+    assert committed_offsets(table, of_the_sink) == dict(ledger.last_commit().offsets)
     with pytest.raises(MalformedTable, match="lacks its offsets"):
         committed_offsets(other, of_nobody)
 
@@ -287,6 +290,6 @@ def test_a_commit_that_an_operator_took_back_counts_no_more(table: Table, facts:
 
     rollback(table, RollbackRequest(newest, by="admin", reason="test"), ledger.options)
 
-    assert ledger.standing().offsets == {0: 5, 1: 3}
+    assert ledger.last_commit().offsets == {0: 5, 1: 3}
     ingest(ledger, table, facts)
     assert coordinates(table) == all_below(facts)

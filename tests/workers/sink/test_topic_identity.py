@@ -120,7 +120,7 @@ def test_a_reset_reads_the_topic_that_was_made_anew_under_the_same_id(table: Tab
     [first, _] = plan.partitions
     assert (first.stands, first.next, first.to_read) == (40, 5, 25)
     assert (plan.is_same_topic, plan.read_again, plan.passed_over) == (False, 0, 0)
-    assert coordinator(table, CONFIG).standing().offsets == {0: 40}, "a plan changes nothing"
+    assert coordinator(table, CONFIG).last_commit().offsets == {0: 40}, "a plan changes nothing"
     reset_offsets(table, CONFIG, plan, by="ann")
     extra = extra_of(table)
     assert (extra["hoodie.sink.reset.by"], extra["kafka.commit.offsets"]) == ("ann", "0=5,1=0")
@@ -161,7 +161,7 @@ def test_a_plan_that_was_overtaken_resets_nothing(table: Table) -> None:
     with pytest.raises(PlanChanged, match="look again"):
         reset_offsets(table, CONFIG, plan, by="ann")
 
-    assert coordinator(table, CONFIG).standing().offsets == {0: 50}
+    assert coordinator(table, CONFIG).last_commit().offsets == {0: 50}
 
 
 def test_a_sink_that_runs_is_not_reset(table: Table) -> None:

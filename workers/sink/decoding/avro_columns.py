@@ -43,10 +43,10 @@ class AvroColumns:
 
         Raises InvalidInput for what is no Avro schema that can be read.
         """
-        found = self._value(schema, np.arange(len(self._at)), {}, 0)
+        structs = self._value(schema, np.arange(len(self._at)), {}, 0)
         if (self._at != self._ends).any():
             raise Undecodable("bytes are left after the record")
-        return found
+        return structs
 
     def _value(self, avro: Any, rows: Ints, names: dict[str, Any], level: int) -> Any:
         """The value of this type in each of these records; null where it is of no Arrow type."""
@@ -84,8 +84,8 @@ class AvroColumns:
                 if ((values < -(2**31)) | (values >= 2**31)).any():
                     raise Undecodable("an int of more than 32 bits")
                 values = values.astype(np.int32)
-            found = pa.array(values)
-            return found.view(_LOGICAL[kind, logical]) if (kind, logical) in _LOGICAL else found
+            numbers = pa.array(values)
+            return numbers.view(_LOGICAL[kind, logical]) if (kind, logical) in _LOGICAL else numbers
         if kind not in _FIXED:
             raise InvalidInput("not an Avro type", type=kind)
         dtype = np.dtype(_FIXED[kind])
@@ -108,13 +108,13 @@ class AvroColumns:
         chosen = self._longs(rows)
         if ((chosen < 0) | (chosen >= len(branches))).any():
             raise Undecodable("a branch that its union does not have")
-        found = pa.nulls(len(rows))
+        column = pa.nulls(len(rows))
         for number, branch in enumerate(branches):
             places = np.flatnonzero(chosen == number)
             inner = self._value(branch, rows[places], names, level)
             if branch != "null" and len(branches) == 1 + ("null" in branches):
-                found = _spread(inner, places, len(rows))
-        return found
+                column = _spread(inner, places, len(rows))
+        return column
 
     def _items(self, kind: str, avro: Any, rows: Ints, names: dict[str, Any], level: int) -> Any:
         """Blocks of items; the first item of all records, then the second, and so on."""
@@ -188,8 +188,8 @@ class AvroColumns:
         gathered = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
         content = self._bytes[gathered].tobytes()
         buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(content)]
-        found = pa.Array.from_buffers(of_type, len(lengths), buffers)
-        return found if content.isascii() or of_type != pa.string() else _checked(found)
+        column = pa.Array.from_buffers(of_type, len(lengths), buffers)
+        return column if content.isascii() or of_type != pa.string() else _checked(column)
 
     def _moved(self, rows: Ints, lengths: Ints) -> Ints:
         """Where these records were, which now stand so many bytes further on."""

@@ -72,12 +72,12 @@ class AvroValues:
             if not self._takes_plain:
                 raise Undecodable(f"schema id {schema_id} is not a record's")
             structs = pa.StructArray.from_arrays([structs], [self._schema.names[0]])
-        for one in self._schema:
-            at = structs.type.get_field_index(one.name)
-            if at >= 0 and not _may_become(structs.type.field(at).type, one.type):
+        for field in self._schema:
+            at = structs.type.get_field_index(field.name)
+            if at >= 0 and not _may_become(structs.type.field(at).type, field.type):
                 raise Undecodable(
-                    f"{one.name}: schema id {schema_id} has {structs.type.field(at).type}, "
-                    f"the table {one.type}"
+                    f"{field.name}: schema id {schema_id} has {structs.type.field(at).type}, "
+                    f"the table {field.type}"
                 )
         return structs
 
@@ -91,25 +91,27 @@ def _schema_ids(content: bytes, starts: Ints, lengths: Ints) -> Ints:
     return np.ascontiguousarray(prefixes[:, 1:]).view(">u4").reshape(-1).astype(np.int64)
 
 
-def _may_become(found: Any, wanted: Any) -> bool:
-    """Whether every value of the one is a value of the other, or says of itself that it is not."""
+def _may_become(written: Any, wanted: Any) -> bool:
+    """Whether each value of the written type is one of the wanted type, or fails its conversion."""
     types = pa.types
-    if found == wanted or types.is_null(found):
+    if written == wanted or types.is_null(written):
         return True
-    if types.is_integer(found):
+    if types.is_integer(written):
         return bool(types.is_integer(wanted) or types.is_floating(wanted))
-    if types.is_floating(found):
+    if types.is_floating(written):
         return bool(types.is_float64(wanted))
-    if types.is_timestamp(found):
-        return bool(types.is_timestamp(wanted)) and (found.tz is None) == (wanted.tz is None)
-    if types.is_decimal(found):
+    if types.is_timestamp(written):
+        return bool(types.is_timestamp(wanted)) and (written.tz is None) == (wanted.tz is None)
+    if types.is_decimal(written):
         return bool(types.is_decimal(wanted))
-    if types.is_list(found) and types.is_list(wanted):
-        return _may_become(found.value_type, wanted.value_type)
-    if types.is_map(found) and types.is_map(wanted):
-        return _may_become(found.item_type, wanted.item_type)
-    if types.is_struct(found) and types.is_struct(wanted):
-        known = {found.field(at).name: found.field(at).type for at in range(found.num_fields)}
-        asked = (wanted.field(at) for at in range(wanted.num_fields))
-        return all(one.name not in known or _may_become(known[one.name], one.type) for one in asked)
+    if types.is_list(written) and types.is_list(wanted):
+        return _may_become(written.value_type, wanted.value_type)
+    if types.is_map(written) and types.is_map(wanted):
+        return _may_become(written.item_type, wanted.item_type)
+    if types.is_struct(written) and types.is_struct(wanted):
+        known = {written.field(at).name: written.field(at).type for at in range(written.num_fields)}
+        wanted_fields = (wanted.field(at) for at in range(wanted.num_fields))
+        return all(
+            one.name not in known or _may_become(known[one.name], one.type) for one in wanted_fields
+        )
     return False

@@ -37,17 +37,17 @@ def decoded_by_halving(
 
     One bad value among n costs two further looks at n values in all.
     """
-    found = Decoded()
+    decoded = Decoded()
     left = [(0, len(values))] if values else []
     while left:
         start, count = left.pop()
         part = values if count == len(values) else values[start : start + count]
         try:
-            found.chunks.append(decode(part))
+            decoded.chunks.append(decode(part))
         except Undecodable as undecodable:
             if count == 1:
-                found.bad[start] = str(undecodable)
+                decoded.bad[start] = str(undecodable)
                 continue
             half = count // 2
             left += [(start + half, count - half), (start, half)]
-    return found
+    return decoded

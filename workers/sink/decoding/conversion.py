@@ -31,16 +31,16 @@ def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite
     Undecodable where a value does not fit its column.
     """
     arrays = []
-    for one in schema:
-        found = columns.get(one.name)
-        if found is None:
-            found = pa.nulls(rows, one.type)
+    for field in schema:
+        column = columns.get(field.name)
+        if column is None:
+            column = pa.nulls(rows, field.type)
         try:
-            array = converted(found, one.type)
-            if is_ranged(one.type):
+            array = converted(column, field.type)
+            if is_ranged(field.type):
                 _check_range(array, is_finite)
         except pa.ArrowException as error:
-            raise Undecodable(f"{one.name}: {cause_of(error)}") from error
+            raise Undecodable(f"{field.name}: {cause_of(error)}") from error
         arrays.append(array)
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -77,14 +77,14 @@ def converted(array: Any, target: pa.DataType) -> Any:
 
 def lacking(table: pa.Table, required: Collection[str]) -> dict[int, str]:
     """Rows without a value where there must be one -> which column it is."""
-    found: dict[int, str] = {}
+    causes: dict[int, str] = {}
     for name, field in zip(table.column_names, table.schema, strict=True):
         field = field.with_nullable(field.nullable and name not in required)
         if _has_required(field):
             column = table.column(name).combine_chunks()
             for row in np.flatnonzero(_lacking(column, field)).tolist():
-                found.setdefault(row, f"{name} has no value, and must have one")
-    return found
+                causes.setdefault(row, f"{name} has no value, and must have one")
+    return causes
 
 
 def cause_of(error: Exception) -> str:
@@ -92,16 +92,20 @@ def cause_of(error: Exception) -> str:
     return " ".join(str(error).split())[:_CAUSE_CHARS_MAX]
 
 
-def is_ranged(found: Any) -> bool:
+def is_ranged(column_type: Any) -> bool:
     """Whether the type can hold what no table should: numbers that are none, times of no year."""
     types = pa.types
-    if types.is_list(found):
-        return is_ranged(found.value_type)
-    if types.is_map(found):
-        return is_ranged(found.item_type)
-    if types.is_struct(found):
-        return any(is_ranged(child.type) for child in _fields(found))
-    return bool(types.is_floating(found) or types.is_timestamp(found) or types.is_date32(found))
+    if types.is_list(column_type):
+        return is_ranged(column_type.value_type)
+    if types.is_map(column_type):
+        return is_ranged(column_type.item_type)
+    if types.is_struct(column_type):
+        return any(is_ranged(child.type) for child in _fields(column_type))
+    return bool(
+        types.is_floating(column_type)
+        or types.is_timestamp(column_type)
+        or types.is_date32(column_type)
+    )
 
 
 def _check_range(array: Any, is_finite: bool) -> None:
@@ -114,8 +118,8 @@ def _check_range(array: Any, is_finite: bool) -> None:
         unit = "day" if types.is_date32(array.type) else array.type.unit
         low, high = (at * _PER_DAY[unit] for at in (_FIRST_DAY, _LAST_DAY + 1))
         raw = array.view(pa.int32() if unit == "day" else pa.int64())
-        found: Any = pc.min_max(raw).as_py()
-        if found["min"] is not None and not low <= found["min"] <= found["max"] < high:
+        bounds: Any = pc.min_max(raw).as_py()
+        if bounds["min"] is not None and not low <= bounds["min"] <= bounds["max"] < high:
             raise pa.ArrowInvalid("not in the years 1 to 9999")
     elif types.is_struct(array.type):
         for child in array.flatten():

@@ -64,9 +64,9 @@ class CsvValues:
         table = table.slice(0, len(values)).combine_chunks()
         columns = {name: _column(table, name) for name in self._columns}
         try:
-            for one in self._schema:
-                if pa.types.is_timestamp(one.type) and one.name in columns:
-                    columns[one.name] = _times(columns[one.name], one.type)
+            for field in self._schema:
+                if pa.types.is_timestamp(field.type) and field.name in columns:
+                    columns[field.name] = _times(columns[field.name], field.type)
         except pa.ArrowException as error:
             raise Undecodable(cause_of(error)) from error
         left_out = np.zeros(len(values), np.bool_)

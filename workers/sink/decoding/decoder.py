@@ -88,10 +88,10 @@ def _decoded(
         is_present = np.array([one is not None for one in given], np.bool_)
         tombstones = [_tombstone(batch, one) for one in at[~is_present].tolist()]
         at = at[is_present]
-    found = values.decode(present)
-    rows = pa.concat_tables([one.rows for one in found.chunks] or [schema.empty_table()])
-    bad |= {int(at[position]): cause for position, cause in found.bad.items()}
-    at = np.delete(at, list(found.bad))
+    decoded = values.decode(present)
+    rows = pa.concat_tables([one.rows for one in decoded.chunks] or [schema.empty_table()])
+    bad |= {int(at[position]): cause for position, cause in decoded.bad.items()}
+    at = np.delete(at, list(decoded.bad))
     if lacks := lacking(rows, required):
         bad |= {int(at[position]): cause for position, cause in lacks.items()}
         keeps = np.ones(len(at), np.bool_)
@@ -104,8 +104,8 @@ def _decoded(
         timestamps_ms=batch.timestamps_ms[at],
         bad=tuple(_bad(batch, one, bad[one]) for one in sorted(bad)),
         tombstones=tombstones,
-        new_fields=together([one.new_fields for one in found.chunks]),
-        left_out=sum(one.left_out for one in found.chunks),
+        new_fields=together([one.new_fields for one in decoded.chunks]),
+        left_out=sum(one.left_out for one in decoded.chunks),
     )
 
 
@@ -115,8 +115,8 @@ def _tombstone(batch: RawBatch, at: int) -> Tombstone:
 
 
 def _strange_time(batch: RawBatch, at: int) -> str:
-    told = int(batch.timestamps_ms[at])
-    return f"the record's own time is after the year 9999: {told} milliseconds since 1970"
+    time_ms = int(batch.timestamps_ms[at])
+    return f"the record's own time is after the year 9999: {time_ms} milliseconds since 1970"
 
 
 def _bad(batch: RawBatch, at: int, cause: str) -> BadRecord:

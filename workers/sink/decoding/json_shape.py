@@ -24,54 +24,54 @@ _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
-def read_type(found: Any, number_at: NumberAt, path: Path) -> pa.DataType:
+def read_type(column_type: Any, number_at: NumberAt, path: Path) -> pa.DataType:
     """What the parser reads instead of this type."""
     types = pa.types
-    if types.is_timestamp(found):
-        return pa.int64() if number_at.get(path, False) else found
-    if types.is_date32(found):
+    if types.is_timestamp(column_type):
+        return pa.int64() if number_at.get(path, False) else column_type
+    if types.is_date32(column_type):
         return pa.int32() if number_at.get(path, False) else pa.string()
-    if types.is_binary(found):
+    if types.is_binary(column_type):
         return pa.string()
-    if types.is_list(found):
-        inner = read_type(found.value_type, number_at, (*path, "[]"))
+    if types.is_list(column_type):
+        inner = read_type(column_type.value_type, number_at, (*path, "[]"))
         return pa.list_(pa.field("element", inner))
-    if types.is_map(found):
-        value = read_type(found.item_type, number_at, (*path, "{}"))
+    if types.is_map(column_type):
+        value = read_type(column_type.item_type, number_at, (*path, "{}"))
         pair = [("key", pa.string()), ("value", value)]
         return pa.list_(pa.field("element", pa.struct(pair)))
-    if types.is_struct(found):
+    if types.is_struct(column_type):
         return pa.struct(
             [
                 (child.name, read_type(child.type, number_at, (*path, child.name)))
-                for child in _children(found)
+                for child in _children(column_type)
             ]
         )
-    assert isinstance(found, pa.DataType)
-    return found
+    assert isinstance(column_type, pa.DataType)
+    return column_type
 
 
-def temporal_paths(found: Any, path: Path = ()) -> Iterator[Path]:
+def temporal_paths(column_type: Any, path: Path = ()) -> Iterator[Path]:
     """Where dates and times are."""
     types = pa.types
-    if types.is_timestamp(found) or types.is_date32(found):
+    if types.is_timestamp(column_type) or types.is_date32(column_type):
         yield path
-    elif types.is_list(found):
-        yield from temporal_paths(found.value_type, (*path, "[]"))
-    elif types.is_map(found):
-        yield from temporal_paths(found.item_type, (*path, "{}"))
-    elif types.is_struct(found):
-        for child in _children(found):
+    elif types.is_list(column_type):
+        yield from temporal_paths(column_type.value_type, (*path, "[]"))
+    elif types.is_map(column_type):
+        yield from temporal_paths(column_type.item_type, (*path, "{}"))
+    elif types.is_struct(column_type):
+        for child in _children(column_type):
             yield from temporal_paths(child.type, (*path, child.name))
 
 
-def has_map(found: Any) -> bool:
+def has_map(column_type: Any) -> bool:
     types = pa.types
-    if types.is_list(found):
-        return has_map(found.value_type)
-    if types.is_struct(found):
-        return any(has_map(child.type) for child in _children(found))
-    return types.is_map(found)
+    if types.is_list(column_type):
+        return has_map(column_type.value_type)
+    if types.is_struct(column_type):
+        return any(has_map(child.type) for child in _children(column_type))
+    return types.is_map(column_type)
 
 
 def numbers_in(value: bytes, paths: list[Path], known: NumberAt) -> dict[Path, bool]:
@@ -80,19 +80,19 @@ def numbers_in(value: bytes, paths: list[Path], known: NumberAt) -> dict[Path, b
         record = json.loads(value)
     except (ValueError, RecursionError):
         return dict(known)
-    found = dict(known)
+    corrected = dict(known)
     for path in paths:
         first = next(_at(record, path), None)
         if first is not None:
-            found[path] = not isinstance(first, str)
-    return found
+            corrected[path] = not isinstance(first, str)
+    return corrected
 
 
 def depth(value: bytes) -> int:
     """How deep arrays and objects are nested; never too little for what is JSON."""
     deepest = level = 0
-    for one in _TEXTS.sub(b"", value):
-        level += _LEVELS.get(one, 0)
+    for byte in _TEXTS.sub(b"", value):
+        level += _LEVELS.get(byte, 0)
         deepest = max(deepest, level)
     return deepest
 
@@ -154,11 +154,11 @@ def _at(node: Any, path: Path) -> Iterator[Any]:
         return
     step, rest = path[0], path[1:]
     if step == "[]" and isinstance(node, list):
-        for one in node:
-            yield from _at(one, rest)
+        for element in node:
+            yield from _at(element, rest)
     elif step == "{}" and isinstance(node, list):
-        for one in node:
-            yield from _at(one, ("value", *rest))
+        for element in node:
+            yield from _at(element, ("value", *rest))
     elif isinstance(node, dict):
         yield from _at(node.get(step), rest)
 

@@ -77,15 +77,15 @@ class JsonValues:
             pass  # It may be bad, or bring more.
         _check_depth(values)
         try:
-            found = self._parsed(joined, len(values), "infer")
+            structs = self._parsed(joined, len(values), "infer")
         except pa.ArrowException:
             return self._ignoring(joined, values)
-        more = brought(found, self._struct)
+        more = brought(structs, self._struct)
         self._brings_more = bool(more.any())
-        chunk = self._rows(found)
+        chunk = self._rows(structs)
         chunk.left_out = int(np.count_nonzero(more))
         if self._infers:
-            chunk.new_fields = new_fields_of(found.type, self._schema)
+            chunk.new_fields = new_fields_of(structs.type, self._schema)
         return chunk
 
     def _ignoring(self, joined: bytes, values: Sequence[Value]) -> Chunk:

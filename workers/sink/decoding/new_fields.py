@@ -25,24 +25,24 @@ _KINDS: dict[frozenset[type], pa.DataType] = {
 }
 
 
-def brought(array: Any, asked: Any) -> npt.NDArray[np.bool_]:
-    """The rows that have a value where the asked type has no place for it."""
+def brought(array: Any, column_type: Any) -> npt.NDArray[np.bool_]:
+    """Which rows of `array` have a value where `column_type` has no place for it."""
     mask = np.zeros(len(array), np.bool_)
-    if pa.types.is_struct(asked) and pa.types.is_struct(array.type):
-        known = {child.name: child.type for child in _children(asked)}
+    if pa.types.is_struct(column_type) and pa.types.is_struct(array.type):
+        known = {child.name: child.type for child in _children(column_type)}
         for child in _children(array.type):
             values = array.field(child.name)
             if child.name in known:
                 mask |= brought(values, known[child.name])
             else:
                 mask |= values.is_valid().to_numpy(zero_copy_only=False)
-    elif pa.types.is_list(asked) and pa.types.is_list(array.type):
-        inner = brought(array.flatten(), asked.value_type)
+    elif pa.types.is_list(column_type) and pa.types.is_list(array.type):
+        inner = brought(array.flatten(), column_type.value_type)
         mask[pc.list_parent_indices(array).to_numpy()[inner]] = True
     return mask
 
 
-def new_fields_of(found: Any, schema: pa.Schema, *, is_inferred: bool = True) -> Fields:
+def new_fields_of(record_type: Any, schema: pa.Schema, *, is_inferred: bool = True) -> Fields:
     """What the schema would need to take in records of this struct, as whole columns.
 
     An inferred time is text, as it would be in a batch where not every text looks like one. Not
@@ -51,11 +51,11 @@ def new_fields_of(found: Any, schema: pa.Schema, *, is_inferred: bool = True) ->
     """
     known = {name.lower(): name for name in schema.names}
     new = []
-    for child in _children(found):
+    for child in _children(record_type):
         if child.name in schema.names:
-            asked = schema.field(child.name).type
-            wider = _wider(asked, child.type, is_inferred)
-            if wider != asked:
+            column_type = schema.field(child.name).type
+            wider = _wider(column_type, child.type, is_inferred)
+            if wider != column_type:
                 new.append(pa.field(child.name, wider))
         elif child.name.lower() not in known and _may_be_column(child.name):
             known[child.name.lower()] = child.name
@@ -64,9 +64,9 @@ def new_fields_of(found: Any, schema: pa.Schema, *, is_inferred: bool = True) ->
     return tuple(new)
 
 
-def with_fields_of(asked: pa.DataType, found: pa.DataType) -> pa.DataType:
-    """`asked` with the fields of `found` that its structs lack; itself where it lacks none."""
-    wider = _wider(asked, found, is_inferred=False)
+def with_fields_of(column_type: pa.DataType, record_type: pa.DataType) -> pa.DataType:
+    """`column_type` with the fields of `record_type` that its structs lack; itself if none."""
+    wider = _wider(column_type, record_type, is_inferred=False)
     assert isinstance(wider, pa.DataType)
     return wider
 
@@ -78,21 +78,21 @@ def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
         for name, value in record.items():
             if value is not None:
                 kinds.setdefault(name, set()).add(type(value))
-    found = {name: _KINDS.get(frozenset(types)) for name, types in kinds.items()}
-    return pa.struct([(name, kind) for name, kind in found.items() if kind is not None])
+    plain_kinds = {name: _KINDS.get(frozenset(types)) for name, types in kinds.items()}
+    return pa.struct([(name, kind) for name, kind in plain_kinds.items() if kind is not None])
 
 
 def together(parts: Sequence[Fields]) -> pa.Schema:
     """The new fields of several parts; one that is not the same in all of them is in none."""
-    found: dict[str, pa.Field[Any]] = {}
+    merged_fields: dict[str, pa.Field[Any]] = {}
     clashing = set()
     for field in (one for part in parts for one in part):
-        merged = _merged(found.get(field.name, field).type, field.type)
+        merged = _merged(merged_fields.get(field.name, field).type, field.type)
         if merged is None:
             clashing.add(field.name)
         else:
-            found[field.name] = pa.field(field.name, merged)
-    return pa.schema([one for name, one in found.items() if name not in clashing])
+            merged_fields[field.name] = pa.field(field.name, merged)
+    return pa.schema([one for name, one in merged_fields.items() if name not in clashing])
 
 
 def _merged(left: Any, right: Any) -> Any:
@@ -105,16 +105,18 @@ def _merged(left: Any, right: Any) -> Any:
     return None
 
 
-def _wider(asked: Any, found: Any, is_inferred: bool) -> Any:
-    """`asked` with the fields that its structs lack."""
-    if pa.types.is_list(asked) and pa.types.is_list(found):
-        element = asked.value_field
-        return pa.list_(element.with_type(_wider(element.type, found.value_type, is_inferred)))
-    if not (pa.types.is_struct(asked) and pa.types.is_struct(found)):
-        return asked
-    children = {child.name: child for child in _children(asked)}
+def _wider(column_type: Any, record_type: Any, is_inferred: bool) -> Any:
+    """`column_type` with the fields of `record_type` that its structs lack."""
+    if pa.types.is_list(column_type) and pa.types.is_list(record_type):
+        element = column_type.value_field
+        return pa.list_(
+            element.with_type(_wider(element.type, record_type.value_type, is_inferred))
+        )
+    if not (pa.types.is_struct(column_type) and pa.types.is_struct(record_type)):
+        return column_type
+    children = {child.name: child for child in _children(column_type)}
     taken = {name.lower() for name in children}
-    for child in _children(found):
+    for child in _children(record_type):
         if child.name in children:
             old = children[child.name]
             children[child.name] = old.with_type(_wider(old.type, child.type, is_inferred))
@@ -126,22 +128,22 @@ def _wider(asked: Any, found: Any, is_inferred: bool) -> Any:
     return pa.struct(list(children.values()))
 
 
-def _column_type(found: Any, is_inferred: bool) -> pa.DataType | None:
+def _column_type(record_type: Any, is_inferred: bool) -> pa.DataType | None:
     types = pa.types
-    if types.is_null(found):
+    if types.is_null(record_type):
         return None
-    if types.is_timestamp(found) and is_inferred:
+    if types.is_timestamp(record_type) and is_inferred:
         return pa.string()
-    if types.is_list(found):
-        inner = _column_type(found.value_type, is_inferred)
+    if types.is_list(record_type):
+        inner = _column_type(record_type.value_type, is_inferred)
         return None if inner is None else pa.list_(pa.field("element", inner))
-    if types.is_struct(found):
-        named = [(one.name, _column_type(one.type, is_inferred)) for one in _children(found)]
+    if types.is_struct(record_type):
+        named = [(one.name, _column_type(one.type, is_inferred)) for one in _children(record_type)]
         names = {name.lower() for name, _ in named}
         kept = [(n, kind) for n, kind in named if kind is not None and _may_be_column(n)]
         return pa.struct(kept) if kept and len(names) == len(named) else None
-    assert isinstance(found, pa.DataType)
-    return found
+    assert isinstance(record_type, pa.DataType)
+    return record_type
 
 
 def _may_be_column(name: str) -> bool:

@@ -59,7 +59,7 @@ class SchemaRegistry:
 
     def _stamp(self) -> tuple[int, int]:
         try:
-            found = self._path.stat()
+            file_status = self._path.stat()
         except OSError as error:
             raise InvalidInput("no schema file", key=_KEY, given=self._path) from error
-        return found.st_mtime_ns, found.st_size
+        return file_status.st_mtime_ns, file_status.st_size

@@ -217,11 +217,13 @@ def free_ports() -> tuple[int, int]:
 def _resolved(within_s: float) -> list[str]:
     command = [sys.executable, "-c", _RESOLVE, PACKAGE]
     step = f"fetch Kafka's jars ({PACKAGE}), which takes a network once"
-    told = _run(step, command, timeout_s=within_s, tells=_RESOLVER_TELLS)
-    found = [one.strip().removeprefix("file://") for one in told.strip().split("\n")[-1].split(",")]
-    if not all(Path(one).is_file() for one in found):
-        raise KafkaFailed(f"could not {step}: Spark's resolver named others", jars=found)
-    return found
+    printed = _run(step, command, timeout_s=within_s, tells=_RESOLVER_TELLS)
+    jars = [
+        one.strip().removeprefix("file://") for one in printed.strip().split("\n")[-1].split(",")
+    ]
+    if not all(Path(one).is_file() for one in jars):
+        raise KafkaFailed(f"could not {step}: Spark's resolver named others", jars=jars)
+    return jars
 
 
 def _spark_jars() -> list[str]:
@@ -231,12 +233,12 @@ def _spark_jars() -> list[str]:
     assert spec.submodule_search_locations
     jars = Path(spec.submodule_search_locations[0]) / "jars"
     names = ("slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-", "scala-library-")
-    found = {name: next(jars.glob(f"{name}*.jar"), None) for name in names}
-    if missing := [name for name, jar in found.items() if jar is None]:
+    jar_by_name = {name: next(jars.glob(f"{name}*.jar"), None) for name in names}
+    if missing := [name for name, jar in jar_by_name.items() if jar is None]:
         raise KafkaFailed(
             f"Spark's own jars are not whole, run `make setup`: {jars}", missing=missing
         )
-    return [str(jar) for jar in found.values()]
+    return [str(jar) for jar in jar_by_name.values()]
 
 
 def _run(step: str, command: list[str], *, timeout_s: float, tells: tuple[str, ...] = ()) -> str:

@@ -136,7 +136,8 @@ def group_id(config: SinkConfig) -> str:
 def _servers(text: str) -> str:
     servers = listed(text)
     is_good = 1 <= len(servers) <= _SERVERS_MAX and all(
-        (found := _SERVER.fullmatch(one)) and 1 <= int(found[2]) <= 65_535 for one in servers
+        (host_port := _SERVER.fullmatch(one)) and 1 <= int(host_port[2]) <= 65_535
+        for one in servers
     )
     if not is_good:
         raise InvalidInput(

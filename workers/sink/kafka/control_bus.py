@@ -86,12 +86,12 @@ class ControlBus:
         with kafka_errors("control topic not read", topic=self._topic):
             first = self._consumer.poll(timeout_s)
             rest = self._consumer.consume(messages_max - 1, 0) if first is not None else []
-        found = [one for one in map(self._value, [first, *rest]) if one is not None]
-        if found:
+        records = [one for one in map(self._value, [first, *rest]) if one is not None]
+        if records:
             self._sent_s = None
         elif self._is_deaf():
             self._listen_anew()
-        return found
+        return records
 
     def close(self) -> None:
         self._consumer.close()

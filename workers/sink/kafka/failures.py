@@ -24,6 +24,6 @@ def failed(message: str, error: KafkaError, **values: object) -> KafkaFailed:
 
 
 def error_of(raised: KafkaException) -> KafkaError:
-    found = raised.args[0]
-    assert isinstance(found, KafkaError), raised
-    return found
+    error = raised.args[0]
+    assert isinstance(error, KafkaError), raised
+    return error

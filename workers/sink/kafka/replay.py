@@ -5,7 +5,7 @@ A letter is sent once, whoever asks how often, and whoever dies at it:
 
 - the letters are claimed beside the table before they are sent (`workers.sink.replays`);
 - they are sent in one transaction, so that the topic has all of a claim or nothing;
-- one producer at a time may send for a sink: the next one that begins fences the one before, and
+- one producer at a time may send for a sink: the next one that begins fences its predecessor, and
   what that one had open is decided by then;
 - each record carries the claim's token in a header, by which the next one finds out what became of
   a claim whose end nobody wrote down.
@@ -194,9 +194,11 @@ class _Replaying:
             for partition, letters in wanted.items()
             for one in self._originals(letters, topic.watermarks.get(partition, (0, 0)))
         }
-        found = [originals.get(letter_id(row)) if row[DECODED] else _record(row) for row in rows]
-        records = [one for one in found if one is not None]
-        return records, len(found) - len(records)
+        candidates = [
+            originals.get(letter_id(row)) if row[DECODED] else _record(row) for row in rows
+        ]
+        records = [one for one in candidates if one is not None]
+        return records, len(candidates) - len(records)
 
     def _originals(
         self, letters: Mapping[int, LetterId], ends: tuple[int, int]
@@ -261,10 +263,10 @@ class _Replaying:
                 )
         except (KafkaException, SystemError) as raised:
             # A fatal error that the client raises before it calls back comes as the cause of this.
-            told = raised.__cause__ if isinstance(raised, SystemError) else raised
-            if not isinstance(told, KafkaException):
+            cause = raised.__cause__ if isinstance(raised, SystemError) else raised
+            if not isinstance(cause, KafkaException):
                 raise
-            error = error_of(told)
+            error = error_of(cause)
             if error.code() in _FENCED:
                 raise _taken_over(self._config.sink_id) from raised
             if not error.txn_requires_abort():

@@ -56,8 +56,8 @@ class Topics:
         clock: Clock | None = None,
     ) -> None:
         self._complaints: deque[KafkaError] = deque(maxlen=_COMPLAINTS_MAX)
-        told: dict[str, Any] = {**settings, "error_cb": self._complaints.append}
-        self._admin = AdminClient(told)
+        client_settings: dict[str, Any] = {**settings, "error_cb": self._complaints.append}
+        self._admin = AdminClient(client_settings)
         self._address = {
             "brokers": settings["bootstrap.servers"],
             "protocol": settings.get("security.protocol", "PLAINTEXT"),
@@ -86,8 +86,8 @@ class Topics:
         partitions = [one.id for one in described.partitions]
         lows = self._offsets(topic, partitions, OffsetSpec.earliest())
         highs = self._offsets(topic, partitions, OffsetSpec.latest())
-        asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
-        cluster = self._answer(asked, "cluster not described", topic)
+        cluster_future = self._admin.describe_cluster(request_timeout=self._timeout_s)
+        cluster = self._answer(cluster_future, "cluster not described", topic)
         return TopicFacts(
             str(described.topic_id),
             {one: (lows[one], highs[one]) for one in sorted(partitions)},
@@ -99,8 +99,8 @@ class Topics:
     ) -> None:
         """It can be used when this returns; raises InvalidInput when it exists already."""
         new = NewTopic(topic, partitions, config=dict(settings or {}))
-        asked = self._admin.create_topics([new], request_timeout=self._timeout_s)
-        self._answer(asked[topic], "topic not created", topic)
+        futures = self._admin.create_topics([new], request_timeout=self._timeout_s)
+        self._answer(futures[topic], "topic not created", topic)
         deadline_s = self._clock.monotonic_s() + self._timeout_s
         while True:
             try:
@@ -122,31 +122,31 @@ class Topics:
         return True
 
     def delete(self, topic: str) -> None:
-        asked = self._admin.delete_topics([topic], request_timeout=self._timeout_s)
-        self._answer(asked[topic], "topic not deleted", topic)
+        futures = self._admin.delete_topics([topic], request_timeout=self._timeout_s)
+        self._answer(futures[topic], "topic not deleted", topic)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """What retention does one day: the records below these offsets are gone."""
         ends = [TopicPartition(topic, partition, end) for partition, end in before.items()]
-        asked = self._admin.delete_records(ends, request_timeout=self._timeout_s)
-        for future in asked.values():
+        futures = self._admin.delete_records(ends, request_timeout=self._timeout_s)
+        for future in futures.values():
             self._answer(future, "records not deleted", topic)
 
     def _described(self, topic: str) -> Any:
-        asked = self._admin.describe_topics(
+        futures = self._admin.describe_topics(
             TopicCollection([topic]), request_timeout=self._timeout_s
         )
-        return self._answer(asked[topic], "topic not described", topic)
+        return self._answer(futures[topic], "topic not described", topic)
 
     def _offsets(self, topic: str, partitions: Sequence[int], end: OffsetSpec) -> dict[int, int]:
-        asked = self._admin.list_offsets(
+        futures = self._admin.list_offsets(
             {TopicPartition(topic, one): end for one in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=self._timeout_s,
         )
         return {
             one.partition: int(self._answer(future, "offsets not listed", topic).offset)
-            for one, future in asked.items()
+            for one, future in futures.items()
         }
 
     def _answer(self, future: Future[Any], message: str, topic: str) -> Any:

@@ -111,10 +111,10 @@ class CoordinatorLoop:
     def run(self) -> None:
         """Until it stops, is fenced or is asked to leave. Raises what the storage cannot do."""
         launch = self._launch
-        standing = read_epoch(self._table.storage, launch.config.sink_id)
-        if standing is not None and launch.is_after(standing):
-            told = f"another launch took the sink over: {standing.owner}"
-            self.ended = WorkerEnded(told, is_fenced=True)
+        former = read_epoch(self._table.storage, launch.config.sink_id)
+        if former is not None and launch.is_after(former):
+            reason = f"another launch took the sink over: {former.owner}"
+            self.ended = WorkerEnded(reason, is_fenced=True)
             return
         epoch = acquire_epoch(
             self._table.storage, launch.config.sink_id, self._table.ports, owner=self._owner
@@ -129,7 +129,7 @@ class CoordinatorLoop:
             run_id=launch.run_id,
             settings=_settings(launch),
         )
-        self._shown.table(self._ledger.standing().offsets)
+        self._shown.table(self._ledger.last_commit().offsets)
         self._apply(Started(self._now_ms()))
         while self.ended is None:
             self._turn()
@@ -192,8 +192,8 @@ class CoordinatorLoop:
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
             self._shown.state(self._state, self._now_ms())
-            found = [self._told_at_work(effect) for effect in effects]
-            waiting.extend(one for one in found if one is not None)
+            answers = [self._told_at_work(effect) for effect in effects]
+            waiting.extend(one for one in answers if one is not None)
             self._shown.state(self._state, self._now_ms())
 
     def _told_at_work(self, effect: CoordinatorEffect) -> CoordinatorEvent | None:

@@ -18,14 +18,14 @@ class Inbox:
 
     def take(self, wait_s: float) -> list[Message]:
         """All that are there; when there are none, what comes first within so long."""
-        found: list[Message] = []
+        messages: list[Message] = []
         try:
             if wait_s > 0:
-                found.append(self._waiting.get(timeout=wait_s))
+                messages.append(self._waiting.get(timeout=wait_s))
             while True:
-                found.append(self._waiting.get_nowait())
+                messages.append(self._waiting.get_nowait())
         except queue.Empty:
-            return found
+            return messages
 
 
 class Outbox:

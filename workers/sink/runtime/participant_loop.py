@@ -145,8 +145,8 @@ class ParticipantLoop:
         """New fields of the batch, without those that the table was found to refuse."""
         assert self._state.joined is not None, self._state
         refused = self._state.joined.refused_fields
-        found = self._batch.new_fields if self._batch is not None else ()
-        return [one for one in found if one.name not in refused]
+        new_fields = self._batch.new_fields if self._batch is not None else ()
+        return [one for one in new_fields if one.name not in refused]
 
     def _decoded(self, raw: RawBatch) -> DecodedBatch | None:
         if not len(raw):
@@ -161,8 +161,8 @@ class ParticipantLoop:
         waiting: deque[ParticipantEvent] = deque([event])
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
-            found = [self._performed(effect) for effect in effects]
-            waiting.extend(one for one in found if one is not None)
+            answers = [self._performed(effect) for effect in effects]
+            waiting.extend(one for one in answers if one is not None)
 
     def _performed(self, effect: ParticipantEffect) -> ParticipantEvent | None:
         match effect:

@@ -58,8 +58,8 @@ def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]
 
 
 def _scheduling(config: SinkConfig) -> dict[str, str]:
-    asked = {
+    scheduled = {
         "hoodie.compact.schedule.inline": config.schedules_compaction,
         "hoodie.clustering.schedule.inline": config.schedules_clustering,
     }
-    return {key: "true" for key, is_asked in asked.items() if is_asked}
+    return {key: "true" for key, is_asked in scheduled.items() if is_asked}

@@ -117,10 +117,10 @@ class SinkShown:
     def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
         rows = sum(one.records - one.bad_records for one in reports)
         bad = sum(one.bad_records for one in reports)
-        for one in reports:
-            self._tombstones["tombstones"] += one.tombstones
-            self._tombstones["tombstones_unmet"] += one.tombstones_unmet
-            self._tombstones["tombstones_not_looked_for"] += one.tombstones_not_looked_for
+        for report in reports:
+            self._tombstones["tombstones"] += report.tombstones
+            self._tombstones["tombstones_unmet"] += report.tombstones_unmet
+            self._tombstones["tombstones_not_looked_for"] += report.tombstones_not_looked_for
         # What was read proves more of the topic than the last look at it.
         read = {one.partition: one.end for one in reports}
         self._ends = {
@@ -131,8 +131,8 @@ class SinkShown:
 
     def not_committed(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
         if not isinstance(result, Committed):
-            told = f"{type(result).__name__}: {result.reason}"
-            self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, told))
+            detail = f"{type(result).__name__}: {result.reason}"
+            self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, detail))
 
     def aborted(self, abort: Abort, now_ms: int) -> None:
         self._ended(abort.instant, "aborted", abort.reason, now_ms)
@@ -161,7 +161,7 @@ class SinkShown:
 
     def _write(self, state: CoordinatorState, now_ms: int) -> None:
         self._written_ms, self._has_changed = now_ms, False
-        told = SinkState(
+        sink_state = SinkState(
             sink_id=self._sink_id,
             topic=self._topic,
             epoch=state.epoch,
@@ -177,8 +177,8 @@ class SinkShown:
             counters=self._all_counters(state),
         )
         with self._writing:
-            self._told = told
-            self._put(told)
+            self._told = sink_state
+            self._put(sink_state)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -204,9 +204,9 @@ class SinkShown:
                     now_ms = self._clock.now_ms()
                     self._put(replace(self._told, updated_ms=now_ms, reason=reason))
 
-    def _put(self, told: SinkState) -> None:
+    def _put(self, sink_state: SinkState) -> None:
         try:
-            put_state(self._storage, told)
+            put_state(self._storage, sink_state)
         except LakehouseError as error:
             _log.warning("the sink's state is not written: %s", error)
 
@@ -304,10 +304,10 @@ def _detail(message: Message) -> str:
         case EndCommit():
             return ""
         case AckCommit(offsets=offsets, ends_run=ends_run):
-            told = ", ".join(f"{one}={at}" for one, at in sorted(offsets.items()))
-            return f"{told}; the last one" if ends_run else told
+            detail = ", ".join(f"{one}={at}" for one, at in sorted(offsets.items()))
+            return f"{detail}; the last one" if ends_run else detail
         case Report():
-            told = f"{message.outcome} {message.start}..{message.end}, {message.records} records"
-            return f"{told}: {message.reason}" if message.reason else told
+            detail = f"{message.outcome} {message.start}..{message.end}, {message.records} records"
+            return f"{detail}: {message.reason}" if message.reason else detail
         case Ready():
             return f"{message.state} at {message.offset}"

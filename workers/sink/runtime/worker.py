@@ -121,8 +121,8 @@ class SinkWorker:
             if self._coordinator is not None:
                 self._coordinator.inbox.put(message)
             if isinstance(message, StartCommit | EndCommit | AckCommit):
-                for one in self._participants.values():
-                    one.inbox.put(message)
+                for participant in self._participants.values():
+                    participant.inbox.put(message)
 
     def _publish(self) -> None:
         """What cannot be sent is lost, as it may be on its way: the protocol says it again."""
