@@ -29,8 +29,8 @@ class LetterId:
     partition: int
     offset: int
     topic_id: str = ""
-    """A topic that was made anew has other records at these offsets. Letters from before it was kept
-    have none.
+    """A topic that was made anew has other records at these offsets. Letters from before it was
+    kept have none.
     """
 
 
