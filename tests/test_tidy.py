@@ -34,8 +34,11 @@ VAGUE_NAMES = ("told", "tell", "one", "found", "asked", "standing")
 """They say how a value came about, not what it is. Comprehensions may have them: there the whole
 life of a name fits on a line.
 """
-COLUMNS = {("controlplane/mirror/models.py", "found")}
-"""Columns keep their names: another one is a migration."""
+KEPT_NAMES = {
+    ("controlplane/mirror/models.py", "found"),
+    ("workers/storage/object_reader.py", "tell"),
+}
+"""A column, whose name only a migration changes, and a method that Python asks of files."""
 NOT_RENAMED_YET = (
     "bench/",
     "tests/behaviours/",
@@ -50,8 +53,39 @@ NOT_RENAMED_YET = (
     "tests/support/",
     "tests/test_documented_tests.py",
     "tests/test_first_steps.py",
-    "tests/workers/",
-    "workers/",
+    "tests/workers/concurrency/",
+    "tests/workers/files/",
+    "tests/workers/index/",
+    "tests/workers/markers/",
+    "tests/workers/merge/",
+    "tests/workers/options/",
+    "tests/workers/read/",
+    "tests/workers/recovery/",
+    "tests/workers/schema/",
+    "tests/workers/sink/",
+    "tests/workers/spark/",
+    "tests/workers/storage/",
+    "tests/workers/table/",
+    "tests/workers/table_services/",
+    "tests/workers/test_processes.py",
+    "tests/workers/timeline/",
+    "tests/workers/write/",
+    "workers/index/",
+    "workers/jobs.py",
+    "workers/lakehouse.py",
+    "workers/markers/",
+    "workers/options/",
+    "workers/processes.py",
+    "workers/recovery/",
+    "workers/schema/",
+    "workers/sink/",
+    "workers/spark/",
+    "workers/sql/",
+    "workers/table/",
+    "workers/table_services/",
+    "workers/tasks/",
+    "workers/timeline/",
+    "workers/write/",
 )
 """Whoever has renamed a folder takes it off; nothing is put on."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -118,7 +152,7 @@ def test_no_name_says_only_how_its_value_came_about() -> None:
         for path, text in sources()
         if not path.startswith(NOT_RENAMED_YET)
         for line, name in _bindings(ast.parse(text))
-        if name in VAGUE_NAMES and (path, name) not in COLUMNS
+        if name in VAGUE_NAMES and (path, name) not in KEPT_NAMES
     ]
 
     assert vague == []

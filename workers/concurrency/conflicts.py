@@ -251,7 +251,7 @@ def rivals(
         and one.requested_at != ours
         and (one.requested_at, one.action) not in known
     ]
-    return sorted(new, key=lambda one: one.completed_at)
+    return sorted(new, key=lambda instant: instant.completed_at)
 
 
 def vanished(at_start: Iterable[Instant], at_validation: Iterable[Instant]) -> list[Instant]:

@@ -119,7 +119,7 @@ def _since(
 def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
     """Completed writes that were requested after ours, the last requested first."""
     later = [one for one in timeline.completed_writes() if one.requested_at > ours]
-    return sorted(later, key=lambda one: one.requested_at, reverse=True)
+    return sorted(later, key=lambda instant: instant.requested_at, reverse=True)
 
 
 def misses_schema(table: Table, passed: list[Instant], schema: TableSchema) -> bool:

@@ -97,7 +97,7 @@ def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
     """Those that still wait as far as one can see, longest first."""
     read = (_read(storage, file.path) for file in storage.list_files(DIRECTORY))
     waiters = [one for one in read if one is not None and now_ms <= one.until_ms]
-    return sorted(waiters, key=lambda one: one.since_ms)
+    return sorted(waiters, key=lambda waiter: waiter.since_ms)
 
 
 def _read(storage: Storage, path: str) -> Waiter | None:
