@@ -80,7 +80,6 @@ NOT_RENAMED_YET = (
     "workers/schema/",
     "workers/sink/",
     "workers/spark/",
-    "workers/sql/",
     "workers/table/",
     "workers/table_services/",
     "workers/tasks/",
