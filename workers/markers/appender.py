@@ -55,17 +55,17 @@ class MarkersAppender:
 
     def load(self) -> tuple[store.StoredNames, Journal]:
         """What stands there, and who created what of it."""
-        found = store.read_names(self.storage, self.instant)
+        stored_names = store.read_names(self.storage, self.instant)
         known = journal.read_journal(self.storage, self.instant)
-        self._has_type = found.has_type
+        self._has_type = stored_names.has_type
         self._has_journal = known.exists
-        self._foreign = [] if known.exists else list(found.all())
+        self._foreign = [] if known.exists else list(stored_names.all())
         self._sequence = itertools.count(known.last_sequence + 1)
         self._whole.clear()
         if self._flushes is not None:
             self._flushes.load()
         self.writer = writer_name(self.storage, self.instant)
-        return found, known
+        return stored_names, known
 
     def write(
         self, index: int, names: Sequence[str], requests: Sequence[Request]

@@ -145,20 +145,20 @@ class MarkerDirectory:
         self,
         name: str,
         request_id: str | None,
-        told: Callable[[CreateResult | LakehouseError], None],
+        deliver: Callable[[CreateResult | LakehouseError], None],
     ) -> bool:
         """As `create` for one name, without a task for it; False when only `create` can do it.
 
-        `told` is called with the result, or with what `create` would raise.
+        `deliver` is called with the result, or with what `create` would raise.
         """
         if not self._is_loaded or name in self._flushing:
             return False
         try:
             [result], [batch] = self._enqueued([name], request_id)
         except MarkerServerBusy as busy:
-            told(busy)
+            deliver(busy)
         else:
-            batch.waiting.append(lambda error: told(result if error is None else error))
+            batch.waiting.append(lambda error: deliver(result if error is None else error))
         return True
 
     async def _create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
@@ -230,18 +230,18 @@ class MarkerDirectory:
 
     async def _load(self) -> None:
         loop = asyncio.get_running_loop()
-        found, journal = await loop.run_in_executor(self._pool, self._appender.load)
+        stored_names, journal = await loop.run_in_executor(self._pool, self._appender.load)
         self._clear()
         creators = dict(journal.creators)
         if journal.exists:
             # A direct marker has no line there: whoever wrote it knows that it created it.
-            written = {name for names in found.by_file.values() for name in names}
-            self._unclaimed = written - creators.keys() - set(found.direct)
-        for name in found.all():
+            written = {name for names in stored_names.by_file.values() for name in names}
+            self._unclaimed = written - creators.keys() - set(stored_names.direct)
+        for name in stored_names.all():
             if name not in self._unclaimed:
                 self._durable[name] = creators.pop(name, None)
         self._lost = creators
-        self.counts_by_file = {index: len(names) for index, names in found.by_file.items()}
+        self.counts_by_file = {index: len(names) for index, names in stored_names.by_file.items()}
         self._is_loaded = True
 
     def _batch_for(self, count: int) -> _Batch:
@@ -359,8 +359,8 @@ class MarkerDirectory:
             self._statistics.batch_flushed(len(batch.names))
         self._busy.discard(index)
         batch.done.set_result(error)
-        for told in batch.waiting:
-            told(error)
+        for deliver in batch.waiting:
+            deliver(error)
         self._look()
 
     def _remember_finished(self, name: str) -> None:

@@ -96,15 +96,15 @@ class ConflictDetector:
         if beat is None or beat.is_expired(self._clock.now_ms()) or is_fenced(storage, instant):
             return True
         known = read_doom(storage, instant)
-        found = known or self._search.find(claims_of(instant, read_markers(storage, instant)))
-        if found is None:
+        conflict = known or self._search.find(claims_of(instant, read_markers(storage, instant)))
+        if conflict is None:
             return False
         self._is_recording = True
         try:
             if known is None:
-                record_doom(storage, instant, found)
-                _log.info("early conflict: instant=%s rival=%s", instant, found.rival)
-            self._conflict = found
+                record_doom(storage, instant, conflict)
+                _log.info("early conflict: instant=%s rival=%s", instant, conflict.rival)
+            self._conflict = conflict
         finally:
             self._is_recording = False
         return True
@@ -119,10 +119,10 @@ class Detectors:
         self._known: dict[tuple[str, InstantTime], ConflictDetector] = {}
 
     async def of(
-        self, storage: Storage, instant: InstantTime, asked: Mapping[str, str]
+        self, storage: Storage, instant: InstantTime, parameters: Mapping[str, str]
     ) -> ConflictDetector | None:
         """None when the request asks for no detection. Raises InvalidInput."""
-        if (text := asked.get(EARLY_PARAMETER)) is None:
+        if (text := parameters.get(EARLY_PARAMETER)) is None:
             return None
         settings = early_from(text)
         key = storage.location, instant

@@ -19,9 +19,9 @@ def early_text(early: EarlyDetection) -> str:
 
 def early_from(text: str) -> EarlyDetection:
     """Raises InvalidInput."""
-    found = _TEXT.match(text)
-    if found is None or int(found[2]) < _PERIOD_LEAST_MS:
+    match = _TEXT.match(text)
+    if match is None or int(match[2]) < _PERIOD_LEAST_MS:
         raise InvalidInput(f"{EARLY_PARAMETER} is not <delay ms>,<period ms>,<true or false>")
     return EarlyDetection(
-        EarlyStrategy.ASYNCHRONOUS, found[3] == "true", int(found[1]), int(found[2])
+        EarlyStrategy.ASYNCHRONOUS, match[3] == "true", int(match[1]), int(match[2])
     )

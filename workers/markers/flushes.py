@@ -35,13 +35,13 @@ class FlushObjects:
 
     def load(self) -> None:
         """Numbers go on behind what stands there."""
-        found = [
+        numbers = [
             int(numbered[1])
             for file in self._storage.list_files(self._directory)
             if (numbered := _NUMBERED.match(file.name))
         ]
-        self._numbers = itertools.count(max(found, default=-1) + 1)
-        self._objects = dict.fromkeys(("MARKERS", "REQUESTS"), len(found))
+        self._numbers = itertools.count(max(numbers, default=-1) + 1)
+        self._objects = dict.fromkeys(("MARKERS", "REQUESTS"), len(numbers))
 
     def put(self, path_of: Callable[[int], str], content: bytes) -> int:
         """The number of the object that holds `content` now."""

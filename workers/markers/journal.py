@@ -57,14 +57,14 @@ def lines(sequence: int, requests: Iterable[Request]) -> list[str]:
 
 def read_journal(storage: Storage, instant: InstantTime) -> Journal:
     """A half last line is dropped: nobody was answered on its strength."""
-    found = [
+    paths = [
         info.path
         for info in storage.list_files(markers_directory(instant))
         if is_requests_file(info.name)
     ]
     latest: dict[str, tuple[int, str | None]] = {}
     last = -1
-    for entries in storage.at_once(lambda path: list(_entries(storage, path)), found):
+    for entries in storage.at_once(lambda path: list(_entries(storage, path)), paths):
         for sequence, request_id, names in entries:
             last = max(last, sequence)
             for name in names:
@@ -72,7 +72,7 @@ def read_journal(storage: Storage, instant: InstantTime) -> Journal:
                 if name not in latest or latest[name][0] < sequence:
                     latest[name] = (sequence, request_id)
     creators = {name: request_id for name, (_, request_id) in latest.items()}
-    return Journal(creators, last, bool(found))
+    return Journal(creators, last, bool(paths))
 
 
 def _entries(storage: Storage, path: str) -> Iterable[tuple[int, str | None, list[str]]]:

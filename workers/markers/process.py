@@ -82,8 +82,8 @@ def start_server(
 
 def probe(url: str, timeout_s: float) -> Health | None:
     """What the server at `url` says of itself; None when nothing sensible answers in time."""
-    found = _asked(url, "GET", "/health", token=None, timeout_s=timeout_s)
-    match found:
+    health = _answer_of(url, "GET", "/health", token=None, timeout_s=timeout_s)
+    match health:
         case {"status": str(status), "pid": int(pid), "since_ms": int(since_ms)}:
             return Health(status, pid, since_ms)
         case _:
@@ -103,13 +103,13 @@ def await_health(url: str, timeout_s: float, *, clock: Clock | None = None) -> H
 
 def sample(url: str, secret: str, timeout_s: float) -> Mapping[str, object] | None:
     """The server's `/metrics`; None when it does not answer."""
-    return _asked(url, "GET", "/metrics", token=mint_admin_token(secret), timeout_s=timeout_s)
+    return _answer_of(url, "GET", "/metrics", token=mint_admin_token(secret), timeout_s=timeout_s)
 
 
 def drain(url: str, secret: str, timeout_s: float) -> bool:
     """Make the server refuse creates and flush; True when nothing waits there any more."""
     token = mint_admin_token(secret)
-    answer = _asked(url, "POST", "/drain", token=token, timeout_s=timeout_s)
+    answer = _answer_of(url, "POST", "/drain", token=token, timeout_s=timeout_s)
     return answer is not None and answer.get("drained") is True
 
 
@@ -147,7 +147,7 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _asked(
+def _answer_of(
     url: str, method: str, path: str, *, token: str | None, timeout_s: float
 ) -> Mapping[str, object] | None:
     parts = urlsplit(url)

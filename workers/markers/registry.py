@@ -63,8 +63,8 @@ class MarkerDirectories:
 
     def known(self, location: str, instant: InstantTime) -> MarkerDirectory | None:
         """What `find` gave a moment ago; None when somebody has to look again."""
-        found, seen_s = self._seen.get((location, instant), (None, 0.0))
-        return found if self._clock.monotonic_s() < seen_s + _TRUSTED_S else None
+        directory, seen_s = self._seen.get((location, instant), (None, 0.0))
+        return directory if self._clock.monotonic_s() < seen_s + _TRUSTED_S else None
 
     async def find(self, location: str, instant: InstantTime) -> MarkerDirectory:
         """Raises OutsideRoots, TableNotFound, InvalidInput; nothing on storage is changed."""

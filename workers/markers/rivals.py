@@ -96,8 +96,8 @@ class RivalSearch:
             if beat.instant < self._instant and not beat.is_expired(now_ms)
         }
         self._claimed = {one: names for one, names in self._claimed.items() if one in live}
-        found = (self._met(ours, live[instant]) for instant in sorted(live))
-        return [conflict for conflict in found if conflict is not None]
+        conflicts = (self._met(ours, live[instant]) for instant in sorted(live))
+        return [conflict for conflict in conflicts if conflict is not None]
 
     def _met(self, ours: WriteSet, rival: Heartbeat) -> Conflict | None:
         known = self._claimed.get(rival.instant, frozenset())
@@ -107,8 +107,12 @@ class RivalSearch:
         return self._doomed_by(ours, theirs, "are being written by an older writer")
 
     def _is_running(self, timeline: Timeline, rival: InstantTime) -> bool:
-        standing = timeline.find(rival)
-        if standing is None or standing.is_completed or not standing.action.writes_data:
+        rival_instant = timeline.find(rival)
+        if (
+            rival_instant is None
+            or rival_instant.is_completed
+            or not rival_instant.action.writes_data
+        ):
             return False
         return not isinstance(decisions.read(self._storage, rival), RollbackDecision)
 

@@ -130,7 +130,7 @@ class MarkerServer:
         """
         started_s = self._clock.monotonic_s()
 
-        def told(result: CreateResult | LakehouseError) -> None:
+        def deliver(result: CreateResult | LakehouseError) -> None:
             if isinstance(result, LakehouseError):
                 return reply(self._refusal(result))
             self._statistics.requests[result] += 1
@@ -138,14 +138,14 @@ class MarkerServer:
             return reply(_CREATED[result])
 
         try:
-            asked = _parameters(request)
-            location, instant = parse_markers_directory(asked.get("markerdirpath", ""))
+            query = _parameters(request)
+            location, instant = parse_markers_directory(query.get("markerdirpath", ""))
             self._access.check(request, location, instant)
             directory = self._directories.known(location, instant)
-            if directory is None or EARLY_PARAMETER in asked or self._is_draining:
+            if directory is None or EARLY_PARAMETER in query or self._is_draining:
                 return False
-            name = checked_name(asked.get("markername", ""))
-            return directory.submit(name, _request_id(asked), told)
+            name = checked_name(query.get("markername", ""))
+            return directory.submit(name, _request_id(query), deliver)
         except LakehouseError as error:
             reply(self._refusal(error))
             return True
@@ -162,8 +162,8 @@ class MarkerServer:
         if request.path in _OPERATORS:
             self._access.check_admin(request)
             return _OPERATOR
-        asked = request.query()
-        location, instant = parse_markers_directory(asked.get("markerdirpath", ""))
+        query = request.query()
+        location, instant = parse_markers_directory(query.get("markerdirpath", ""))
         self._access.check(request, location, instant)
         return location
 
@@ -176,11 +176,11 @@ class MarkerServer:
 
     async def create(self, request: Request) -> Response:
         started_s = self._clock.monotonic_s()
-        asked = _parameters(request)
-        directory = await self._find(request, asked)
-        name = checked_name(asked.get("markername", ""))
+        query = _parameters(request)
+        directory = await self._find(request, query)
+        name = checked_name(query.get("markername", ""))
         try:
-            [result] = await self._create(directory, [name], asked)
+            [result] = await self._create(directory, [name], query)
         except EarlyConflict:
             self._statistics.requests["conflict"] += 1
             return _json(False, result="conflict")
@@ -190,10 +190,10 @@ class MarkerServer:
 
     async def create_all(self, request: Request) -> Response:
         started_s = self._clock.monotonic_s()
-        asked = request.query()
-        directory = await self._find(request, asked)
+        query = request.query()
+        directory = await self._find(request, query)
         names = _listed_names(_text(request))
-        results = await self._create(directory, names, asked)
+        results = await self._create(directory, names, query)
         self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
         return _json(results, result="created" if "created" in results else "exists")
 
@@ -231,15 +231,15 @@ class MarkerServer:
 
     async def metrics(self, request: Request) -> Response:
         self._access.check_admin(request)
-        found = list(self._directories)
+        directories = list(self._directories)
         return _json(
             {
                 "pid": os.getpid(),
                 "draining": self._is_draining,
-                "queue_depth": sum(directory.queue_depth for directory in found),
-                "in_flight": sum(directory.in_flight for directory in found),
+                "queue_depth": sum(directory.queue_depth for directory in directories),
+                "in_flight": sum(directory.in_flight for directory in directories),
                 **self._statistics.summary(),
-                "directories": [_described(directory) for directory in found],
+                "directories": [_described(directory) for directory in directories],
             }
         )
 
@@ -254,19 +254,19 @@ class MarkerServer:
             return _json({"drained": False}, status=504)
         return _json({"drained": True, "markers_created": self._statistics.markers_created})
 
-    async def _find(self, request: Request, asked: dict[str, str]) -> MarkerDirectory:
-        location, instant = parse_markers_directory(asked.get("markerdirpath", ""))
+    async def _find(self, request: Request, query: dict[str, str]) -> MarkerDirectory:
+        location, instant = parse_markers_directory(query.get("markerdirpath", ""))
         self._access.check(request, location, instant)
         known = self._directories.known(location, instant)
         return known or await self._directories.find(location, instant)
 
     async def _create(
-        self, directory: MarkerDirectory, names: Sequence[str], asked: dict[str, str]
+        self, directory: MarkerDirectory, names: Sequence[str], query: dict[str, str]
     ) -> list[CreateResult]:
-        request_id = _request_id(asked)
+        request_id = _request_id(query)
         if self._is_draining:
             raise MarkerServerBusy("server is being restarted")
-        detector = await self._detectors.of(directory.storage, directory.instant, asked)
+        detector = await self._detectors.of(directory.storage, directory.instant, query)
         if detector is not None:
             await detector.refuse_doomed()
         results = await directory.create(names, request_id)
@@ -320,15 +320,15 @@ _CREATED: dict[CreateResult, Response] = {
 
 def _parameters(request: Request) -> dict[str, str]:
     """From the query, where Hudi's clients put them, or a form; the query has the last word."""
-    asked = request.query()
+    query = request.query()
     if request.headers.get("content-type", "").startswith(_FORM):
-        return {**parameters(_text(request)), **asked}
-    return asked
+        return {**parameters(_text(request)), **query}
+    return query
 
 
-def _request_id(asked: dict[str, str]) -> str | None:
+def _request_id(query: dict[str, str]) -> str | None:
     """Raises InvalidInput."""
-    request_id = asked.get("requestid") or None
+    request_id = query.get("requestid") or None
     if request_id is not None and not _REQUEST_ID.match(request_id):
         raise InvalidInput("requestid is not 1 to 64 letters, digits, dots or dashes")
     return request_id

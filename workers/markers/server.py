@@ -40,22 +40,22 @@ _log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    asked = _parser().parse_args(arguments)
+    parsed = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    problem, secret = _checked(asked)
+    problem, secret = _checked(parsed)
     if problem is not None:
         sys.exit(f"marker server: {problem}")
     _allow_open_files()
     server = build_server(
-        roots=asked.root,
+        roots=parsed.root,
         secret=secret,
-        allows_unauthenticated_loopback=asked.allow_unauthenticated_loopback,
-        settings=_batch_settings(asked),
+        allows_unauthenticated_loopback=parsed.allow_unauthenticated_loopback,
+        settings=_batch_settings(parsed),
     )
     try:
-        asyncio.run(serve(server, asked.host, asked.port))
+        asyncio.run(serve(server, parsed.host, parsed.port))
     except OSError as error:
-        sys.exit(f"marker server: cannot serve {asked.host}:{asked.port}: {error.strerror}")
+        sys.exit(f"marker server: cannot serve {parsed.host}:{parsed.port}: {error.strerror}")
 
 
 async def serve(server: MarkerServer, host: str, port: int) -> None:
@@ -136,19 +136,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _checked(asked: argparse.Namespace) -> tuple[str | None, str | None]:
+def _checked(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     """What is wrong in one line, or None, and the secret."""
-    secret = os.environ.pop(asked.secret_env, "") or None
-    if secret is None and not asked.allow_unauthenticated_loopback:
-        return f"{asked.secret_env} is not set", None
-    if asked.allow_unauthenticated_loopback and not is_loopback(asked.host):
+    secret = os.environ.pop(arguments.secret_env, "") or None
+    if secret is None and not arguments.allow_unauthenticated_loopback:
+        return f"{arguments.secret_env} is not set", None
+    if arguments.allow_unauthenticated_loopback and not is_loopback(arguments.host):
         return "requests without a token are allowed on a loopback address only", None
-    for root in asked.root:
+    for root in arguments.root:
         if (wrong := _wrong_with(root)) is not None:
             return wrong, None
-    if not 1 <= asked.num_threads <= 1_000 or asked.queue_max < 1:
+    if not 1 <= arguments.num_threads <= 1_000 or arguments.queue_max < 1:
         return "--num-threads and --queue-max must be positive", None
-    if asked.interval_ms is not None and not 0 <= asked.interval_ms <= 60_000:
+    if arguments.interval_ms is not None and not 0 <= arguments.interval_ms <= 60_000:
         return "--interval-ms must be 0 to 60000", None
     return None, secret
 
@@ -163,14 +163,14 @@ def _wrong_with(root: str) -> str | None:
     return None if Path(root).is_dir() else f"root is no directory: {root}"
 
 
-def _batch_settings(asked: argparse.Namespace) -> BatchSettings:
-    defaults = BatchSettings(num_threads=asked.num_threads, queue_max=asked.queue_max)
-    if asked.interval_ms is None:
+def _batch_settings(arguments: argparse.Namespace) -> BatchSettings:
+    defaults = BatchSettings(num_threads=arguments.num_threads, queue_max=arguments.queue_max)
+    if arguments.interval_ms is None:
         return defaults
     return BatchSettings(
-        num_threads=asked.num_threads,
-        queue_max=asked.queue_max,
-        interval_ms=asked.interval_ms,
+        num_threads=arguments.num_threads,
+        queue_max=arguments.queue_max,
+        interval_ms=arguments.interval_ms,
         waits_interval=True,
     )
 

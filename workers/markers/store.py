@@ -70,7 +70,7 @@ def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
             numbers.append(int(numbered[1]))
         elif is_marker_name(name):
             direct.append(name)
-    listed = storage.at_once(lambda one: _lines(storage, markers_file(instant, one)), numbers)
+    listed = storage.at_once(lambda index: _lines(storage, markers_file(instant, index)), numbers)
     by_file = dict(zip(numbers, listed, strict=True))
     return StoredNames(by_file, tuple(direct), has_type)
 
@@ -152,8 +152,8 @@ def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_byte
     in between. Who asked goes with the last of the names.
     """
     path = markers_file(instant, index)
-    found = storage.info(path)
-    if found is not None and found.size != written_bytes:
+    file_info = storage.info(path)
+    if file_info is not None and file_info.size != written_bytes:
         return
     storage.delete(path)
     directory = markers_directory(instant)

@@ -380,12 +380,12 @@ def _headers(fields: bytes) -> Mapping[str, str]:
 
 def parameters(text: str) -> dict[str, str]:
     """Of a query or a form; of several with one name the last. Raises InvalidInput."""
-    found: dict[str, str] = {}
+    parameters_by_name: dict[str, str] = {}
     for part in text.split("&"):
         name, _, value = part.partition("=")
         if name:
-            found[_unquoted(name)] = _unquoted(value)
-    return found
+            parameters_by_name[_unquoted(name)] = _unquoted(value)
+    return parameters_by_name
 
 
 @lru_cache(maxsize=_KEPT)  # Directories come again and again; names push each other out.
