@@ -6,8 +6,8 @@ import ipaddress
 
 from workers.clock import InstantTime
 from workers.errors import LakehouseError
+from workers.markers.messages import Request
 from workers.markers.tokens import check_admin_token, check_token
-from workers.markers.wire import Request
 
 _SCHEME = "Bearer "
 

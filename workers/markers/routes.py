@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -33,17 +32,21 @@ from workers.markers.detector import Detectors
 from workers.markers.early_request import EARLY_PARAMETER
 from workers.markers.fence import is_settled
 from workers.markers.marker import checked_name, parse_markers_directory
+from workers.markers.messages import NotServed, Reply, Request, Response
 from workers.markers.registry import MarkerDirectories, OutsideRoots
+from workers.markers.request_fields import (
+    body_text,
+    listed_names,
+    parameters_of,
+    request_id_of,
+)
 from workers.markers.statistics import Statistics
-from workers.markers.wire import NotServed, Reply, Request, Response, parameters
 
 BODY_BYTES_MAX = 8 << 20
 _CREATE = f"{BASE_PATH}/create"
 _OPERATORS = ("/metrics", "/drain")
 _DRAIN_MAX_S = 60.0
 _RETRY_AFTER_S = 1
-_FORM = "application/x-www-form-urlencoded"
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _STATUS: tuple[tuple[type[LakehouseError], int], ...] = (
     (InvalidInput, 400),
     (TokenMissing, 401),
@@ -138,14 +141,14 @@ class MarkerServer:
             return reply(_CREATED[result])
 
         try:
-            query = _parameters(request)
+            query = parameters_of(request)
             location, instant = parse_markers_directory(query.get("markerdirpath", ""))
             self._access.check(request, location, instant)
             directory = self._directories.known(location, instant)
             if directory is None or EARLY_PARAMETER in query or self._is_draining:
                 return False
             name = checked_name(query.get("markername", ""))
-            return directory.submit(name, _request_id(query), deliver)
+            return directory.submit(name, request_id_of(query), deliver)
         except LakehouseError as error:
             reply(self._refusal(error))
             return True
@@ -176,7 +179,7 @@ class MarkerServer:
 
     async def create(self, request: Request) -> Response:
         started_s = self._clock.monotonic_s()
-        query = _parameters(request)
+        query = parameters_of(request)
         directory = await self._find(request, query)
         name = checked_name(query.get("markername", ""))
         try:
@@ -192,7 +195,7 @@ class MarkerServer:
         started_s = self._clock.monotonic_s()
         query = request.query()
         directory = await self._find(request, query)
-        names = _listed_names(_text(request))
+        names = listed_names(body_text(request))
         results = await self._create(directory, names, query)
         self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
         return _json(results, result="created" if "created" in results else "exists")
@@ -213,7 +216,7 @@ class MarkerServer:
 
     async def delete_directory(self, request: Request) -> Response:
         """Only for a settled instant: the markers of a pending one are all that a rollback has."""
-        directory = await self._find(request, _parameters(request))
+        directory = await self._find(request, parameters_of(request))
         self._statistics.requests["deleted"] += 1
         if not await self._in_pool(_is_settled, directory):
             return _json(False, result="pending", status=409)
@@ -263,7 +266,7 @@ class MarkerServer:
     async def _create(
         self, directory: MarkerDirectory, names: Sequence[str], query: dict[str, str]
     ) -> list[CreateResult]:
-        request_id = _request_id(query)
+        request_id = request_id_of(query)
         if self._is_draining:
             raise MarkerServerBusy("server is being restarted")
         detector = await self._detectors.of(directory.storage, directory.instant, query)
@@ -316,45 +319,6 @@ _CREATED: dict[CreateResult, Response] = {
     "created": _json(True, result="created"),
     "exists": _json(False, result="exists"),
 }
-
-
-def _parameters(request: Request) -> dict[str, str]:
-    """From the query, where Hudi's clients put them, or a form; the query has the last word."""
-    query = request.query()
-    if request.headers.get("content-type", "").startswith(_FORM):
-        return {**parameters(_text(request)), **query}
-    return query
-
-
-def _request_id(query: dict[str, str]) -> str | None:
-    """Raises InvalidInput."""
-    request_id = query.get("requestid") or None
-    if request_id is not None and not _REQUEST_ID.match(request_id):
-        raise InvalidInput("requestid is not 1 to 64 letters, digits, dots or dashes")
-    return request_id
-
-
-def _text(request: Request) -> str:
-    try:
-        return request.body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput("body is not UTF-8") from error
-
-
-def _listed_names(body: str) -> list[str]:
-    """A JSON list, or one name a line; one bad name refuses all. Raises InvalidInput."""
-    if body.lstrip().startswith("["):
-        try:
-            listed = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput("body is no JSON list") from error
-        if not all(isinstance(name, str) for name in listed):
-            raise InvalidInput("a marker name is not text")
-    else:
-        listed = [line for line in body.split("\n") if line]
-    if not listed:
-        raise InvalidInput("body lists no marker")
-    return [checked_name(name) for name in listed]
 
 
 def _described(directory: MarkerDirectory) -> dict[str, object]:

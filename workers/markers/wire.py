@@ -16,16 +16,15 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from http import HTTPStatus
 from types import MappingProxyType
 from typing import cast
-from urllib.parse import unquote_plus
 
 from workers.clock import Clock
-from workers.errors import InvalidInput, LakehouseError
+from workers.errors import LakehouseError
 from workers.markers.body_budget import BodyBudget
+from workers.markers.messages import NotServed, Reply, Request, Response
 
 _HEAD_BYTES_MAX = 16 << 10
 _SMALL_BODY_BYTES = 8 << 10  # Bounded by the number of connections, as heads are.
@@ -39,67 +38,12 @@ _HEAD = re.compile(
 )
 _LENGTH = re.compile(r"[0-9]{1,10}\Z")
 _END = b"\r\n\r\n"
-_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Request:
-    method: str
-    path: str
-    query_text: str
-    headers: Mapping[str, str]
-    """By lower-case name."""
-    remote: str
-    """The peer's address."""
-    body: bytes = b""
-
-    def query(self) -> dict[str, str]:
-        """Raises InvalidInput."""
-        return parameters(self.query_text)
-
-
-@dataclass(slots=True)
-class Response:
-    """JSON. Not changed after it was sent, and may be sent many times."""
-
-    body: bytes
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    _open: bytes = field(default=b"", init=False)
-
-    def encoded(self, *, closes: bool) -> bytes:
-        if closes:
-            return self._encoded(closes=True)
-        if not self._open:
-            self._open = self._encoded(closes=False)
-        return self._open
-
-    def _encoded(self, *, closes: bool) -> bytes:
-        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
-        if closes:
-            more += "Connection: close\r\n"
-        head = (
-            f"HTTP/1.1 {self.status} {_PHRASES[self.status]}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n{more}\r\n"
-        )
-        return head.encode("latin-1") + self.body
-
-
-Reply = Callable[[Response], None]
 Handler = Callable[[Request, Reply], None]
 """Replies to every request, now or later, its own failures included."""
-
-
-class NotServed(InvalidInput):
-    """What came is no request of ours; the connection ends with the answer."""
-
-    code = "http"
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,23 +320,3 @@ def _headers(fields: bytes) -> Mapping[str, str]:
             raise NotServed(400, "a header is there twice")
         headers[name] = value.strip()
     return MappingProxyType(headers)
-
-
-def parameters(text: str) -> dict[str, str]:
-    """Of a query or a form; of several with one name the last. Raises InvalidInput."""
-    parameters_by_name: dict[str, str] = {}
-    for part in text.split("&"):
-        name, _, value = part.partition("=")
-        if name:
-            parameters_by_name[_unquoted(name)] = _unquoted(value)
-    return parameters_by_name
-
-
-@lru_cache(maxsize=_KEPT)  # Directories come again and again; names push each other out.
-def _unquoted(text: str) -> str:
-    if "%" not in text and "+" not in text:
-        return text
-    try:
-        return unquote_plus(text, errors="strict")
-    except UnicodeDecodeError as error:
-        raise InvalidInput("a parameter is not UTF-8") from error

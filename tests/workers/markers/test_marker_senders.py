@@ -23,7 +23,8 @@ from workers.clock import SystemClock
 from workers.errors import LakehouseError
 from workers.markers.access import TokenMissing
 from workers.markers.client import BASE_PATH
-from workers.markers.wire import Deadlines, HttpServer, Reply, Request, Response
+from workers.markers.messages import Reply, Request, Response
+from workers.markers.wire import Deadlines, HttpServer
 from workers.storage.local import LocalStorage
 
 LARGE = 8 << 20

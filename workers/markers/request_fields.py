@@ -1,0 +1,56 @@
+"""What a marker request says, in its query and its body; what breaks the grammar is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from workers.errors import InvalidInput
+from workers.markers.marker import checked_name
+from workers.markers.messages import Request, parameters
+
+_FORM = "application/x-www-form-urlencoded"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+
+
+def parameters_of(request: Request) -> dict[str, str]:
+    """From the query, where Hudi's clients put them, or a form; the query has the last word.
+
+    Raises InvalidInput.
+    """
+    query = request.query()
+    if request.headers.get("content-type", "").startswith(_FORM):
+        return {**parameters(body_text(request)), **query}
+    return query
+
+
+def request_id_of(query: dict[str, str]) -> str | None:
+    """The id that a request keeps over its attempts, None without one. Raises InvalidInput."""
+    request_id = query.get("requestid") or None
+    if request_id is not None and not _REQUEST_ID.match(request_id):
+        raise InvalidInput("requestid is not 1 to 64 letters, digits, dots or dashes")
+    return request_id
+
+
+def body_text(request: Request) -> str:
+    """The body as UTF-8. Raises InvalidInput."""
+    try:
+        return request.body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("body is not UTF-8") from error
+
+
+def listed_names(body: str) -> list[str]:
+    """A JSON list, or one name a line; one bad name refuses all. Raises InvalidInput."""
+    if body.lstrip().startswith("["):
+        try:
+            listed = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput("body is no JSON list") from error
+        if not all(isinstance(name, str) for name in listed):
+            raise InvalidInput("a marker name is not text")
+    else:
+        listed = [line for line in body.split("\n") if line]
+    if not listed:
+        raise InvalidInput("body lists no marker")
+    return [checked_name(name) for name in listed]
