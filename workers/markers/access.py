@@ -25,6 +25,8 @@ class TokenRefused(LakehouseError):
 
 
 class Access:
+    """Checks requests under one secret; it may be None only where loopback needs no token."""
+
     def __init__(self, secret: str | None, *, allows_unauthenticated_loopback: bool) -> None:
         assert secret or allows_unauthenticated_loopback, "nobody could ever be let in"
         self._secret = secret
@@ -57,6 +59,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
+    """True for an IP address of the loopback (127.0.0.0/8, ::1); a host's name is none."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -28,6 +28,10 @@ class MarkersVanished(MarkerRefused):
 
 
 class MarkersAppender:
+    """Reads and extends the MARKERS<i> and REQUESTS<i> files of one instant. It blocks, so its
+    callers are threads; no two of them may write the same index at once.
+    """
+
     def __init__(
         self,
         storage: Storage,

@@ -37,6 +37,8 @@ class MarkerServerBusy(LakehouseError):
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
+    """Bounds of the batching in each marker directory; counts and milliseconds."""
+
     num_threads: int = 20
     """`hoodie.markers.timeline_server_based.batch.num_threads`: the most MARKERS<i> files."""
     interval_ms: int = 50
@@ -110,22 +112,27 @@ class MarkerDirectory:
 
     @property
     def writer(self) -> str | None:
+        """The writer's name in the instant's heartbeat; None where unknown or not yet loaded."""
         return self._appender.writer
 
     @property
     def queue_depth(self) -> int:
+        """Names that wait for the next flush."""
         return 0 if self._pending is None else len(self._pending.names)
 
     @property
     def in_flight(self) -> int:
+        """Flushes that are being written now, each to its own MARKERS<i> file."""
         return len(self._busy)
 
     @property
     def marker_count(self) -> int:
+        """Names that are durable, as far as memory knows; 0 before the first request."""
         return len(self._durable) + len(self._unclaimed)
 
     @property
     def is_idle(self) -> bool:
+        """True while no request waits and nothing is being flushed: it may be forgotten."""
         return self._pending is None and not self._flushes and self._users == 0
 
     async def create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:

@@ -12,11 +12,14 @@ HOLDER_BYTES_MAX = 64 << 20
 
 
 class BodyBudget:
+    """Counts the bytes that each holder reserved. Not thread-safe: only the event loop has it."""
+
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
 
     @property
     def bytes(self) -> int:
+        """Bytes that all holders together have reserved now."""
         return self._held.total()
 
     def reserve(self, holder: str, length: int) -> str | None:
@@ -29,6 +32,7 @@ class BodyBudget:
         return None
 
     def release(self, holder: str, length: int) -> None:
+        """Give back what `reserve` kept: the same holder and length, once."""
         self._held[holder] -= length
         if not self._held[holder]:
             del self._held[holder]

@@ -58,11 +58,13 @@ class ServerMarkers:
         self._local = threading.local()
 
     def create(self, marker: Marker) -> CreateResult:
+        """As MarkerWriter says; while the server is away, asks again for the retry window."""
         query = {**self._query, "markername": marker.name}
         result, _ = self._ask("/create", query, body=None)
         return _created(result, self._instant)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
+        """As MarkerWriter says; one request per 10 000 names or 4 MiB of them."""
         for part in _parts(marker.name for marker in markers):
             body = json.dumps(part, ensure_ascii=False).encode()
             result, answer = self._ask("/create-all", self._query, body=body)

@@ -52,12 +52,15 @@ class ServerDetected:
         self._instant = instant
 
     def create(self, marker: Marker) -> CreateResult:
+        """As MarkerWriter says; the server refuses markers of an instant that it found doomed."""
         return self._markers.create(marker)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
+        """As `create`, for many."""
         self._markers.create_all(markers)
 
     def confirm(self) -> None:
+        """Raises EarlyConflict when the server recorded a verdict; storage that fails is logged."""
         with _unless_blind(self._instant):
             refuse_doomed(self._storage, self._instant)
 
@@ -82,15 +85,21 @@ class DirectlyDetected:
         self._claimed: list[Marker] = []
 
     def create(self, marker: Marker) -> CreateResult:
+        """Look for rivals, under the table lock where the strategy is transactional, then create.
+
+        Raises EarlyConflict before anything is written, otherwise as MarkerWriter says.
+        """
         with self._guarded([marker]):
             return self._markers.create(marker)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
+        """As `create`, with one look for all of them."""
         wanted = list(markers)
         with self._guarded(wanted):
             self._markers.create_all(wanted)
 
     def confirm(self) -> None:
+        """Look again for all markers made so far: EarlyConflict. A look that fails is logged."""
         self._refuse_met(self._claimed)
 
     @contextmanager

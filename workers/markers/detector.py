@@ -55,6 +55,7 @@ class ConflictDetector:
 
     @property
     def is_running(self) -> bool:
+        """True while the watch goes on: not stopped, no verdict, and the writer's heart beats."""
         return self._task is not None and not self._task.done()
 
     async def refuse_doomed(self) -> None:
@@ -72,6 +73,7 @@ class ConflictDetector:
             self._task = asyncio.create_task(self._watch())
 
     def stop(self) -> None:
+        """Cancel the watch, if there is one; the verdict stays, and `watch` may start another."""
         if self._task is not None:
             self._task.cancel()
 
@@ -140,6 +142,7 @@ class Detectors:
         return self._known[key]
 
     def stop(self) -> None:
+        """Cancel every watch, when the server ends."""
         for detector in self._known.values():
             detector.stop()
 

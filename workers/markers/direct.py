@@ -24,12 +24,14 @@ class DirectMarkers:
         self._directory = markers_directory(instant)
 
     def create(self, marker: Marker) -> CreateResult:
+        """As MarkerWriter says: a conditional write, with a look at the fence on either side."""
         refuse_fenced(self._storage, self._instant)
         result = self._put(marker)
         refuse_fenced(self._storage, self._instant)
         return result
 
     def create_all(self, markers: Iterable[Marker]) -> None:
+        """As `create`, all files in one call of the storage. What exists already is no fault."""
         refuse_fenced(self._storage, self._instant)
         self._put_all(list(markers))
         refuse_fenced(self._storage, self._instant)

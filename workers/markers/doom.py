@@ -20,6 +20,7 @@ from workers.storage.base import Storage
 
 
 def path_of(instant: InstantTime) -> str:
+    """The verdict's file, relative to the table. Raises InvalidInput when it is no instant time."""
     return f"{markers_directory(instant)}/EARLY_CONFLICT"
 
 
@@ -56,6 +57,7 @@ def refuse_doomed(storage: Storage, instant: InstantTime) -> None:
 
 
 def early_conflict(instant: InstantTime, conflict: Conflict) -> EarlyConflict:
+    """The error to raise for this verdict, with the rival and its writer among its values."""
     return EarlyConflict(
         conflict.message, instant=instant, rival=conflict.rival, writer=conflict.rival_writer
     )

@@ -81,4 +81,5 @@ class FlushObjects:
 
 
 def text_of(lines: Sequence[str]) -> bytes:
+    """The lines in UTF-8, each ended by a newline; empty for no lines."""
     return "\n".join((*lines, "")).encode()

@@ -40,10 +40,12 @@ class Journal:
 
 
 def requests_file(instant: InstantTime, index: int) -> str:
+    """The path of REQUESTS<index>, relative to the table."""
     return f"{markers_directory(instant)}/REQUESTS{index}"
 
 
 def is_requests_file(name: str) -> bool:
+    """True for the file name REQUESTS and 1 to 6 digits, without a folder before it."""
     return _REQUESTS_FILE.match(name) is not None
 
 

@@ -67,6 +67,7 @@ class Marker:
 
     @property
     def name(self) -> str:
+        """As it is stored and sent: `<partition>/<data file>.marker.<CREATE, MERGE or APPEND>`."""
         return f"{self.data_path}{_EXTENSION}{self.io_type}"
 
     @property
@@ -90,6 +91,7 @@ def checked_name(text: str) -> str:
 
 
 def is_marker_name(text: str) -> bool:
+    """True where `parse_marker` would not raise."""
     return _match(text) is not None
 
 
@@ -124,6 +126,7 @@ def normal_location(location: str) -> str:
 
 
 def is_instant(text: str) -> bool:
+    """True for an instant time of 17 digits (milliseconds) or of 14 (seconds, older tables)."""
     return _INSTANT.match(text) is not None
 
 

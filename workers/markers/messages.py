@@ -16,6 +16,8 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 @dataclass(slots=True)
 class Request:
+    """One whole request. `path` and `query_text` are as sent, still percent-encoded."""
+
     method: str
     path: str
     query_text: str
@@ -40,6 +42,7 @@ class Response:
     _open: bytes = field(default=b"", init=False)
 
     def encoded(self, *, closes: bool) -> bytes:
+        """The bytes to send; `closes` says so to the peer. Kept, unless it closes."""
         if closes:
             return self._encoded(closes=True)
         if not self._open:

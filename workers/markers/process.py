@@ -36,6 +36,8 @@ _STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
 
 @dataclass(frozen=True, slots=True)
 class Health:
+    """What `/health` answers, which needs no token."""
+
     status: str
     """`ok` or `draining`."""
     pid: int
@@ -43,6 +45,7 @@ class Health:
 
 
 def server_url(port: int) -> str:
+    """The URL of a server on this machine, without a slash at its end."""
     return f"http://127.0.0.1:{port}"
 
 

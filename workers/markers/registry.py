@@ -36,6 +36,8 @@ class OutsideRoots(LakehouseError):
 
 
 class MarkerDirectories:
+    """The directories that were asked for, at most 1000; iterated in order of use, idlest first."""
+
     def __init__(
         self,
         roots: Sequence[str | Path],

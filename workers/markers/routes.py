@@ -178,6 +178,11 @@ class MarkerServer:
         return _json({"error": error.message, "code": error.code}, status=error.status)
 
     async def create(self, request: Request) -> Response:
+        """`markername` becomes a marker of `markerdirpath`: body true when this request created it.
+
+        False says that it exists, or that a rival wins; the header X-Hudi-Marker-Result says which.
+        Raises LakehouseError, which `answer` makes a status of.
+        """
         started_s = self._clock.monotonic_s()
         query = parameters_of(request)
         directory = await self._find(request, query)
@@ -192,6 +197,10 @@ class MarkerServer:
         return _CREATED[result]
 
     async def create_all(self, request: Request) -> Response:
+        """The names in the body, a JSON list or one a line, become markers; a JSON list with
+        `created` or `exists` for each, in the same order. Raises LakehouseError; ours, not part of
+        Hudi's surface.
+        """
         started_s = self._clock.monotonic_s()
         query = request.query()
         directory = await self._find(request, query)
@@ -201,15 +210,19 @@ class MarkerServer:
         return _json(results, result="created" if "created" in results else "exists")
 
     async def all(self, request: Request) -> Response:
+        """A JSON list of the names of all markers in `markerdirpath`, sorted."""
         return _json(await self._stored(request))
 
     async def create_and_merge(self, request: Request) -> Response:
+        """As `all`, without those of log files that were appended to (APPEND)."""
         return _json([name for name in await self._stored(request) if not _is_append(name)])
 
     async def append(self, request: Request) -> Response:
+        """As `all`, only those of log files that were appended to (APPEND)."""
         return _json([name for name in await self._stored(request) if _is_append(name)])
 
     async def directory_exists(self, request: Request) -> Response:
+        """Body true where storage has the directory `markerdirpath`, whatever it holds."""
         directory = await self._find(request, request.query())
         self._statistics.requests["read"] += 1
         return _json(await self._in_pool(_exists, directory))
@@ -224,6 +237,7 @@ class MarkerServer:
         return _json(await self._in_pool(_delete, directory))
 
     async def health(self, request: Request) -> Response:
+        """`status` (`ok` or `draining`), `pid`, and `since_ms`; needs no token."""
         return _json(
             {
                 "status": "draining" if self._is_draining else "ok",
@@ -233,6 +247,7 @@ class MarkerServer:
         )
 
     async def metrics(self, request: Request) -> Response:
+        """Counters of the process and of each directory. Raises TokenMissing, TokenRefused."""
         self._access.check_admin(request)
         directories = list(self._directories)
         return _json(

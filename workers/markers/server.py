@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until a signal; exits with one line on stderr for wrong arguments or a port in use."""
     parsed = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     problem, secret = _checked(parsed)
@@ -86,6 +87,7 @@ def build_server(
     clock: Clock | None = None,
     open_storage: Callable[[Any], Storage] = open_storage,
 ) -> MarkerServer:
+    """A server with its thread pools, which listens nowhere yet: `serve` does that."""
     clock = clock or SystemClock()
     statistics = Statistics(since_ms=clock.now_ms())
     pool = ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="storage")

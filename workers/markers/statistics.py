@@ -8,6 +8,8 @@ _LATENCIES_KEPT = 2_000
 
 
 class Statistics:
+    """Grows only; `since_ms` (UTC) says since when."""
+
     def __init__(self, *, since_ms: int) -> None:
         self.since_ms = since_ms
         self.requests: Counter[str] = Counter()
@@ -21,14 +23,19 @@ class Statistics:
         self._latencies_ms: deque[float] = deque(maxlen=_LATENCIES_KEPT)
 
     def batch_flushed(self, size: int) -> None:
+        """Count a flush that made `size` new markers durable."""
         self.batches += 1
         self.markers_created += size
         self._batch_sizes[max(1, size).bit_length() - 1] += 1
 
     def answered(self, latency_ms: float) -> None:
+        """Keep how long a create took, in ms; the last 2000 make the percentiles."""
         self._latencies_ms.append(latency_ms)
 
     def summary(self) -> dict[str, object]:
+        """For `/metrics`, ready for JSON: batch sizes by ranges of powers of two such as `4-7`,
+        latencies as percentiles in ms, None before the first.
+        """
         latencies = sorted(self._latencies_ms)
         return {
             "since_ms": self.since_ms,

@@ -49,6 +49,7 @@ class StoredNames:
         return numbers != list(range(len(numbers))) or (bool(numbers) and not self.has_type)
 
     def all(self) -> tuple[str, ...]:
+        """Every name of either layout, sorted, each once."""
         return tuple(sorted({*self.direct, *(n for names in self.by_file.values() for n in names)}))
 
 
@@ -58,6 +59,7 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...]:
 
 
 def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
+    """The instant's marker names by where they stand; empty when it has no marker directory."""
     directory = markers_directory(instant)
     direct: list[str] = []
     has_type = False
@@ -76,6 +78,7 @@ def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
 
 
 def has_markers_directory(storage: Storage, instant: InstantTime) -> bool:
+    """True while the instant has a marker directory, even one without markers."""
     return markers_directory(instant) in storage.list_directories(TEMPORARY_DIRECTORY)
 
 
@@ -107,10 +110,12 @@ def pending_marker_instants(storage: Storage) -> tuple[InstantTime, ...]:
 
 
 def markers_file(instant: InstantTime, index: int) -> str:
+    """The path of MARKERS<index>, relative to the table."""
     return f"{markers_directory(instant)}/MARKERS{index}"
 
 
 def type_file(instant: InstantTime) -> str:
+    """The path of MARKERS.type, relative to the table."""
     return f"{markers_directory(instant)}/{MARKERS_TYPE_FILE}"
 
 

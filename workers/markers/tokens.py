@@ -21,6 +21,7 @@ def mint_token(secret: str, location: str, instant: InstantTime) -> str:
 
 
 def check_token(secret: str, token: str, location: str, instant: InstantTime) -> bool:
+    """True for the token of exactly this table and instant; compared in constant time."""
     return _same(token, mint_token(secret, location, instant))
 
 
@@ -30,6 +31,7 @@ def mint_admin_token(secret: str) -> str:
 
 
 def check_admin_token(secret: str, token: str) -> bool:
+    """True for the operators' token; compared in constant time."""
     return _same(token, mint_admin_token(secret))
 
 

@@ -113,6 +113,7 @@ class HttpServer:
 
     @property
     def is_full(self) -> bool:
+        """True at the bound of connections: another is dropped unanswered."""
         return len(self.connections) >= _CONNECTIONS_MAX
 
     def _sweep(self) -> None:
