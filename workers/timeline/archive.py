@@ -159,14 +159,14 @@ def archived_times(
         history = _listed(storage)
         wanted = _within_bounds(history.manifest, requested_from, completed_until)
         try:
-            found = _joined_times(storage, history, wanted)
+            instants = _joined_times(storage, history, wanted)
         except NotFound:  # Merged away since the manifest was read.
             continue
         if requested_from is not None:
-            found = found[bisect_left(found, requested_from, key=_REQUESTED_AT) :]
+            instants = instants[bisect_left(instants, requested_from, key=_REQUESTED_AT) :]
         if completed_until is not None:
-            found = tuple(one for one in found if one.completed_at <= completed_until)
-        return found
+            instants = tuple(one for one in instants if one.completed_at <= completed_until)
+        return instants
     raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
 
 
@@ -179,10 +179,10 @@ def archived_instants(
 ) -> list[ArchivedInstant]:
     """As `archived_times`; with `with_content` also what their files held."""
     if not with_content:
-        found = archived_times(
+        times = archived_times(
             storage, requested_from=requested_from, completed_until=completed_until
         )
-        return [ArchivedInstant(one) for one in found]
+        return [ArchivedInstant(one) for one in times]
     for _ in range(_LOOKS_MAX):
         wanted = _within_bounds(read_manifest(storage), requested_from, completed_until)
         try:
@@ -218,7 +218,7 @@ class _History:
 
 def _listed(storage: Storage) -> _History:
     files = {file.name: file for file in storage.list_files(DIRECTORY)}
-    numbers = sorted(int(found[1]) for name in files if (found := _MANIFEST.fullmatch(name)))
+    numbers = sorted(int(match[1]) for name in files if (match := _MANIFEST.fullmatch(name)))
     for number in reversed(numbers):
         if manifest := read_numbered(storage, number):
             return _History(manifest, files)
@@ -238,7 +238,7 @@ def read_numbered(storage: Storage, number: int) -> Manifest | None:
 def manifest_numbers(storage: Storage) -> list[int]:
     """Of all manifests that stand, in no order; empty when nothing was archived yet."""
     names = [file.name for file in storage.list_files(DIRECTORY)]
-    return [int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name))]
+    return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
 
 
 def manifest_path(number: int) -> str:
@@ -265,10 +265,10 @@ def _decoded(content: bytes) -> tuple[HistoryFile, ...]:
 
 
 def _parsed(name: str, size: int) -> HistoryFile:
-    found = _FILE.fullmatch(name)
-    if found is None:
+    match = _FILE.fullmatch(name)
+    if match is None:
         raise MalformedTable("manifest names a file that is no history file", name=name)
-    return HistoryFile(found[1], found[2], int(found[3]), size)
+    return HistoryFile(match[1], match[2], int(match[3]), size)
 
 
 @dataclass(slots=True)
@@ -290,12 +290,12 @@ def _joined_times(
     is_listed = len(infos) == len(wanted)
     if is_listed and memory.joined is not None and memory.joined[0] == infos:
         return memory.joined[1]
-    found = _ascending([_times(storage, file, history) for file in wanted])
+    instants = _ascending([_times(storage, file, history) for file in wanted])
     if is_listed and len(wanted) == len(history.manifest.files):
         times = dict(memory.times)
         memory.times = {info: times[info] for info in infos if info in times}
-        memory.joined = (infos, found) if len(found) <= _REMEMBERED_MAX else None
-    return found
+        memory.joined = (infos, instants) if len(instants) <= _REMEMBERED_MAX else None
+    return instants
 
 
 def _times(storage: Storage, file: HistoryFile, history: _History) -> tuple[CompletedInstant, ...]:
@@ -317,27 +317,27 @@ def _read_times(storage: Storage, file: HistoryFile) -> tuple[CompletedInstant, 
         except UNREADABLE as error:
             raise MalformedTable("history file is not readable", path=file.path) from error
     columns = (rows.column(name).to_pylist() for name in _TIMES)
-    found = [
+    instants = [
         CompletedInstant(str(requested_at), action, State.COMPLETED, str(completed_at or ""))
         for requested_at, completed_at, text in zip(*columns, strict=True)
         if (action := _ACTIONS.get(text))  # One that we do not know says nothing to us.
     ]
-    return tuple(sorted(found, key=_REQUESTED_AT))
+    return tuple(sorted(instants, key=_REQUESTED_AT))
 
 
 def _ascending(parts: Iterable[tuple[CompletedInstant, ...]]) -> tuple[CompletedInstant, ...]:
     """Each once; parts that follow each other need no look at each instant."""
-    found = sorted((one for part in parts for one in part), key=_REQUESTED_AT)
-    times = [one.requested_at for one in found]
+    instants = sorted((one for part in parts for one in part), key=_REQUESTED_AT)
+    times = [one.requested_at for one in instants]
     if all(map(lt, times, times[1:])):
-        return tuple(found)
-    once = {(one.requested_at, one.action): one for one in found}
+        return tuple(instants)
+    once = {(one.requested_at, one.action): one for one in instants}
     return tuple(once[key] for key in sorted(once))
 
 
 def _read_file(storage: Storage, file: HistoryFile) -> list[ArchivedInstant]:
     rows = read_rows(storage, file, [*_TIMES, *_CONTENT]).to_pylist()
-    return [one for row in rows if (one := _archived(row)) is not None]
+    return [instant for row in rows if (instant := _archived(row)) is not None]
 
 
 def _archived(row: dict[str, object]) -> ArchivedInstant | None:

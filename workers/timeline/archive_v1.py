@@ -81,8 +81,8 @@ def _records(storage: Storage, folder: str) -> Iterator[Mapping[str, Any]]:
 
 def _files(storage: Storage, folder: str) -> list[tuple[str, int]]:
     directory = join(".hoodie", folder)
-    found = [(_FILE.fullmatch(one.name), one) for one in storage.list_files(directory)]
-    numbered = [(int(name[1]), one) for name, one in found if name is not None]
+    matches = [(_FILE.fullmatch(one.name), one) for one in storage.list_files(directory)]
+    numbered = [(int(name[1]), one) for name, one in matches if name is not None]
     return [(one.path, one.size) for _, one in sorted(numbered, key=lambda pair: pair[0])]
 
 
@@ -109,8 +109,8 @@ def _archived(
 
 
 def _content(action: Action, record: Mapping[str, Any]) -> bytes | None:
-    if told := record.get(_AS_JSON.get(action, "")):
-        return json.dumps(told).encode()
+    if metadata := record.get(_AS_JSON.get(action, "")):
+        return json.dumps(metadata).encode()
     name, schema = _AS_AVRO.get(action, ("", {}))
-    told = record.get(name)
-    return encode_record(schema, told) if told else None
+    metadata = record.get(name)
+    return encode_record(schema, metadata) if metadata else None

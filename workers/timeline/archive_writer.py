@@ -77,7 +77,7 @@ def _known(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[s
 
 
 def _rows(instants: Sequence[ArchivedInstant]) -> pa.Table:
-    ordered = sorted(instants, key=lambda one: one.instant)
+    ordered = sorted(instants, key=lambda archived: archived.instant)
     columns = {
         "instantTime": [one.instant.requested_at for one in ordered],
         "completionTime": [one.instant.completed_at for one in ordered],
@@ -117,12 +117,12 @@ def _point_to(storage: Storage, number: int) -> None:
     """Let `_version_` say `number`, unless it is further already."""
     content = str(number).encode()
     try:
-        standing = storage.read_tagged(VERSION_PATH)
+        pointer = storage.read_tagged(VERSION_PATH)
     except NotFound:
         storage.put_if_absent(VERSION_PATH, content)
         return
-    if not standing.content.isdigit() or int(standing.content) < number:
-        storage.replace_if_match(VERSION_PATH, content, standing.tag)
+    if not pointer.content.isdigit() or int(pointer.content) < number:
+        storage.replace_if_match(VERSION_PATH, content, pointer.tag)
         # A Hadoop client checks what it reads against the checksum that it wrote itself.
         storage.delete(f"{DIRECTORY}/._version_.crc")
 

@@ -23,16 +23,16 @@ def completion_times(completed: Iterable[Instant]) -> dict[Instant, InstantTime]
     When a file was changed tells nothing of a table that was copied. A savepoint, which has its
     commit's request, comes behind it.
     """
-    ordered = sorted(completed, key=lambda one: (one.action is Action.SAVEPOINT, one))
-    found: dict[Instant, InstantTime] = {}
+    ordered = sorted(completed, key=lambda instant: (instant.action is Action.SAVEPOINT, instant))
+    times: dict[Instant, InstantTime] = {}
     taken: set[InstantTime] = set()
-    for one in ordered:
-        at = _after(one.requested_at)
+    for instant in ordered:
+        at = _after(instant.requested_at)
         while at in taken:
             at = _after(at)
         taken.add(at)
-        found[one] = at
-    return found
+        times[instant] = at
+    return times
 
 
 def _after(instant: InstantTime) -> InstantTime:
@@ -48,7 +48,7 @@ def carried_content(content: bytes, action: Action) -> bytes:
         return content  # Empty, or Avro in layout 1 already.
     is_replace = action.completes_as is Action.REPLACECOMMIT
     try:
-        told = json.loads(content)
-        return encode_record(REPLACE_COMMIT_METADATA if is_replace else COMMIT_METADATA, told)
+        metadata = json.loads(content)
+        return encode_record(REPLACE_COMMIT_METADATA if is_replace else COMMIT_METADATA, metadata)
     except (ValueError, TypeError, AttributeError) as error:
         raise MalformedTable("commit metadata cannot be carried over", action=action) from error

@@ -78,8 +78,8 @@ def read_all(storage: Storage, instants: Sequence[InstantTime]) -> dict[InstantT
     if len(instants) > _ASKED_ONE_BY_ONE_MAX:
         decided = set(storage.list_names(DIRECTORY))
         instants = [one for one in instants if one in decided]
-    found = ((one, read(storage, one)) for one in instants)
-    return {one: decision for one, decision in found if decision is not None}
+    decisions = ((one, read(storage, one)) for one in instants)
+    return {one: decision for one, decision in decisions if decision is not None}
 
 
 def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
@@ -103,8 +103,8 @@ def is_settled(storage: Storage, instant: InstantTime) -> bool:
 
 def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
     """Whether an object says so that still stands."""
-    standing = read(storage, instant)
-    return isinstance(standing, RollbackDecision) or is_undone(storage, instant)
+    decision = read(storage, instant)
+    return isinstance(decision, RollbackDecision) or is_undone(storage, instant)
 
 
 def archived_before(storage: Storage) -> InstantTime:
@@ -118,12 +118,12 @@ def archived_before(storage: Storage) -> InstantTime:
 def raise_archived_before(storage: Storage, start: InstantTime) -> None:
     """Under the table lock, once everything before `start` is durable in the history."""
     try:
-        standing = storage.read_tagged(ARCHIVED_BEFORE_PATH)
+        boundary = storage.read_tagged(ARCHIVED_BEFORE_PATH)
     except NotFound:
         storage.put_if_absent(ARCHIVED_BEFORE_PATH, start.encode())
         return
-    if standing.content.decode("ascii") < start:
-        storage.replace_if_match(ARCHIVED_BEFORE_PATH, start.encode(), standing.tag)
+    if boundary.content.decode("ascii") < start:
+        storage.replace_if_match(ARCHIVED_BEFORE_PATH, start.encode(), boundary.tag)
 
 
 def remove_archived(

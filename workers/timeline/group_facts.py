@@ -36,8 +36,8 @@ def only_told(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> To
 def added(several: Iterable[Told]) -> Told:
     """What several files tell, as one."""
     sums: dict[str, dict[str, int | float | str]] = {}
-    for told in several:
-        for group, members in told.items():
+    for facts in several:
+        for group, members in facts.items():
             of_group = sums.setdefault(group, {})
             for name, value in members.items():
                 known = of_group.get(name)
@@ -45,17 +45,17 @@ def added(several: Iterable[Told]) -> Told:
     return sums
 
 
-def _both(name: str, one: int | float | str, other: int | float | str) -> int | float | str:
+def _both(name: str, left: int | float | str, right: int | float | str) -> int | float | str:
     if name in ("least", "greatest"):
         choose = min if name == "least" else max
-        if isinstance(one, str) or isinstance(other, str):
-            return choose(str(one), str(other))
-        return choose(one, other)
-    if isinstance(one, str) or isinstance(other, str):
-        return other
-    return one + other
+        if isinstance(left, str) or isinstance(right, str):
+            return choose(str(left), str(right))
+        return choose(left, right)
+    if isinstance(left, str) or isinstance(right, str):
+        return right
+    return left + right
 
 
-def encoded(told: Told) -> dict[str, str]:
+def encoded(facts: Told) -> dict[str, str]:
     """As a member of commit metadata; none where nothing is told."""
-    return {GROUP_FACTS_KEY: json.dumps(told, separators=(",", ":"))} if told else {}
+    return {GROUP_FACTS_KEY: json.dumps(facts, separators=(",", ":"))} if facts else {}

@@ -56,16 +56,16 @@ class TimelineLayout:
 @lru_cache(maxsize=65_536)
 def _parsed(version: int, name: str) -> Instant | None:
     """A writer lists the same names several times in one commit."""
-    if found := _PENDING.fullmatch(name):
-        requested_at, action_text, state = found.groups()
+    if match := _PENDING.fullmatch(name):
+        requested_at, action_text, state = match.groups()
         action = _ACTIONS.get(action_text or "commit")
         return Instant(requested_at, action, State(state)) if action else None
-    if version == 2 and (found := _COMPLETED_V2.fullmatch(name)):
-        requested_at, completed_at, action_text = found.groups()
+    if version == 2 and (match := _COMPLETED_V2.fullmatch(name)):
+        requested_at, completed_at, action_text = match.groups()
         action = _ACTIONS.get(action_text)
         return _completed(requested_at, action, completed_at)
-    if version == 1 and (found := _COMPLETED_V1.fullmatch(name)):
-        requested_at, action_text = found.groups()
+    if version == 1 and (match := _COMPLETED_V1.fullmatch(name)):
+        requested_at, action_text = match.groups()
         action = _ACTIONS.get(action_text)
         # Layout 1 does not record completion times; request order is all there is.
         return _completed(requested_at, action, requested_at)

@@ -54,15 +54,19 @@ def read_kept(storage: Storage, instant: InstantTime) -> tuple[RollbackDecision,
 
 
 def _keep(storage: Storage, instant: InstantTime) -> None:
-    found = storage.info(decisions.path_of(instant))
+    decision_file = storage.info(decisions.path_of(instant))
     try:
         decision = decisions.read(storage, instant)
     except MalformedTable as error:  # What nobody can read must not stop archiving for ever.
         _log.warning("decision not looked into: instant=%s error=%s", instant, error)
         return
-    if found is None or not isinstance(decision, RollbackDecision) or decision.conflict is None:
+    if (
+        decision_file is None
+        or not isinstance(decision, RollbackDecision)
+        or decision.conflict is None
+    ):
         return
-    body = {"decision": asdict(decision), "decided_ms": found.modified_ms}
+    body = {"decision": asdict(decision), "decided_ms": decision_file.modified_ms}
     storage.put(_path_of(instant), json.dumps(body, separators=(",", ":")).encode())
 
 

@@ -194,8 +194,8 @@ def commit_metadata(
     for stat in stats:
         by_partition.setdefault(stat.partition_path, []).append(stat)
     gone = {partition: sorted(ids) for partition, ids in sorted((replaced or {}).items())}
-    told = encoded(added(stat.groups for stat in stats))
-    return CommitMetadata(by_partition, {**extra, **told}, operation_type, compacted, gone)
+    group_facts = encoded(added(stat.groups for stat in stats))
+    return CommitMetadata(by_partition, {**extra, **group_facts}, operation_type, compacted, gone)
 
 
 def read_commit_metadata(content: bytes) -> CommitMetadata:

@@ -49,7 +49,7 @@ def told_counts(extra: Mapping[str, str]) -> KeyCounts:
 
 
 def standing_counts(
-    told: Iterable[KeysTold], base_instants: Mapping[GroupKey, InstantTime | None]
+    commits: Iterable[KeysTold], base_instants: Mapping[GroupKey, InstantTime | None]
 ) -> dict[GroupKey, int]:
     """Of the file groups of which keys are read otherwise now: what the last commit told, unless
     its logs were merged into a base file since, or the file group is gone.
@@ -58,7 +58,7 @@ def standing_counts(
     requested; None for a slice of logs.
     """
     newest: dict[GroupKey, tuple[InstantTime, int]] = {}
-    for commit in sorted(told, key=lambda commit: commit.completed_at):
+    for commit in sorted(commits, key=lambda commit: commit.completed_at):
         for group, keys in commit.counts.items():
             newest[group] = (commit.completed_at, keys)
     return {

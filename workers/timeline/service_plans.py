@@ -111,13 +111,13 @@ class ClusteringPlanFile:
         return encode_record(REQUESTED_REPLACE, requested)
 
 
-def _slice_record(one: PlannedSlice, location: str) -> dict[str, Any]:
+def _slice_record(planned: PlannedSlice, location: str) -> dict[str, Any]:
     root = location if "://" in location else f"file:{location}"
     return {
-        "dataFilePath": f"{root}/{one.base_file}" if one.base_file else "",
-        "deltaFilePaths": [f"{root}/{path}" for path in one.log_files],
-        "fileId": one.file_id,
-        "partitionPath": one.partition,
+        "dataFilePath": f"{root}/{planned.base_file}" if planned.base_file else "",
+        "deltaFilePaths": [f"{root}/{path}" for path in planned.log_files],
+        "fileId": planned.file_id,
+        "partitionPath": planned.partition,
         "bootstrapFilePath": "",
     }
 

@@ -19,15 +19,15 @@ SETTLED_BY = "archiving"
 
 def settled_decision(storage: Storage, instant: InstantTime) -> Decision | None:
     """None while nothing is decided. Raises MalformedTable."""
-    standing = decisions.read(storage, instant)
-    if isinstance(standing, RollbackDecision) or instant >= decisions.archived_before(storage):
-        return standing
+    decision = decisions.read(storage, instant)
+    if isinstance(decision, RollbackDecision) or instant >= decisions.archived_before(storage):
+        return decision
     # A commit that a sleeper has decided only now, long after all was settled, does not stand.
-    for one in archived_times(storage, requested_from=instant):
-        if one.requested_at != instant:
+    for archived in archived_times(storage, requested_from=instant):
+        if archived.requested_at != instant:
             break
-        if one.completed_at is not None:
-            return CommitDecision(one.completed_at, "", one.action.value, "")
+        if archived.completed_at is not None:
+            return CommitDecision(archived.completed_at, "", archived.action.value, "")
     return RollbackDecision(
         by=SETTLED_BY, nonce="", reason="it was rolled back, and the timeline archived since"
     )

@@ -56,8 +56,8 @@ class Timeline:
 
     def find(self, requested_at: InstantTime) -> Instant | None:
         """The instant itself, never a savepoint of it, which shares its time."""
-        found = (one for one in self.instants if one.requested_at == requested_at)
-        return next((one for one in found if one.action is not Action.SAVEPOINT), None)
+        requested_then = (one for one in self.instants if one.requested_at == requested_at)
+        return next((one for one in requested_then if one.action is not Action.SAVEPOINT), None)
 
     def completed_writes(self) -> list[CompletedInstant]:
         """Completed instants that wrote data, in the order in which they became visible."""
@@ -96,16 +96,16 @@ def _read(
 ) -> tuple[Instant, ...]:
     if seen is None or seen[0] != layout.version:
         return _instants(layout, files)
-    _, former, standing = seen
+    _, former, instants = seen
     if files is former:
-        return standing
+        return instants
     times = {instant.requested_at[:_SECOND] for instant in _differing(layout, former, files)}
     if not times:
-        return standing
+        return instants
     first, behind = min(times), max(times) + _BEHIND
     start, end = (bisect_left(files, bound, key=_NAME) for bound in (first, behind))
-    head, tail = (bisect_left(standing, bound, key=_REQUESTED_AT) for bound in (first, behind))
-    return (*standing[:head], *_instants(layout, files[start:end]), *standing[tail:])
+    head, tail = (bisect_left(instants, bound, key=_REQUESTED_AT) for bound in (first, behind))
+    return (*instants[:head], *_instants(layout, files[start:end]), *instants[tail:])
 
 
 def _differing(
@@ -120,12 +120,12 @@ def _differing(
             yield instant
 
 
-def _alike(one: Sequence[FileInfo], other: Sequence[FileInfo]) -> int:
+def _alike(left: Sequence[FileInfo], right: Sequence[FileInfo]) -> int:
     """With how many of the same they begin. Parts compare much faster than one by one."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1

@@ -179,8 +179,8 @@ def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
     """
     if requested_at >= decisions.archived_before(storage):
         return False
-    found = archived_instants(storage, requested_from=requested_at)
-    if not found or found[0].instant.requested_at != requested_at:
+    archived = archived_instants(storage, requested_from=requested_at)
+    if not archived or archived[0].instant.requested_at != requested_at:
         raise InstantRolledBack("the instant was settled long ago", instant=requested_at)
     return True
 
