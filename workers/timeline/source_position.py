@@ -12,11 +12,14 @@ POSITION_KEY: Final = "sluice.source.position"
 
 @dataclass(frozen=True, slots=True)
 class Position:
+    """The last round of a run of the source that the commit holds in full."""
+
     run: int
     round: int
     """From 0."""
 
     def encode(self) -> str:
+        """As JSON, for commit metadata under `POSITION_KEY`."""
         return json.dumps({"run": self.run, "round": self.round})
 
     @classmethod
