@@ -250,8 +250,8 @@ class ReplayJob(_Message):
             _check_instant(self.instant)
         if not isinstance(self.letters, list | tuple):
             raise InvalidInput("letters are a list", given=_shown(self.letters))
-        for one in self.letters:
-            _check_name(one, "letters")
+        for letter in self.letters:
+            _check_name(letter, "letters")
         if self.cause:
             _check_text(self.cause, "cause")
         if self.run_dir is not None:

@@ -185,13 +185,13 @@ class LakehouseTable:
         a table with column groups hides. Raises InvalidInput, SnapshotExpired when the table
         does not go back that far, UnsupportedTable.
         """
-        asked = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
+        request = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
         table = self.table.showing_unmatched() if shows_unmatched else self.table
         if spark is None:
-            return read_rows(table, asked)
+            return read_rows(table, request)
         from workers.spark.read import read_dataframe
 
-        return read_dataframe(table, spark, asked)
+        return read_dataframe(table, spark, request)
 
     def top_n(
         self,
@@ -208,12 +208,14 @@ class LakehouseTable:
 
         Raises InvalidInput, MalformedTable, SnapshotExpired, SnapshotChanged, UnsupportedTable.
         """
-        asked = top_n_of(self.table.config.top_n, partition_by=partition_by, order_by=order_by, n=n)
+        request = top_n_of(
+            self.table.config.top_n, partition_by=partition_by, order_by=order_by, n=n
+        )
         if spark is None:
-            return read_top_n(self.table, asked, columns)
+            return read_top_n(self.table, request, columns)
         from workers.spark.top_n_dataframe import top_n_dataframe
 
-        return top_n_dataframe(self.table, spark, asked, columns)
+        return top_n_dataframe(self.table, spark, request, columns)
 
     def inexact_lists(self) -> pa.Table:
         """Lists of `collect_topn` that may lack elements: key, partition, column of each."""
@@ -229,8 +231,8 @@ class LakehouseTable:
     def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
         timeline = self.table.timeline()
         if as_of is None:
-            found = current_schema(self.table, timeline)
-            return found.declared if found else None
+            current = current_schema(self.table, timeline)
+            return current.declared if current else None
         version = schema_at(self.table, timeline, as_of=as_of)
         return version.schema.declared if version else None
 
@@ -393,7 +395,7 @@ def _table_schema(schema: Any, name: str) -> TableSchema | None:
         from workers.spark.types import to_arrow
 
         schema = to_arrow(schema)
-    found = TableSchema.from_arrow(schema, table_name=name)
-    if not found.field_names:
+    parsed = TableSchema.from_arrow(schema, table_name=name)
+    if not parsed.field_names:
         raise InvalidInput("a table needs at least one column", table=name)
-    return found
+    return parsed

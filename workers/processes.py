@@ -35,9 +35,9 @@ class ProcessName:
         return {"host": self.host, "boot": self.boot, "pid": self.pid, "started": self.started}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> ProcessName | None:
+    def from_json(cls, members: dict[str, Any]) -> ProcessName | None:
         """None when it does not name one as we do, such as a heartbeat of another engine."""
-        match told:
+        match members:
             case {"host": str(host), "boot": str(boot), "pid": int(pid), "started": str(started)}:
                 return cls(host, boot, pid, started)
             case _:

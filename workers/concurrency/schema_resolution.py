@@ -18,7 +18,7 @@ from workers.options.group_types import check_ages_of
 from workers.options.write_options import WriteOptions
 from workers.schema.conflict import resolve
 from workers.schema.equality import canonical_text, equal
-from workers.schema.story import Party, advice, told
+from workers.schema.story import Party, advice, conflict_story
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
@@ -173,7 +173,7 @@ def _conflict(
     ours, theirs = Party(start.instant, start.writer), Party(rival.requested_at, rival_writer)
     return Conflict(
         kind="schema",
-        message=told(conflict, ours=ours, rival=theirs),
+        message=conflict_story(conflict, ours=ours, rival=theirs),
         rival=rival.requested_at,
         rival_writer=rival_writer,
         writer=start.writer,

@@ -66,13 +66,13 @@ class BloomFilter:
 
     def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """By all hashes."""
-        found = np.zeros(len(keys), np.bool_)
+        is_held = np.zeros(len(keys), np.bool_)
         for block in key_blocks(keys):
             held = np.ones((len(self.rows), len(block.rows)), np.bool_)
             for _ in range(self.hashes):
                 self._narrow(held, block.next_places(self.bits))
-            found[block.rows] = np.any(held, axis=0)
-        return found
+            is_held[block.rows] = np.any(held, axis=0)
+        return is_held
 
     def _narrow(self, held: npt.NDArray[np.bool_], places: npt.NDArray[Any]) -> None:
         """Of each row, to the keys whose bit at these places is set."""
@@ -115,23 +115,23 @@ class AskedKeys:
         self._first: dict[int, npt.NDArray[np.uint32]] = {}
 
     def might_be_in(
-        self, one: BloomFilter, among: npt.NDArray[np.bool_] | None = None
+        self, bloom_filter: BloomFilter, among: npt.NDArray[np.bool_] | None = None
     ) -> npt.NDArray[np.bool_]:
         """As `BloomFilter.might_contain`; only keys that are `among` these are looked at.
 
         Raises InvalidInput for empty keys.
         """
-        found = np.ones(len(self.keys), np.bool_) if among is None else among.copy()
-        places = self._first_places(one.bits)[: one.hashes]
+        might_be = np.ones(len(self.keys), np.bool_) if among is None else among.copy()
+        places = self._first_places(bloom_filter.bits)[: bloom_filter.hashes]
         if among is not None:
             places = places[:, among]
-        held = np.ones((len(one.rows), places.shape[1]), np.bool_)
+        held = np.ones((len(bloom_filter.rows), places.shape[1]), np.bool_)
         for hashed in places:
-            one._narrow(held, hashed)
-        found[found] = np.any(held, axis=0)
-        if found.any():
-            found[found] = one._holds(self.keys.filter(pa.array(found)))
-        return found
+            bloom_filter._narrow(held, hashed)
+        might_be[might_be] = np.any(held, axis=0)
+        if might_be.any():
+            might_be[might_be] = bloom_filter._holds(self.keys.filter(pa.array(might_be)))
+        return might_be
 
     def _first_places(self, bits: int) -> npt.NDArray[np.uint32]:
         if bits not in self._first:

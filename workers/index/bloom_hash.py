@@ -37,30 +37,30 @@ class KeyBlock:
         """Which of the given keys they are."""
         self._lengths = lengths
         self._tails = tails
-        self._found = np.zeros(len(rows), np.uint32)
+        self._hashes = np.zeros(len(rows), np.uint32)
         """The former hash: the seed of the next."""
-        self._spare, self._size = np.empty_like(self._found), np.empty_like(self._found)
+        self._spare, self._size = np.empty_like(self._hashes), np.empty_like(self._hashes)
         self._places = np.empty(len(rows), np.intp)
         begins = np.searchsorted(lengths >> 2, np.arange(len(words)), side="right").tolist()
-        self._steps = [(self._found[begin:], words[at, begin:]) for at, begin in enumerate(begins)]
+        self._steps = [(self._hashes[begin:], words[at, begin:]) for at, begin in enumerate(begins)]
         has_tail = (lengths & 3) > 0
         self._factors = np.where(has_tail, _M, np.uint32(1)) if has_tail.any() else None
 
     def next_places(self, bits: int) -> Places:
         """Where the next hash of each key lies among so many bits; overwritten by the next call."""
-        found, spare = self._found, self._spare
-        found ^= self._lengths
+        hashes, spare = self._hashes, self._spare
+        hashes ^= self._lengths
         for part, words in self._steps:
             np.multiply(part, _M, part)
             np.bitwise_xor(part, words, part)
         if self._factors is not None:
-            found ^= self._tails
-            found *= self._factors
-        np.right_shift(found, np.uint32(13), spare)
-        found ^= spare
-        found *= _M
-        np.right_shift(found, np.uint32(15), spare)
-        found ^= spare
+            hashes ^= self._tails
+            hashes *= self._factors
+        np.right_shift(hashes, np.uint32(13), spare)
+        hashes ^= spare
+        hashes *= _M
+        np.right_shift(hashes, np.uint32(15), spare)
+        hashes ^= spare
         return self._among(np.uint32(bits))
 
     def _among(self, bits: np.uint32) -> Places:
@@ -68,7 +68,7 @@ class KeyBlock:
         but takes no remainder there.
         """
         size, spare = self._size, self._spare
-        np.abs(self._found.view(np.int32), size.view(np.int32))
+        np.abs(self._hashes.view(np.int32), size.view(np.int32))
         np.floor_divide(size, bits, spare)
         spare *= bits
         size -= spare
@@ -137,7 +137,7 @@ def _words_of(alike: npt.NDArray[Any], whole: int) -> npt.NDArray[Any]:
 def _tails_of(alike: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """What is behind the last whole word, as signed bytes from the end, as in Java."""
     length = alike.shape[1]
-    found = np.zeros(len(alike), np.int32)
+    tails = np.zeros(len(alike), np.int32)
     for place in range(length & 3):
-        found ^= alike[:, length - 1 - place].view(np.int8).astype(np.int32) << (8 * place)
-    return found.view(np.uint32)
+        tails ^= alike[:, length - 1 - place].view(np.int8).astype(np.int32) << (8 * place)
+    return tails.view(np.uint32)

@@ -31,10 +31,10 @@ _Hashes = npt.NDArray[np.uint32]
 def java_string_hash(text: str) -> int:
     """Java's String.hashCode, signed."""
     units = text.encode("utf-16-le", "surrogatepass")
-    found = 0
+    hashed = 0
     for at in range(0, len(units), 2):
-        found = (31 * found + int.from_bytes(units[at : at + 2], "little")) & _MASK
-    return found - (1 << 32) if found >> 31 else found
+        hashed = (31 * hashed + int.from_bytes(units[at : at + 2], "little")) & _MASK
+    return hashed - (1 << 32) if hashed >> 31 else hashed
 
 
 def bucket_of_keys(
@@ -76,19 +76,19 @@ def bucket_of_composite_keys(
     if len(keys) == 0:
         return np.empty(0, np.int32)
     if len(texts) == 1:
-        found = _MULTIPLIER + _text_hashes(keys)
+        hashes = _MULTIPLIER + _text_hashes(keys)
         odd = _positions(texts[0], ",")
     else:
-        found = np.ones(len(keys), np.uint32)
+        hashes = np.ones(len(keys), np.uint32)
         for field, values in zip(fields, texts, strict=True):
             if field in index_fields:
-                found = _MULTIPLIER * found + _text_hashes(pc.fill_null(values, pa.scalar("")))
+                hashes = _MULTIPLIER * hashes + _text_hashes(pc.fill_null(values, pa.scalar("")))
         # Hudi's parser ends a value at a ',' that has a ':' behind it.
         odd = np.unique(np.concatenate([_positions(values, ",", ":") for values in texts]))
     if len(odd):
         parsed: Any = keys.take(pa.array(odd, pa.int64())).to_pylist()
-        found[odd] = _composite_hashes(parsed, index_fields)
-    return ((found & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
+        hashes[odd] = _composite_hashes(parsed, index_fields)
+    return ((hashes & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
 
 
 def endless_keys(
@@ -122,9 +122,9 @@ def shares_of_keys(keys: pa.Array[Any], shares: int) -> Buckets:
 def _positions(texts: Any, *characters: str) -> npt.NDArray[np.int64]:
     """Where a text holds all of the characters."""
     held = np.ones(len(texts), np.bool_)
-    for one in characters:
-        found: Any = pc.fill_null(pc.match_substring(texts, one), False)
-        held &= found.to_numpy(zero_copy_only=False)
+    for character in characters:
+        has_character: Any = pc.fill_null(pc.match_substring(texts, character), False)
+        held &= has_character.to_numpy(zero_copy_only=False)
     return np.flatnonzero(held)
 
 
@@ -139,10 +139,10 @@ def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None, key_field: str
     if index_fields is not None:
         return _composite_hashes(chunk.to_pylist(), index_fields)
     # List.hashCode of one element starts at 1: 31 * 1 + hash.
-    found = _MULTIPLIER + _text_hashes(chunk)
+    hashes = _MULTIPLIER + _text_hashes(chunk)
     for row in _parsed_rows(*bytes_and_offsets(chunk)):
-        found[row] = _list_hash(_plain_values(chunk[int(row)].as_py(), key_field))
-    return found
+        hashes[row] = _list_hash(_plain_values(chunk[int(row)].as_py(), key_field))
+    return hashes
 
 
 def _parsed_rows(
@@ -201,27 +201,27 @@ def _string_hashes(units: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> _
     present = np.flatnonzero(np.bincount(lengths)) if longest < 1 << 20 else np.unique(lengths)
     if len(present) > _LENGTHS_MAX:
         return _ragged(units, starts, lengths)
-    found: _Hashes = np.zeros(len(lengths), np.uint32)
+    hashes: _Hashes = np.zeros(len(lengths), np.uint32)
     for length in present:
         rows = np.flatnonzero(lengths == length)
-        found[rows] = _gathered(units, starts[rows], int(length))
-    return found
+        hashes[rows] = _gathered(units, starts[rows], int(length))
+    return hashes
 
 
 def _fixed_width(matrix: npt.NDArray[Any]) -> _Hashes:
-    found: _Hashes = np.zeros(matrix.shape[0], np.uint32)
+    hashes: _Hashes = np.zeros(matrix.shape[0], np.uint32)
     for column in range(matrix.shape[1]):
-        found *= _MULTIPLIER
-        found += matrix[:, column]
-    return found
+        hashes *= _MULTIPLIER
+        hashes += matrix[:, column]
+    return hashes
 
 
 def _gathered(units: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> _Hashes:
-    found: _Hashes = np.zeros(len(starts), np.uint32)
+    hashes: _Hashes = np.zeros(len(starts), np.uint32)
     for position in range(length):
-        found *= _MULTIPLIER
-        found += units[starts + position]
-    return found
+        hashes *= _MULTIPLIER
+        hashes += units[starts + position]
+    return hashes
 
 
 def _ragged(
@@ -230,16 +230,16 @@ def _ragged(
     """Many lengths: longest first, so that the keys still going on are always a prefix."""
     order = np.argsort(-lengths, kind="stable")
     sorted_starts, sorted_lengths = starts[order], lengths[order]
-    found: _Hashes = np.zeros(len(lengths), np.uint32)
+    hashes: _Hashes = np.zeros(len(lengths), np.uint32)
     # going_on[p]: how many keys are longer than p.
     going_on = len(lengths) - np.searchsorted(
         sorted_lengths[::-1], np.arange(int(sorted_lengths[0])), side="right"
     )
     for position, count in enumerate(going_on.tolist()):
-        found[:count] *= _MULTIPLIER
-        found[:count] += units[sorted_starts[:count] + position]
-    back: _Hashes = np.empty_like(found)
-    back[order] = found
+        hashes[:count] *= _MULTIPLIER
+        hashes[:count] += units[sorted_starts[:count] + position]
+    back: _Hashes = np.empty_like(hashes)
+    back[order] = hashes
     return back
 
 
@@ -249,10 +249,10 @@ def _composite_hashes(keys: list[str], index_fields: Sequence[str]) -> _Hashes:
 
 
 def _list_hash(values: list[str | None]) -> int:
-    found = 1
+    hashed = 1
     for value in values:
-        found = (31 * found + (0 if value is None else java_string_hash(value))) & _MASK
-    return found
+        hashed = (31 * hashed + (0 if value is None else java_string_hash(value))) & _MASK
+    return hashed
 
 
 def _key_values(key: str, fields: frozenset[str]) -> list[str | None]:

@@ -21,36 +21,36 @@ from workers.storage.base import Storage
 @dataclass(frozen=True)
 class FileKeys:
     path: str
-    told: FooterKeys
+    footer: FooterKeys
 
     @property
     def range(self) -> KeyRange | None:
-        return self.told.range
+        return self.footer.range
 
     @cached_property
     def filter(self) -> BloomFilter | None:
         """None where the file has none. Raises MalformedTable naming the file."""
-        found = self.told.filter
-        if found is None:
+        filter_text = self.footer.filter
+        if filter_text is None:
             return None
         try:
-            return BloomFilter.from_text(found.text, found.type_code)
+            return BloomFilter.from_text(filter_text.text, filter_text.type_code)
         except MalformedTable as error:
             raise MalformedTable(error.message, path=self.path, **error.values) from error
 
-    def might_contain(self, asked: AskedKeys) -> npt.NDArray[np.bool_]:
+    def might_contain(self, keys: AskedKeys) -> npt.NDArray[np.bool_]:
         """False for a key that is certainly not in the file.
 
         Raises InvalidInput for keys that are null, empty, or no text, and MalformedTable.
         """
         if self.range is None:
-            found = np.ones(len(asked.keys), np.bool_)
+            might_be = np.ones(len(keys.keys), np.bool_)
         else:
-            found = self.range.may_hold(asked.keys)
+            might_be = self.range.may_hold(keys.keys)
         # A filter is not even parsed for keys that are all outside.
-        if not found.any() or self.filter is None:
-            return found
-        return asked.might_be_in(self.filter, found)
+        if not might_be.any() or self.filter is None:
+            return might_be
+        return keys.might_be_in(self.filter, might_be)
 
 
 def read_file_keys(storage: Storage, path: str) -> FileKeys:

@@ -130,9 +130,9 @@ BLOOM_TABLE_OPTIONS: Final = (
 )
 
 
-def bloom_options(told: Mapping[str, str]) -> BloomOptions:
+def bloom_options(given: Mapping[str, str]) -> BloomOptions:
     """Hudi's defaults for what is not told, or empty. Raises InvalidInput."""
-    values = {key: told.get(key) or default for key, default in BLOOM_OPTIONS.items()}
+    values = {key: given.get(key) or default for key, default in BLOOM_OPTIONS.items()}
     try:
         false_positives = float(values[FALSE_POSITIVES_KEY])
     except ValueError as error:
@@ -153,6 +153,6 @@ def kept_bloom_options(values: Mapping[str, str], *, has_filters: bool) -> dict[
             if values.get(key):
                 raise InvalidInput("the option is of another index", key=key)
         return dict.fromkeys(BLOOM_OPTIONS, "")
-    found = bloom_options(values)
+    parsed = bloom_options(values)
     kept = {key: values.get(key) or default for key, default in BLOOM_OPTIONS.items()}
-    return {**kept, TYPE_KEY: found.kind.value}
+    return {**kept, TYPE_KEY: parsed.kind.value}

@@ -127,7 +127,7 @@ class ColumnGroup:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parse_groups` reads back; slack is the table's own property."""
-        told: dict[str, Any] = {
+        members: dict[str, Any] = {
             "name": self.name,
             "ordering": list(self.ordering),
             "columns": list(self.columns),
@@ -137,8 +137,8 @@ class ColumnGroup:
             "granularity": self.granularity.value,
         }
         if self.aggregates:
-            told["aggregates"] = {name: one.text for name, one in self.aggregates.items()}
-        return told | ({"defaults": dict(self.defaults)} if self.defaults else {})
+            members["aggregates"] = {name: one.text for name, one in self.aggregates.items()}
+        return members | ({"defaults": dict(self.defaults)} if self.defaults else {})
 
 
 def parse_groups(text: str) -> tuple[ColumnGroup, ...]:
@@ -170,8 +170,8 @@ def parse_shorthand(text: str) -> tuple[ColumnGroup, ...]:
 
 def groups_json(groups: Sequence[ColumnGroup]) -> str:
     """The text of `hoodie.multistream.groups`, without the group `_default`."""
-    told = [one.to_json() for one in groups if one.name != DEFAULT_GROUP]
-    return json.dumps(told, separators=(",", ":"))
+    declared = [one.to_json() for one in groups if one.name != DEFAULT_GROUP]
+    return json.dumps(declared, separators=(",", ":"))
 
 
 def check_groups(groups: Sequence[ColumnGroup]) -> None:
@@ -184,8 +184,8 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
     columns = [name for one in groups for name in one.all_columns]
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise InvalidInput("a column belongs to one group, once", columns=twice)
-    for one in groups:
-        _check_group(one)
+    for group in groups:
+        _check_group(group)
     row_deleting = [one.name for one in groups if one.delete is DeleteScope.ROW]
     if row_deleting and any(len(one.ordering) != 1 for one in groups):
         raise InvalidInput(
@@ -208,12 +208,12 @@ def _check_unordered(
             groups=row_deleting,
             overwrite=late,
         )
-    for one in groups:
-        kinds = [aggregate.kind for aggregate in one.aggregates.values()]
-        if one.name in late and Aggregate.FIRST in kinds:
+    for group in groups:
+        kinds = [aggregate.kind for aggregate in group.aggregates.values()]
+        if group.name in late and Aggregate.FIRST in kinds:
             raise InvalidInput(
                 "first is of the oldest version, and with on_late=overwrite ages do not count",
-                group=one.name,
+                group=group.name,
             )
 
 
@@ -371,10 +371,10 @@ def _group(given: Any) -> ColumnGroup:
 
 
 def _object(given: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = given.get(key) or {}
-    if not isinstance(found, dict):
-        raise InvalidInput(f"{key} is an object with a member per column", given=found)
-    return found
+    members = given.get(key) or {}
+    if not isinstance(members, dict):
+        raise InvalidInput(f"{key} is an object with a member per column", given=members)
+    return members
 
 
 def _names(given: Any, what: str) -> tuple[str, ...]:

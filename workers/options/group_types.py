@@ -26,12 +26,12 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
         raise InvalidInput(
             "columns of groups may be null: a row may lack a group", columns=required
         )
-    for one in groups:
-        for column, aggregate in one.aggregates.items():
+    for group in groups:
+        for column, aggregate in group.aggregates.items():
             _check_aggregate(column, aggregate, schema.field(column).type)
-        for column, value in one.defaults.items():
+        for column, value in group.defaults.items():
             default_scalar(value, schema.field(column))
-        for column in one.ordering:
+        for column in group.ordering:
             if pa.types.is_nested(schema.field(column).type):
                 raise InvalidInput("an ordering column has values that compare", column=column)
     if all(one.delete is DeleteScope.GROUP for one in groups):
@@ -70,44 +70,48 @@ def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
     """
     try:
         if isinstance(value, str | float):  # A cast reads text, and refuses to cut a number off.
-            found: pa.Scalar[Any] = pa.scalar(value).cast(column.type)
+            default: pa.Scalar[Any] = pa.scalar(value).cast(column.type)
         else:
-            found = pa.scalar(value, column.type)
+            default = pa.scalar(value, column.type)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
             "a default is no value of its column", column=column.name, type=column.type, given=value
         ) from error
-    return found
+    return default
 
 
-def _check_aggregate(column: str, aggregate: ColumnAggregate, found: pa.DataType) -> None:
+def _check_aggregate(column: str, aggregate: ColumnAggregate, column_type: pa.DataType) -> None:
     match aggregate.kind:
-        case Aggregate.SUM if not _has_room(found):
+        case Aggregate.SUM if not _has_room(column_type):
             raise InvalidInput(
                 "a sum needs room to grow: declare the column as a long, a double, or a decimal of "
                 "precision 38",
                 column=column,
-                type=found,
+                type=column_type,
             )
-        case Aggregate.MAX | Aggregate.MIN if pa.types.is_nested(found):
-            raise InvalidInput("max and min are of values that compare", column=column, type=found)
-        case Aggregate.COLLECT_TOP_N if not _is_list_of_flat_structs(found):
+        case Aggregate.MAX | Aggregate.MIN if pa.types.is_nested(column_type):
+            raise InvalidInput(
+                "max and min are of values that compare", column=column, type=column_type
+            )
+        case Aggregate.COLLECT_TOP_N if not _is_list_of_flat_structs(column_type):
             raise InvalidInput(
                 "collect_topn keeps a list of structs of plain fields, the first of which is "
                 "compared first",
                 column=column,
-                type=found,
+                type=column_type,
             )
 
 
-def _has_room(found: pa.DataType) -> bool:
-    if isinstance(found, pa.Decimal128Type):
-        return bool(found.precision == 38)
-    return bool(pa.types.is_int64(found) or pa.types.is_float64(found))
+def _has_room(column_type: pa.DataType) -> bool:
+    if isinstance(column_type, pa.Decimal128Type):
+        return bool(column_type.precision == 38)
+    return bool(pa.types.is_int64(column_type) or pa.types.is_float64(column_type))
 
 
-def _is_list_of_flat_structs(found: pa.DataType) -> bool:
-    if not isinstance(found, pa.ListType) or not isinstance(found.value_type, pa.StructType):
+def _is_list_of_flat_structs(column_type: pa.DataType) -> bool:
+    if not isinstance(column_type, pa.ListType) or not isinstance(
+        column_type.value_type, pa.StructType
+    ):
         return False
-    fields = list(found.value_type)
+    fields = list(column_type.value_type)
     return bool(fields) and not any(pa.types.is_nested(one.type) for one in fields)

@@ -102,11 +102,11 @@ _REFUSED: Final = {
 
 def unsupported_index(name: str) -> str | None:
     """Why Sluice does not write by the index of this name; None for those that it writes by."""
-    asked = _spelled(name)
-    if asked in IndexKind.__members__:
+    spelled = _spelled(name)
+    if spelled in IndexKind.__members__:
         return None
     known = ", ".join(IndexKind)
-    reason = _REFUSED.get(asked, "it is not known")
+    reason = _REFUSED.get(spelled, "it is not known")
     return f"the index {name} is not supported: {reason}; Sluice writes by {known}"
 
 
@@ -123,15 +123,15 @@ def index_options(values: Mapping[str, str]) -> dict[str, str]:
         if values[key] and not (kind.is_global and kind.moves_key == key):
             raise InvalidInput("the option is of another index", key=key, index=kind.value)
     if kind.is_global:
-        told = {kind.moves_key: values[kind.moves_key] or MOVES_DEFAULT}
-        kept[kind.moves_key] = str(boolean(told, kind.moves_key)).lower()
+        moves = {kind.moves_key: values[kind.moves_key] or MOVES_DEFAULT}
+        kept[kind.moves_key] = str(boolean(moves, kind.moves_key)).lower()
     return kept
 
 
 def index_of(properties: Mapping[str, str]) -> IndexKind | None:
     """None when the table names an index that Sluice does not write by."""
-    told = _spelled(properties.get(INDEX_KEY) or IndexKind.BUCKET)
-    return IndexKind(told) if told in IndexKind.__members__ else None
+    spelled = _spelled(properties.get(INDEX_KEY) or IndexKind.BUCKET)
+    return IndexKind(spelled) if spelled in IndexKind.__members__ else None
 
 
 def moves_rows(properties: Mapping[str, str]) -> bool:
@@ -141,20 +141,20 @@ def moves_rows(properties: Mapping[str, str]) -> bool:
 
 
 def _asked_kind(values: Mapping[str, str]) -> IndexKind:
-    told, by_class = values[INDEX_KEY], values[CLASS_KEY]
+    by_type, by_class = values[INDEX_KEY], values[CLASS_KEY]
     if by_class:
         named = _CLASSES.get(by_class.rpartition(".")[2])
         if named is None:
             raise InvalidInput("unknown class of index", key=CLASS_KEY, value=by_class)
-        if told and _spelled(told) != named:
-            raise InvalidInput("index type and class differ", type=told, index_class=by_class)
-        told = named
-    name = told or IndexKind.BUCKET
+        if by_type and _spelled(by_type) != named:
+            raise InvalidInput("index type and class differ", type=by_type, index_class=by_class)
+        by_type = named
+    name = by_type or IndexKind.BUCKET
     if (reason := unsupported_index(name)) is not None:
         raise InvalidInput(reason, key=INDEX_KEY)
     return IndexKind(_spelled(name))
 
 
 def _spelled(name: str) -> str:
-    asked = name.upper()
-    return "BUCKET" if asked == "SIMPLE_BUCKET" else asked
+    upper = name.upper()
+    return "BUCKET" if upper == "SIMPLE_BUCKET" else upper

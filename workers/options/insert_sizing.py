@@ -140,10 +140,10 @@ def dealt_out(
 ) -> list[InsertShare]:
     """Where the inserts of one partition go. New slots count on from `first_new`."""
     shares = []
-    for one in small:
-        room = (sizing.file_bytes_max - one.bytes) // sizing.record_bytes
+    for small_file in small:
+        room = (sizing.file_bytes_max - small_file.bytes) // sizing.record_bytes
         if (taken := min(room, inserts)) > 0:
-            shares.append(InsertShare(one.slot, taken, is_new=False))
+            shares.append(InsertShare(small_file.slot, taken, is_new=False))
             inserts -= taken
     slot = first_new
     while inserts > 0:

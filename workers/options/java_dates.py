@@ -40,9 +40,9 @@ class Token:
 def written_pattern(pattern: str) -> tuple[Token, ...]:
     """Of what is formatted. Raises InvalidInput."""
     tokens = _tokens(pattern)
-    for one in tokens:
-        if one.letter:
-            _check(pattern, one, _WRITTEN)
+    for token in tokens:
+        if token.letter:
+            _check(pattern, token, _WRITTEN)
     if not any(one.letter for one in tokens):
         raise InvalidInput("the date pattern names no part of a date", pattern=pattern)
     return tokens
@@ -52,10 +52,10 @@ def read_pattern(pattern: str) -> tuple[Token, ...]:
     """Of what is parsed: with a year, each part once. Raises InvalidInput."""
     tokens = _tokens(pattern)
     letters = [one.letter for one in tokens if one.letter]
-    for one in tokens:
-        if one.letter:
-            _check(pattern, one, _READ)
-        if one.letter == "y" and one.count != 4:
+    for token in tokens:
+        if token.letter:
+            _check(pattern, token, _READ)
+        if token.letter == "y" and token.count != 4:
             raise InvalidInput("a year is read as yyyy", pattern=pattern)
     if "y" not in letters or len(set(letters)) < len(letters):
         raise InvalidInput(
@@ -65,18 +65,18 @@ def read_pattern(pattern: str) -> tuple[Token, ...]:
 
 
 def _tokens(pattern: str) -> tuple[Token, ...]:
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(pattern):
         part = _TOKEN.match(pattern, at)
         if part is None:
             raise InvalidInput("the date pattern has an open quote", pattern=pattern)
         quoted, letter, plain = part.groups()
         if letter:
-            found.append(Token(letter, len(part[0])))
+            tokens.append(Token(letter, len(part[0])))
         else:
-            found.append(Token("", text=plain or quoted.replace("''", "'") or "'"))
+            tokens.append(Token("", text=plain or quoted.replace("''", "'") or "'"))
         at = part.end()
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _check(pattern: str, token: Token, known: str) -> None:

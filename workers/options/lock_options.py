@@ -185,8 +185,8 @@ def provider_of(url: LockUrl) -> LockProvider:
 def _provider(name: str) -> LockProvider | None:
     if not name:
         return None
-    if (found := _NAMES.get(name)) is not None:
-        return found
+    if (provider := _NAMES.get(name)) is not None:
+        return provider
     short = name.rpartition(".")[2]
     known = ", ".join(one.value for one in LockProvider)
     if short.startswith(_REFUSED):

@@ -43,5 +43,5 @@ def partition_update(
             raise InvalidInput("only a table with column groups has this", key=PARTITION_UPDATE_KEY)
         return PartitionUpdate.ALLOW
     values = {PARTITION_UPDATE_KEY: properties.get(PARTITION_UPDATE_KEY) or PartitionUpdate.REJECT}
-    asked = choice(values, PARTITION_UPDATE_KEY, PartitionUpdate)
-    return PartitionUpdate.ALLOW if set(partition_by) <= set(record_key) else asked
+    given = choice(values, PARTITION_UPDATE_KEY, PartitionUpdate)
+    return PartitionUpdate.ALLOW if set(partition_by) <= set(record_key) else given

@@ -73,8 +73,8 @@ def with_payload(values: Mapping[str, str]) -> dict[str, str]:
         raise InvalidInput("the payload class is given twice, differently", given=sorted(named))
     (name,) = named
     payload = _payload(name)
-    told = {MERGE_MODE_KEY: payload.merge_mode, PARTIAL_KEY: payload.partial}
-    for key, value in told.items():
+    implied = {MERGE_MODE_KEY: payload.merge_mode, PARTIAL_KEY: payload.partial}
+    for key, value in implied.items():
         if rest.get(key) and rest[key] != value:
             raise InvalidInput(
                 "the option contradicts the payload class; give one of the two",
@@ -83,7 +83,7 @@ def with_payload(values: Mapping[str, str]) -> dict[str, str]:
                 payload=name,
                 stands_for=value or "whole rows",
             )
-    return rest | told | {LEGACY_PAYLOAD_KEY: _PACKAGE + name}
+    return rest | implied | {LEGACY_PAYLOAD_KEY: _PACKAGE + name}
 
 
 def _simple(name: str) -> str:
@@ -96,8 +96,8 @@ def told_merge_mode(properties: Mapping[str, str], *, is_ordered: bool) -> str:
     by its merge strategy, else by whether it has an ordering field. CUSTOM for what is none of
     ours.
     """
-    if told := properties.get(MERGE_MODE_KEY):
-        return told
+    if merge_mode := properties.get(MERGE_MODE_KEY):
+        return merge_mode
     if named := properties.get(TABLE_PAYLOAD_KEY):
         payload = _PAYLOADS.get(_simple(named))
         return _CUSTOM if payload is None or payload.partial else payload.merge_mode

@@ -68,10 +68,10 @@ def table_version(properties: Mapping[str, str]) -> int:
 
 def timeline_layout(properties: Mapping[str, str], version: int) -> int:
     """Raises UnsupportedTable when the version has another: the timeline would look empty."""
-    told = properties.get(LAYOUT_KEY)
-    if told and told != str(_LAYOUTS[version]):
+    layout = properties.get(LAYOUT_KEY)
+    if layout and layout != str(_LAYOUTS[version]):
         raise UnsupportedTable(
-            "timeline layout is not that of the table version", layout=told, version=version
+            "timeline layout is not that of the table version", layout=layout, version=version
         )
     return _LAYOUTS[version]
 
@@ -105,9 +105,9 @@ def history_since(properties: Mapping[str, str]) -> str | None:
 def check_files(properties: Mapping[str, str]) -> None:
     """Raises UnsupportedTable for files that we do not read, or would not find."""
     for key, (expected, meaning) in _EXPECTED.items():
-        found = properties.get(key) or expected
-        if found.lower() != expected.lower():
-            raise UnsupportedTable(f"the table is not read: {meaning}", **{key: found})
+        actual = properties.get(key) or expected
+        if actual.lower() != expected.lower():
+            raise UnsupportedTable(f"the table is not read: {meaning}", **{key: actual})
     if source := properties.get(_BOOTSTRAP_KEY):
         raise UnsupportedTable(
             "bootstrapped tables are not read: columns of theirs are in files elsewhere",
@@ -122,11 +122,16 @@ def check_merge(properties: Mapping[str, str]) -> None:
     partial = properties.get(PARTIAL_KEY, "")
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise UnsupportedTable("partial update mode is not supported", mode=partial)
-    told = {key: value for key, value in properties.items() if key.startswith(_MERGE_PROPERTY)}
-    if told:
+    merge_properties = {
+        key: value for key, value in properties.items() if key.startswith(_MERGE_PROPERTY)
+    }
+    if merge_properties:
         raise UnsupportedTable(
             "the table's merge has properties of its own, such as a delete marker in a column",
-            **{key.removeprefix(_MERGE_PROPERTY): value for key, value in sorted(told.items())},
+            **{
+                key.removeprefix(_MERGE_PROPERTY): value
+                for key, value in sorted(merge_properties.items())
+            },
             payload=properties.get(LEGACY_PAYLOAD_KEY, ""),
         )
 

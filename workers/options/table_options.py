@@ -346,7 +346,7 @@ def _buckets(properties: Mapping[str, str]) -> int:
 
 
 def _key_generator(properties: Mapping[str, str]) -> str:
-    if told := properties.get(KEY_GENERATOR_KEY):
-        return told
+    if generator := properties.get(KEY_GENERATOR_KEY):
+        return generator
     name = properties.get(_KEY_GENERATOR_CLASS_KEY, "").rpartition(".")[2]
     return _KEY_GENERATOR_CLASSES.get(name.replace("AvroKey", "Key"), name)

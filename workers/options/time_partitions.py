@@ -142,24 +142,24 @@ class TimeRule:
 
 def time_rule(properties: Mapping[str, str]) -> TimeRule:
     """Raises InvalidInput for what is missing, and for what is not supported, by name."""
-    told = _told(properties)
+    parts = _parts_of(properties)
     parser = next((properties[key] for key in _PARSER_KEYS if properties.get(key)), "")
     if parser and parser.rpartition(".")[2].removesuffix("Impl") != "HoodieDateTimeParser":
         raise InvalidInput("only Hudi's own parser of dates is supported", parser=parser)
-    kind = choice({PREFIX + _TYPE: told.get(_TYPE, "")}, PREFIX + _TYPE, TimestampType)
-    output = written_pattern(_needed(told, _OUTPUT))
-    inputs = _inputs(told) if kind.is_text else ()
-    input_zone = _zone(told.get(_ZONE, told.get(_INPUT_ZONE, "")))
-    output_zone = _zone(told.get(_ZONE, told.get(_OUTPUT_ZONE, "")))
+    kind = choice({PREFIX + _TYPE: parts.get(_TYPE, "")}, PREFIX + _TYPE, TimestampType)
+    output = written_pattern(_needed(parts, _OUTPUT))
+    inputs = _inputs(parts) if kind.is_text else ()
+    input_zone = _zone(parts.get(_ZONE, parts.get(_INPUT_ZONE, "")))
+    output_zone = _zone(parts.get(_ZONE, parts.get(_OUTPUT_ZONE, "")))
     tell_zones = all(any(one.letter == "Z" for one in tokens) for tokens in inputs)
     if kind.is_text and input_zone is None and not tell_zones:
         raise _zone_missing(_INPUT_ZONE)
     if not kind.is_text and output_zone is None:
         raise _zone_missing(_OUTPUT_ZONE)
-    return TimeRule(kind, _unit(kind, told), inputs, output, input_zone, output_zone or input_zone)
+    return TimeRule(kind, _unit(kind, parts), inputs, output, input_zone, output_zone or input_zone)
 
 
-def _told(properties: Mapping[str, str]) -> dict[str, str]:
+def _parts_of(properties: Mapping[str, str]) -> dict[str, str]:
     """By the part behind either prefix; the newer one counts."""
     return {
         part: properties[prefix + part]
@@ -169,14 +169,14 @@ def _told(properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _needed(told: Mapping[str, str], part: str) -> str:
-    if not told.get(part):
+def _needed(parts: Mapping[str, str], part: str) -> str:
+    if not parts.get(part):
         raise InvalidInput("the timestamp-based key generator lacks an option", key=PREFIX + part)
-    return told[part]
+    return parts[part]
 
 
-def _inputs(told: Mapping[str, str]) -> tuple[tuple[Token, ...], ...]:
-    delimiter = told.get(_DELIMITER, "").strip() or ","
+def _inputs(parts: Mapping[str, str]) -> tuple[tuple[Token, ...], ...]:
+    delimiter = parts.get(_DELIMITER, "").strip() or ","
     plain = _PLAIN_TEXT.fullmatch(delimiter)
     if plain is None:
         raise InvalidInput(
@@ -184,14 +184,14 @@ def _inputs(told: Mapping[str, str]) -> tuple[tuple[Token, ...], ...]:
             key=PREFIX + _DELIMITER,
             given=delimiter,
         )
-    patterns = [one.strip() for one in _needed(told, _INPUT).split(plain[1])]
+    patterns = [one.strip() for one in _needed(parts, _INPUT).split(plain[1])]
     return tuple(read_pattern(one) for one in patterns if one)
 
 
-def _unit(kind: TimestampType, told: Mapping[str, str]) -> TimeUnit:
+def _unit(kind: TimestampType, parts: Mapping[str, str]) -> TimeUnit:
     if kind is not TimestampType.SCALAR:
         return _UNITS.get(kind, TimeUnit.MILLISECONDS)
-    named = told.get(_UNIT) or TimeUnit.SECONDS.value
+    named = parts.get(_UNIT) or TimeUnit.SECONDS.value
     return choice({PREFIX + _UNIT: named}, PREFIX + _UNIT, TimeUnit)
 
 
@@ -201,11 +201,11 @@ def _zone(name: str) -> Zone | None:
         return None
     if text in _UTC:
         return Zone()
-    if found := _OFFSET.fullmatch(text):
-        minutes = int(found[2]) * 60 + int(found[3] or 0)
+    if offset := _OFFSET.fullmatch(text):
+        minutes = int(offset[2]) * 60 + int(offset[3] or 0)
         if minutes > 23 * 60 + 59:
             raise InvalidInput("unknown time zone", zone=name)
-        return Zone((1 if found[1] == "+" else -1) * minutes * 60_000)
+        return Zone((1 if offset[1] == "+" else -1) * minutes * 60_000)
     if text not in available_timezones():  # Java takes what it does not know for GMT.
         raise InvalidInput("unknown time zone", zone=name)
     ZoneInfo(text)
@@ -241,8 +241,8 @@ class FieldKind(StrEnum):
 
 def typed_fields(text: str) -> tuple[tuple[str, FieldKind | None], ...]:
     """`a:SIMPLE,b:TIMESTAMP`, as custom key generators are told; None for an unknown kind."""
-    told = (one.partition(":") for one in listed(text))
-    return tuple((name, _KINDS.get(kind.upper())) for name, _, kind in told)
+    fields = (one.partition(":") for one in listed(text))
+    return tuple((name, _KINDS.get(kind.upper())) for name, _, kind in fields)
 
 
 _KINDS: Final = {one.value: one for one in FieldKind}

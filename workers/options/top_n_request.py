@@ -61,32 +61,32 @@ def top_n_of(
 
     Raises InvalidInput.
     """
-    told = _told(properties) if properties else {}
+    declared = _members_of(properties) if properties else {}
     given = {"partition_by": partition_by, "order_by": order_by, "n": n}
-    asked = dict(told) | {key: value for key, value in given.items() if value is not None}
-    if missing := [key for key in ("order_by", "n") if key not in asked]:
+    request = dict(declared) | {key: value for key, value in given.items() if value is not None}
+    if missing := [key for key in ("order_by", "n") if key not in request]:
         raise InvalidInput(
             f"top_n says what it orders by and how many it gives, or the table's {TOP_N_KEY} does",
             missing=missing,
         )
-    count, groups = asked["n"], asked.get("partition_by", ())
+    count, groups = request["n"], request.get("partition_by", ())
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= N_MAX:
         raise InvalidInput("n is a whole number", given=count, least=1, most=N_MAX)
     if isinstance(groups, str) or not all(isinstance(one, str) for one in groups):
         raise InvalidInput("partition_by is a list of column names", given=groups)
-    return TopN(tuple(groups), _terms(asked["order_by"]), count)
+    return TopN(tuple(groups), _terms(request["order_by"]), count)
 
 
-def _told(text: str) -> Mapping[str, Any]:
+def _members_of(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        members = json.loads(text)
     except ValueError as error:
         raise InvalidInput("the top n is not JSON", key=TOP_N_KEY, given=text) from error
-    if not isinstance(found, dict) or set(found) - {"partition_by", "order_by", "n"}:
+    if not isinstance(members, dict) or set(members) - {"partition_by", "order_by", "n"}:
         raise InvalidInput(
             "the top n is an object with partition_by, order_by and n", key=TOP_N_KEY, given=text
         )
-    return found
+    return members
 
 
 def _terms(text: object) -> tuple[Term, ...]:

@@ -167,7 +167,7 @@ def write_options(
 def _early_detection(values: Mapping[str, str], mode: ConcurrencyMode) -> EarlyDetection | None:
     keys = WRITE_OPTIONS
     kind = keys.choice(values, MARKERS_KEY, MarkerKind)
-    found = EarlyDetection(
+    early = EarlyDetection(
         strategy_named(
             values[EARLY_STRATEGY_KEY],
             with_direct_markers=kind is MarkerKind.DIRECT,
@@ -184,4 +184,4 @@ def _early_detection(values: Mapping[str, str], mode: ConcurrencyMode) -> EarlyD
             "hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL",
             mode=mode.value,
         )
-    return found
+    return early

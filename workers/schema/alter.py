@@ -123,12 +123,12 @@ def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
     return altered(schema, changes, pinned=()) if changes else schema
 
 
-def _widest(found: Any) -> pa.DataType | None:
+def _widest(column_type: Any) -> pa.DataType | None:
     """None for a type of which there is no wider one that `orders_alike`."""
-    if pa.types.is_decimal(found):
-        return pa.decimal128(DECIMAL_DIGITS_MAX, found.scale)
+    if pa.types.is_decimal(column_type):
+        return pa.decimal128(DECIMAL_DIGITS_MAX, column_type.scale)
     wider: dict[Any, pa.DataType] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
-    return wider.get(found)
+    return wider.get(column_type)
 
 
 def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
@@ -204,8 +204,8 @@ def _default(change: AddColumn, avro: Any) -> Default:
             type=change.type,
             default=given,
         )
-    found: Default = value.as_py()
-    return found
+    default: Default = value.as_py()
+    return default
 
 
 def _required(schema: TableSchema, name: str) -> TableSchema:

@@ -15,9 +15,9 @@ _NAMED_MAX = 5
 
 def refuse_rows(is_bad: Any, message: str, column: str, **values: object) -> None:
     """Raises BadRows for the rows where `is_bad` is true; null counts as false."""
-    found = pc.indices_nonzero(pc.fill_null(is_bad, False))
-    if len(found):
-        raise bad_rows(found.to_pylist(), message, column, **values)
+    positions = pc.indices_nonzero(pc.fill_null(is_bad, False))
+    if len(positions):
+        raise bad_rows(positions.to_pylist(), message, column, **values)
 
 
 def bad_rows(positions: list[int], message: str, column: str, **values: object) -> BadRows:
@@ -46,18 +46,18 @@ def failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> 
 
     By halving: few bad rows among many cost a few looks each.
     """
-    found: list[int] = []
+    positions: list[int] = []
     left = [(0, rows)] if rows else []
-    while left and len(found) < most:
+    while left and len(positions) < most:
         start, count = left.pop()
         if not fails(start, count):
             continue
         if count == 1:
-            found.append(start)
+            positions.append(start)
             continue
         half = count // 2
         left += [(start + half, count - half), (start, half)]
-    return found
+    return positions
 
 
 def rows_lost_in_cast(column: pa.ChunkedArray[Any], target: pa.DataType, *, most: int) -> list[int]:

@@ -53,8 +53,8 @@ def canonical_text(schema: TableSchema) -> str:
     return _text(schema.tree)
 
 
-def _text(found: AvroType | Place | Field) -> str:
-    match found:
+def _text(node: AvroType | Place | Field) -> str:
+    match node:
         case Struct(fields, is_error):
             return f"{'error' if is_error else 'record'}({','.join(map(_text, fields))})"
         case Field(name, place, default, order):
@@ -68,7 +68,7 @@ def _text(found: AvroType | Place | Field) -> str:
         case AnyOf(members):
             return f"any({','.join(sorted(map(_text, members)))})"
         case Scalar():
-            return repr(found)
+            return repr(node)
 
 
 def differences(a: TableSchema, b: TableSchema) -> list[FieldDifference]:

@@ -45,74 +45,74 @@ def optional(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True).with_type(_loose(field.type)) for field in schema])
 
 
-def _loose(found: Any) -> pa.DataType:
-    if isinstance(found, _LISTS):
-        return pa.list_(pa.field("element", _loose(found.value_type)))
-    if pa.types.is_map(found):
-        return pa.map_(found.key_type, _loose(found.item_type))
-    if pa.types.is_struct(found):
-        children = [found.field(at) for at in range(found.num_fields)]
+def _loose(given: Any) -> pa.DataType:
+    if isinstance(given, _LISTS):
+        return pa.list_(pa.field("element", _loose(given.value_type)))
+    if pa.types.is_map(given):
+        return pa.map_(given.key_type, _loose(given.item_type))
+    if pa.types.is_struct(given):
+        children = [given.field(at) for at in range(given.num_fields)]
         return pa.struct([pa.field(child.name, _loose(child.type)) for child in children])
-    assert isinstance(found, pa.DataType), found
-    return found
+    assert isinstance(given, pa.DataType), given
+    return given
 
 
-def normal_type(found: pa.DataType, *, column: str) -> pa.DataType:
+def normal_type(given: pa.DataType, *, column: str) -> pa.DataType:
     """The plain type with the same values: no large, view, dictionary or fixed-size variants.
 
     Raises InvalidInput for a type that the format cannot hold.
     """
     types = pa.types
-    if types.is_dictionary(found):
-        return normal_type(found.value_type, column=column)
-    if types.is_large_string(found) or types.is_string_view(found):
+    if types.is_dictionary(given):
+        return normal_type(given.value_type, column=column)
+    if types.is_large_string(given) or types.is_string_view(given):
         return pa.string()
-    if types.is_large_binary(found) or types.is_fixed_size_binary(found):
+    if types.is_large_binary(given) or types.is_fixed_size_binary(given):
         return pa.binary()
-    if found == pa.binary_view():
+    if given == pa.binary_view():
         return pa.binary()
-    if found in (pa.int8(), pa.int16()):
+    if given in (pa.int8(), pa.int16()):
         return pa.int32()
-    if types.is_date64(found):
+    if types.is_date64(given):
         return pa.date32()
-    if types.is_timestamp(found):
+    if types.is_timestamp(given):
         # Nanoseconds are pandas' habit; a value that needs them is refused when it is cast.
-        unit: Literal["ms", "us"] = "ms" if found.unit in ("s", "ms") else "us"
-        return pa.timestamp(unit, "UTC" if found.tz else None)
-    if types.is_decimal(found):
-        return _normal_decimal(found, column=column)
-    if isinstance(found, _LISTS):
-        element = normal_type(found.value_type, column=column)
-        return pa.list_(pa.field("element", element, nullable=found.value_field.nullable))
-    if types.is_map(found):
-        return _normal_map(found, column=column)
-    if types.is_struct(found):
-        return _normal_struct(found, column=column)
-    if found in _PRIMITIVES or found == pa.date32():
-        return found
-    raise InvalidInput("column has a type that the table cannot hold", column=column, type=found)
+        unit: Literal["ms", "us"] = "ms" if given.unit in ("s", "ms") else "us"
+        return pa.timestamp(unit, "UTC" if given.tz else None)
+    if types.is_decimal(given):
+        return _normal_decimal(given, column=column)
+    if isinstance(given, _LISTS):
+        element = normal_type(given.value_type, column=column)
+        return pa.list_(pa.field("element", element, nullable=given.value_field.nullable))
+    if types.is_map(given):
+        return _normal_map(given, column=column)
+    if types.is_struct(given):
+        return _normal_struct(given, column=column)
+    if given in _PRIMITIVES or given == pa.date32():
+        return given
+    raise InvalidInput("column has a type that the table cannot hold", column=column, type=given)
 
 
 # Not the list views: Arrow 26 casts them to empty lists.
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 
 
-def _normal_decimal(found: Any, *, column: str) -> pa.DataType:
-    if found.precision > DECIMAL_DIGITS_MAX or not 0 <= found.scale <= found.precision:
-        raise InvalidInput("decimal is wider than the table can hold", column=column, type=found)
-    return pa.decimal128(found.precision, found.scale)
+def _normal_decimal(given: Any, *, column: str) -> pa.DataType:
+    if given.precision > DECIMAL_DIGITS_MAX or not 0 <= given.scale <= given.precision:
+        raise InvalidInput("decimal is wider than the table can hold", column=column, type=given)
+    return pa.decimal128(given.precision, given.scale)
 
 
-def _normal_map(found: Any, *, column: str) -> pa.DataType:
-    if normal_type(found.key_type, column=column) != pa.string():
-        raise InvalidInput("map keys must be text", column=column, type=found)
-    value = normal_type(found.item_type, column=column)
-    item: Any = pa.field("value", value, nullable=found.item_field.nullable)
+def _normal_map(given: Any, *, column: str) -> pa.DataType:
+    if normal_type(given.key_type, column=column) != pa.string():
+        raise InvalidInput("map keys must be text", column=column, type=given)
+    value = normal_type(given.item_type, column=column)
+    item: Any = pa.field("value", value, nullable=given.item_field.nullable)
     return pa.map_(pa.string(), item)
 
 
-def _normal_struct(found: Any, *, column: str) -> pa.DataType:
-    children = [found.field(at) for at in range(found.num_fields)]
+def _normal_struct(given: Any, *, column: str) -> pa.DataType:
+    children = [given.field(at) for at in range(given.num_fields)]
     names = [check_column_name(child.name) for child in children]
     if not names:
         raise InvalidInput("struct has no fields", column=column)
@@ -123,35 +123,35 @@ def _normal_struct(found: Any, *, column: str) -> pa.DataType:
     )
 
 
-def _avro_type(found: Any, name: str, parent: str, path: str) -> Any:
-    if found in _PRIMITIVES:
-        return _PRIMITIVES[found]
-    if pa.types.is_date32(found):
+def _avro_type(arrow_type: Any, name: str, parent: str, path: str) -> Any:
+    if arrow_type in _PRIMITIVES:
+        return _PRIMITIVES[arrow_type]
+    if pa.types.is_date32(arrow_type):
         return {"type": "int", "logicalType": "date"}
-    if pa.types.is_timestamp(found):
-        zone = "" if found.tz else "local-"
-        unit = "millis" if found.unit == "ms" else "micros"
+    if pa.types.is_timestamp(arrow_type):
+        zone = "" if arrow_type.tz else "local-"
+        unit = "millis" if arrow_type.unit == "ms" else "micros"
         return {"type": "long", "logicalType": f"{zone}timestamp-{unit}"}
-    if pa.types.is_decimal(found):
+    if pa.types.is_decimal(arrow_type):
         return {
             "type": "fixed",
             "name": "fixed",
             "namespace": path,
-            "size": decimal_bytes(found.precision),
+            "size": decimal_bytes(arrow_type.precision),
             "logicalType": "decimal",
-            "precision": found.precision,
-            "scale": found.scale,
+            "precision": arrow_type.precision,
+            "scale": arrow_type.scale,
         }
-    if pa.types.is_list(found):
-        items = _avro_type(found.value_type, name, parent, path)
-        is_nullable = found.value_field.nullable
+    if pa.types.is_list(arrow_type):
+        items = _avro_type(arrow_type.value_type, name, parent, path)
+        is_nullable = arrow_type.value_field.nullable
         return {"type": "array", "items": ["null", items] if is_nullable else items}
-    if pa.types.is_map(found):
-        values = _avro_type(found.item_type, name, parent, path)
-        is_nullable = found.item_field.nullable
+    if pa.types.is_map(arrow_type):
+        values = _avro_type(arrow_type.item_type, name, parent, path)
+        is_nullable = arrow_type.item_field.nullable
         return {"type": "map", "values": ["null", values] if is_nullable else values}
-    assert pa.types.is_struct(found), found
-    children = [found.field(at) for at in range(found.num_fields)]
+    assert pa.types.is_struct(arrow_type), arrow_type
+    children = [arrow_type.field(at) for at in range(arrow_type.num_fields)]
     fields = [avro_field(child, parent=path) for child in children]
     return {"type": "record", "name": name, "namespace": parent, "fields": fields}
 

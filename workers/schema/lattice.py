@@ -35,8 +35,8 @@ def join(left: AvroType, right: AvroType) -> AvroType | None:
 
 def join_places(left: Place, right: Place) -> Place | None:
     """Optional when one of them is."""
-    found = join(left.type, right.type)
-    return Place(found, left.is_nullable or right.is_nullable) if found else None
+    joined_type = join(left.type, right.type)
+    return Place(joined_type, left.is_nullable or right.is_nullable) if joined_type else None
 
 
 def join_fields(left: Field, right: Field) -> Field | None:
@@ -85,12 +85,12 @@ def _join_structs(left: Struct, right: Struct) -> Struct | None:
     for field in left.fields:
         other = right.field(field.name)
         if other is None:
-            found = field if may_be_added(field) else None
+            joined_field = field if may_be_added(field) else None
         else:
-            found = join_fields(field, other)
-        if found is None:
+            joined_field = join_fields(field, other)
+        if joined_field is None:
             return None
-        fields.append(found)
+        fields.append(joined_field)
     added = [field for field in right.fields if left.field(field.name) is None]
     names = [field.name.lower() for field in (*fields, *added)]
     if len(set(names)) < len(names) or not all(map(may_be_added, added)):

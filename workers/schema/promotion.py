@@ -63,7 +63,7 @@ def promoted(
     try:
         parts: Any = [_promoted(one, target) for one in column.chunks]
         as_type: Any = target
-        found: Any = pa.chunked_array(parts, as_type)
+        cast_column: Any = pa.chunked_array(parts, as_type)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UnsupportedTable(
             "stored values do not fit the type that the column was given since",
@@ -71,36 +71,36 @@ def promoted(
             stored=column.type,
             table=target,
         ) from error
-    return cast("pa.ChunkedArray[Any]", found)
+    return cast("pa.ChunkedArray[Any]", cast_column)
 
 
 def _promoted(array: Any, target: Any) -> Any:
-    found = array.type
-    if pa.types.is_nested(found):
-        return pa.array([_value(one, found, target) for one in array.to_pylist()], target)
-    if pa.types.is_floating(found) and pa.types.is_string(target):
+    stored = array.type
+    if pa.types.is_nested(stored):
+        return pa.array([_value(one, stored, target) for one in array.to_pylist()], target)
+    if pa.types.is_floating(stored) and pa.types.is_string(target):
         encoded = array.dictionary_encode()
-        texts = pa.array([_java_text(one, found) for one in encoded.dictionary.to_pylist()])
+        texts = pa.array([_java_text(one, stored) for one in encoded.dictionary.to_pylist()])
         return pa.DictionaryArray.from_arrays(encoded.indices, texts.cast(target)).cast(target)
     # Beyond 2^53 a double holds the nearest that it can, as in Java.
     return array.cast(target, safe=not pa.types.is_floating(target))
 
 
-def _value(one: Any, found: Any, target: Any) -> Any:
-    if one is None or found == target:
-        return one
-    if pa.types.is_struct(found):
-        known = {field.name: field.type for field in found}
+def _value(cell: Any, stored: Any, target: Any) -> Any:
+    if cell is None or stored == target:
+        return cell
+    if pa.types.is_struct(stored):
+        known = {field.name: field.type for field in stored}
         return {
-            field.name: _value(one[field.name], known[field.name], field.type)
+            field.name: _value(cell[field.name], known[field.name], field.type)
             for field in target
             if field.name in known
         }
-    if pa.types.is_map(found):
-        return [(key, _value(value, found.item_type, target.item_type)) for key, value in one]
-    if pa.types.is_list(found):
-        return [_value(value, found.value_type, target.value_type) for value in one]
-    return _promoted(pa.array([one], found), target)[0].as_py()
+    if pa.types.is_map(stored):
+        return [(key, _value(value, stored.item_type, target.item_type)) for key, value in cell]
+    if pa.types.is_list(stored):
+        return [_value(value, stored.value_type, target.value_type) for value in cell]
+    return _promoted(pa.array([cell], stored), target)[0].as_py()
 
 
 def _java_text(value: float, kind: pa.DataType) -> str:

@@ -219,10 +219,10 @@ def _nulls(rows: int, target: Any) -> pa.ChunkedArray[Any]:
     return pa.chunked_array([pa.nulls(rows, target)])
 
 
-def _type_that_does_not_fit(name: str, found: pa.DataType, field: Field) -> AvroType | None:
-    if normal_type(found, column=name) == arrow_type(field.place.type):
+def _type_that_does_not_fit(name: str, given: pa.DataType, field: Field) -> AvroType | None:
+    if normal_type(given, column=name) == arrow_type(field.place.type):
         return None
-    brought = optional(pa.schema([(name, found)]))
+    brought = optional(pa.schema([(name, given)]))
     source = TableSchema.from_arrow(brought, table_name="batch").tree.fields[0]
     return None if holds(field.place.type, source.place.type) else source.place.type
 

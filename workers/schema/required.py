@@ -22,9 +22,9 @@ def lacking_rows(field: Field, column: pa.ChunkedArray[Any]) -> Iterator[tuple[s
         return
     values = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     rows = np.arange(len(values))
-    for path, found in _lacking(field.place, field.name, values, rows):
+    for path, lacking in _lacking(field.place, field.name, values, rows):
         mask = np.zeros(len(values), np.bool_)
-        mask[found] = True
+        mask[lacking] = True
         yield path, pa.array(mask)
 
 
@@ -32,8 +32,8 @@ def _requires(place: Place) -> bool:
     return not place.is_nullable or _requires_inside(place.type)
 
 
-def _requires_inside(found: AvroType) -> bool:
-    match found:
+def _requires_inside(kind: AvroType) -> bool:
+    match kind:
         case Struct(fields):
             return any(_requires(field.place) for field in fields)
         case ListOf(inner) | MapOf(inner):
@@ -73,11 +73,11 @@ def _lacking(
             raise AssertionError(place)  # Nothing else has an inside.
 
 
-def _as_list(found: Any) -> pa.DataType:
+def _as_list(map_type: Any) -> pa.DataType:
     """A map's entries as a list of structs, which can be taken apart."""
-    key, value = pa.field("key", found.key_type), pa.field("value", found.item_type)
+    key, value = pa.field("key", map_type.key_type), pa.field("value", map_type.item_type)
     return pa.list_(pa.field("entries", pa.struct([key, value])))
 
 
-def _mask(found: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+def _mask(is_true: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(is_true.to_numpy(zero_copy_only=False), np.bool_)

@@ -23,7 +23,7 @@ class Party:
         return f"{self.instant} of {self.writer}" if self.writer else self.instant
 
 
-def told(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
+def conflict_story(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
     """Sentences for a person whose write was lost; bounded, however wide the schemas are."""
     theirs = [one for one in conflict.changes if one.by != "writer"]
     mine = [one for one in conflict.changes if one.by != "rival"]

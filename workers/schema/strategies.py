@@ -34,8 +34,8 @@ def register_schema_strategy(name: str, strategy: SchemaStrategy) -> None:
     """Registering the same function again is fine. Raises InvalidInput for a name that is taken."""
     if not name or not callable(strategy):
         raise InvalidInput("a strategy has a name and is callable", name=name, strategy=strategy)
-    standing = _built_in.get(name) or _registered.setdefault(name, strategy)
-    if standing is not strategy:
+    registered = _built_in.get(name) or _registered.setdefault(name, strategy)
+    if registered is not strategy:
         raise InvalidInput("another strategy has this name already", name=name)
 
 
@@ -55,10 +55,10 @@ def ask(name: str, question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
     check_strategy(name)
     if name in _built_in:
         return _built_in[name](question)
-    found = _registered[name](question)
-    if isinstance(found, SchemaVerdict):
-        _check_reads(found.schema, question)
-    return found
+    answer = _registered[name](question)
+    if isinstance(answer, SchemaVerdict):
+        _check_reads(answer.schema, question)
+    return answer
 
 
 def _check_reads(schema: TableSchema | None, question: SchemaQuestion) -> None:

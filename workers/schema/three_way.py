@@ -72,9 +72,9 @@ class _Merge:
         known = base or Struct(())
         for their in theirs.fields:
             path = prefix + their.name
-            found = self._with_theirs(path, known.field(their.name), ours.field(their.name), their)
-            if found is not None:
-                fields.append(found)
+            field = self._with_theirs(path, known.field(their.name), ours.field(their.name), their)
+            if field is not None:
+                fields.append(field)
         for our in ours.fields:
             if theirs.field(our.name) is None:
                 added = self._without_theirs(prefix + our.name, known.field(our.name), our)
@@ -120,8 +120,8 @@ class _Merge:
     def _added_twice(self, path: str, our: Field, their: Field) -> Field | None:
         if path in self._kept and our != their:
             self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
-        elif (found := join_fields(their, our)) is not None:
-            return found
+        elif (joined := join_fields(their, our)) is not None:
+            return joined
         else:
             self._clash(path, f"was added by both, {_both(our, their)}, which do not join")
         return None
@@ -165,8 +165,8 @@ class _Merge:
     def _places(self, path: str, base: Place, our: Place, their: Place) -> Place:
         if base.is_nullable and not (our.is_nullable and their.is_nullable):
             self._clash(path, "was optional and is required now: older rows may lack it")
-        found = self._types(path, base.type, our.type, their.type)
-        return Place(found, our.is_nullable or their.is_nullable)
+        merged_type = self._types(path, base.type, our.type, their.type)
+        return Place(merged_type, our.is_nullable or their.is_nullable)
 
     def _types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
         match base, our, their:
@@ -184,11 +184,11 @@ class _Merge:
             if not is_below(base, changed):
                 self._clash(path, f"became {changed} by {by}, which does not hold every {base}")
                 return their
-        found = join(their, our)
-        if found is None:
+        joined = join(their, our)
+        if joined is None:
             self._clash(path, f"became {our} here and {their} there, which no type holds both of")
             return their
-        return found
+        return joined
 
     def _check_gone(self, prefix: str, base: Struct, ours: Struct, theirs: Struct) -> None:
         for field in base.fields:

@@ -36,33 +36,33 @@ def _union(place: Place, name: str, parent: str) -> Any:
     return ["null", spelled] if place.is_nullable and spelled != "null" else spelled
 
 
-def _type(found: AvroType, name: str, parent: str) -> Any:
+def _type(node: AvroType, name: str, parent: str) -> Any:
     path = f"{parent}.{name}"
-    match found:
+    match node:
         case Scalar():
-            return _scalar(found, path)
+            return _scalar(node, path)
         case ListOf(element):
             return {"type": "array", "items": _union(element, name, parent)}
         case MapOf(value):
             return {"type": "map", "values": _union(value, name, parent)}
         case Struct():
-            kind = "error" if found.is_error else "record"
-            fields = [spelled_field(field, parent=path) for field in found.fields]
+            kind = "error" if node.is_error else "record"
+            fields = [spelled_field(field, parent=path) for field in node.fields]
             return {"type": kind, "name": name, "namespace": parent, "fields": fields}
         case AnyOf():
-            raise UnsupportedTable("column is a union of several types", type=found)
+            raise UnsupportedTable("column is a union of several types", type=node)
 
 
-def _scalar(found: Scalar, path: str) -> Any:
-    avro: dict[str, Any] = {"type": found.kind}
-    if found.name is not None:
-        avro |= {"name": found.name, "namespace": path}
-    if found.kind == "enum":
-        avro["symbols"] = list(found.symbols)
-    if found.size is not None:
-        avro["size"] = found.size
-    if found.logical is not None:
-        avro["logicalType"] = found.logical
-    if found.logical == "decimal":
-        avro |= {"precision": found.precision, "scale": found.scale}
-    return avro if len(avro) > 1 else found.kind
+def _scalar(scalar: Scalar, path: str) -> Any:
+    avro: dict[str, Any] = {"type": scalar.kind}
+    if scalar.name is not None:
+        avro |= {"name": scalar.name, "namespace": path}
+    if scalar.kind == "enum":
+        avro["symbols"] = list(scalar.symbols)
+    if scalar.size is not None:
+        avro["size"] = scalar.size
+    if scalar.logical is not None:
+        avro["logicalType"] = scalar.logical
+    if scalar.logical == "decimal":
+        avro |= {"precision": scalar.precision, "scale": scalar.scale}
+    return avro if len(avro) > 1 else scalar.kind

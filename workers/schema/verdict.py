@@ -148,5 +148,5 @@ def changes_since(
     )
 
 
-def _change(found: FieldDifference, by: By) -> SchemaChange:
-    return SchemaChange(found.path, found.kind, by, found.left, found.right)
+def _change(difference: FieldDifference, by: By) -> SchemaChange:
+    return SchemaChange(difference.path, difference.kind, by, difference.left, difference.right)

@@ -41,8 +41,8 @@ def joined(table: AvroType, batch: AvroType) -> AvroType | None:
 
 def joined_places(table: Place, batch: Place) -> Place | None:
     """As `joined`; what the table requires stays required, however a batch is typed."""
-    found = joined(table.type, batch.type)
-    return Place(found, table.is_nullable) if found else None
+    joined_type = joined(table.type, batch.type)
+    return Place(joined_type, table.is_nullable) if joined_type else None
 
 
 def holds(wide: AvroType, narrow: AvroType) -> bool:
@@ -96,22 +96,22 @@ def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
     return Struct(tuple(fields), table.is_error)
 
 
-def orders_alike(one: Place | None, other: Place | None) -> bool:
+def orders_alike(left: Place | None, right: Place | None) -> bool:
     """Whether rows whose ordering values have these types compare alike in every reader: those of
     one type, int with long, float with double, and decimals of one scale. hudi-rs compares an int
     with a double as it stands in the file, and takes the older row.
     """
-    if one is None or other is None or one == other:
-        return one == other
-    kinds = {one.type, other.type}
-    is_alike = kinds in _ALIKE or _are_decimals_of_one_scale(one.type, other.type)
-    return one.is_nullable == other.is_nullable and is_alike
+    if left is None or right is None or left == right:
+        return left == right
+    kinds = {left.type, right.type}
+    is_alike = kinds in _ALIKE or _are_decimals_of_one_scale(left.type, right.type)
+    return left.is_nullable == right.is_nullable and is_alike
 
 
-def _are_decimals_of_one_scale(one: AvroType, other: AvroType) -> bool:
-    match one, other:
+def _are_decimals_of_one_scale(left: AvroType, right: AvroType) -> bool:
+    match left, right:
         case Scalar(logical="decimal"), Scalar(logical="decimal"):
-            return one.scale == other.scale
+            return left.scale == right.scale
         case _:
             return False
 

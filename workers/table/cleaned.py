@@ -32,10 +32,10 @@ def lost_files(table: Table, timeline: Timeline, as_of: InstantTime) -> list[str
         return []
     view = FileSystemView.load(table, timeline=timeline, as_of=as_of)
     bases = {(one.partition, one.file_id): one.base_instant for one in view.slices}
-    standing = {path for one in view.slices for path in one.files}
+    read_files = {path for one in view.slices for path in one.files}
     then = VisibleFiles(table, timeline, as_of)
     replaced = then.replaced_groups()
-    return [path for path in gone if path in standing or _was_read(path, then, bases, replaced)]
+    return [path for path in gone if path in read_files or _was_read(path, then, bases, replaced)]
 
 
 def _is_later_clean(instant: Instant, as_of: InstantTime) -> bool:
@@ -66,13 +66,13 @@ def _was_read(
     """Whether the snapshot then, which lacks the file now, would have read it."""
     partition, _, name = path.rpartition("/")
     base, log = parse_base_file(name), parse_log_file(name)
-    found = base or log
-    if found is None or (partition, found.file_id) in replaced:
+    file_name = base or log
+    if file_name is None or (partition, file_name.file_id) in replaced:
         return False
-    completed_at = then.completed_at(found.instant)
+    completed_at = then.completed_at(file_name.instant)
     if completed_at is None:
         return False
-    standing = bases.get((partition, found.file_id))
-    if standing is None:
+    base_instant = bases.get((partition, file_name.file_id))
+    if base_instant is None:
         return True
-    return (found.instant if base else completed_at) > standing
+    return (file_name.instant if base else completed_at) > base_instant

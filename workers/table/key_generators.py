@@ -53,22 +53,22 @@ def asked_generator(
 ) -> KeyGenerator:
     """Of a table that is about to be created. Raises InvalidInput."""
     options = {key: value for key, value in options.items() if value}
-    asked = options.get(ASKED_GENERATOR_KEY, "").upper()
-    if asked not in _ASKED:
+    generator = options.get(ASKED_GENERATOR_KEY, "").upper()
+    if generator not in _ASKED:
         raise InvalidInput(
-            "unknown key generator", key=ASKED_GENERATOR_KEY, given=asked, known=_ASKED[1:]
+            "unknown key generator", key=ASKED_GENERATOR_KEY, given=generator, known=_ASKED[1:]
         )
     fields = typed_fields(",".join(partition_by))
     names = tuple(name for name, _ in fields)
     is_typed = any(":" in one for one in partition_by)
-    if is_typed and asked not in ("", _CUSTOM):
+    if is_typed and generator not in ("", _CUSTOM):
         raise InvalidInput("only the CUSTOM key generator has typed fields", given=partition_by)
-    if (is_typed or asked == _CUSTOM) and any(kind is None for _, kind in fields):
+    if (is_typed or generator == _CUSTOM) and any(kind is None for _, kind in fields):
         raise InvalidInput(
             "each partition field of the CUSTOM key generator is SIMPLE or TIMESTAMP",
             given=partition_by,
         )
-    kind = _CUSTOM if is_typed else asked or _inferred(record_key, names)
+    kind = _CUSTOM if is_typed else generator or _inferred(record_key, names)
     _check_shape(kind, record_key, names)
     times = names if kind == _TIMESTAMP else ()
     if kind == _CUSTOM:
@@ -108,8 +108,8 @@ def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str
         return f"key generator {config.key_generator} is read only"
     if refusal := _shape_refusal(kind, config.record_key, config.partition_by):
         return refusal
-    told = typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
-    if kind == _CUSTOM and any(one is None for _, one in told):
+    fields = typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
+    if kind == _CUSTOM and any(one is None for _, one in fields):
         return "the properties do not tell the types of the partition fields"
     if config.time_fields:
         try:

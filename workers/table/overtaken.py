@@ -62,18 +62,18 @@ def look_again(
 def overtaken(storage: Storage) -> list[Overtaken]:
     """Oldest first."""
     names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
-    return [one for name in names[-KEPT_MAX:] if (one := _read(storage, name)) is not None]
+    return [note for name in names[-KEPT_MAX:] if (note := _read(storage, name)) is not None]
 
 
-def _keep(table: Table, one: Overtaken) -> None:
+def _keep(table: Table, note: Overtaken) -> None:
     storage = table.storage
     try:
-        storage.put(f"{DIRECTORY}/{one.instant}", json.dumps(asdict(one)).encode())
+        storage.put(f"{DIRECTORY}/{note.instant}", json.dumps(asdict(note)).encode())
         names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
         for name in names[:-KEPT_MAX]:
             storage.delete(f"{DIRECTORY}/{name}")
     except (LakehouseError, OSError) as error:
-        _log.warning("not kept for the table's page: instant=%s error=%s", one.instant, error)
+        _log.warning("not kept for the table's page: instant=%s error=%s", note.instant, error)
 
 
 def _read(storage: Storage, name: str) -> Overtaken | None:

@@ -18,7 +18,7 @@ def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, Savep
 
     Raises MalformedTable when one cannot be read: what it protects must never be guessed.
     """
-    found = {}
+    savepoints = {}
     for instant in timeline.completed():
         if instant.action is not Action.SAVEPOINT:
             continue
@@ -26,8 +26,8 @@ def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, Savep
             content = table.storage.read(table.layout.path(instant))
         except NotFound:  # Deleted since the timeline was listed.
             continue
-        found[instant.requested_at] = read_savepoint_metadata(content)
-    return found
+        savepoints[instant.requested_at] = read_savepoint_metadata(content)
+    return savepoints
 
 
 def savepointed_files(table: Table, timeline: Timeline) -> frozenset[str]:

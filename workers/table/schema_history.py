@@ -46,14 +46,14 @@ def schema_at(
     for instant in reversed(timeline.completed_writes()):
         if as_of is not None and instant.completed_at > as_of:
             continue
-        if found := _carried(instant, read_instant(table, instant)):
+        if version := _carried(instant, read_instant(table, instant)):
             newer = _archived_schema(table, instant.completed_at, as_of) if as_of else None
-            return newer or found
+            return newer or version
     if not table.archive_mark():
         return None
-    found = _archived_schema(table, None, as_of)
-    if found is not None or as_of:
-        return found
+    version = _archived_schema(table, None, as_of)
+    if version is not None or as_of:
+        return version
     return _footer_schema(table) or _header_schema(table) or _created_schema(table)
 
 
@@ -87,18 +87,18 @@ def _archived_schema(
         if one.instant.action.writes_data and one.instant.completed_at > (since or "")
     ]
     for instant in sorted(archived, key=lambda one: one.completed_at, reverse=True):
-        if found := _carried(instant, _archived_metadata(table, instant)):
-            return found
+        if version := _carried(instant, _archived_metadata(table, instant)):
+            return version
     return None
 
 
 def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
-    found = table.archived_instants(
+    archived = table.archived_instants(
         requested_from=instant.requested_at,
         completed_until=instant.completed_at,
         with_content=True,
     )
-    [content] = [one.metadata for one in found if one.instant == instant]
+    [content] = [one.metadata for one in archived if one.instant == instant]
     return read_commit_metadata(content or b"")
 
 

@@ -76,9 +76,9 @@ class Table:
 
     def timeline(self) -> Timeline:
         """Raises TableChanged, see `check_layout`."""
-        found = Timeline.load(self.storage, self.layout)
+        timeline = Timeline.load(self.storage, self.layout)
         self.check_layout()
-        return found
+        return timeline
 
     def check_layout(self) -> None:
         """Raises TableChanged when the table was upgraded since this was opened: its timeline lies

@@ -294,10 +294,10 @@ class VisibleFiles:
 
 
 def _group_of(groups: dict[GroupKey, GroupFiles], partition: str, file_id: str) -> GroupFiles:
-    found = groups.get((partition, file_id))
-    if found is None:
-        found = groups[partition, file_id] = GroupFiles()
-    return found
+    group = groups.get((partition, file_id))
+    if group is None:
+        group = groups[partition, file_id] = GroupFiles()
+    return group
 
 
 def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:

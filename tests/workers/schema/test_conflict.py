@@ -10,7 +10,7 @@ import pytest
 
 from workers.schema.conflict import resolve
 from workers.schema.equality import equal
-from workers.schema.story import Party, told
+from workers.schema.story import Party, conflict_story
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
 
@@ -231,7 +231,9 @@ def test_a_conflict_tells_a_person_what_differs() -> None:
         ("f2", "added", "rival"),
         ("f3", "added", "writer"),
     ]
-    message = told(found, ours=Party("20260102", "backfill"), rival=Party("20260101", "ingest"))
+    message = conflict_story(
+        found, ours=Party("20260102", "backfill"), rival=Party("20260101", "ingest")
+    )
     assert message == (
         "schema conflict (RFC-82 scenario 8, strategy simple): another writer changed the table's "
         "schema in a different way. since this write began, 20260101 of ingest has f2: added as "
