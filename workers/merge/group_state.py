@@ -29,7 +29,8 @@ import pyarrow.compute as pc
 
 from workers.merge.collected_lists import list_memory, memory_type, own_lists
 from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single
-from workers.options.column_groups import ColumnGroup, DeleteScope, Granularity
+from workers.options.column_groups import ColumnGroup
+from workers.options.group_settings import DeleteScope, Granularity
 
 SET = "_ms_set"
 GONE = "_ms_deleted"

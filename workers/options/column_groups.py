@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
 from typing import Any
 
 from workers.errors import InvalidInput
@@ -30,6 +29,7 @@ from workers.options.group_keys import (
     RETENTION_KEY,
     SHORTHAND_KEY,
 )
+from workers.options.group_settings import DeleteScope, Granularity, NullMode, OnLate
 from workers.options.option_values import duration_minutes
 
 DEFAULT_GROUP = "_default"
@@ -38,39 +38,6 @@ GROUPS_MAX = 60
 RESERVED_PREFIX = "_ms_"
 _NO_DATA = (RESERVED_PREFIX, "_hoodie_", "_sluice_")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-
-
-class OnLate(StrEnum):
-    """What becomes of a version that is older than the stored one (requirements 5.2)."""
-
-    IGNORE = "ignore"
-    """A version older than the stored one loses."""
-    OVERWRITE = "overwrite"
-    """The later commit wins whatever its age."""
-
-
-class NullMode(StrEnum):
-    """Whether a null in a batch is a value or silence (requirements 5.2)."""
-
-    OVERWRITE = "overwrite"
-    """A null that is said is stored."""
-    KEEP = "keep"
-    """A null says nothing about its column."""
-
-
-class DeleteScope(StrEnum):
-    """How far a delete by one group's stream reaches (requirements 5.2)."""
-
-    GROUP = "group"
-    ROW = "row"
-    """A delete by this group takes away whatever any group wrote up to its age."""
-
-
-class Granularity(StrEnum):
-    GROUP = "group"
-    """A version replaces all columns of the group at once, so it has to bring all of them."""
-    COLUMN = "column"
-    """Each column keeps a version of its own, so a write may bring some of them."""
 
 
 @dataclass(frozen=True, slots=True)

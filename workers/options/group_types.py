@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from workers.errors import InvalidInput
 from workers.options.aggregates import Aggregate, ColumnAggregate
-from workers.options.column_groups import DeleteScope, GroupRule
+from workers.options.column_groups import GroupRule
+from workers.options.group_settings import DeleteScope
 
 _WIDENED: Final[dict[Any, pa.DataType]] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
 """Ordering columns of both types compare: one of them may have been widened already."""

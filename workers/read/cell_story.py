@@ -18,7 +18,8 @@ from workers.files.names import bucket_of
 from workers.index.bucket import bucket_of_keys
 from workers.merge.group_merge import after_erasing, merged_states
 from workers.merge.group_state import GONE, ROW_GONE, SET, column_version
-from workers.options.column_groups import DEFAULT_GROUP, ColumnGroup, GroupRule, OnLate
+from workers.options.column_groups import DEFAULT_GROUP, ColumnGroup, GroupRule
+from workers.options.group_settings import OnLate
 from workers.read.log_versions import LogReader
 from workers.read.states import base_states
 from workers.schema.table_schema import TableSchema

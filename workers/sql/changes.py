@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.options.column_groups import ColumnGroup, Granularity
+from workers.options.column_groups import ColumnGroup
+from workers.options.group_settings import Granularity
 from workers.options.table_options import TableConfig
 from workers.read.comparison import differs
 

@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from workers.errors import InvalidInput
 from workers.options.aggregates import Aggregate
-from workers.options.column_groups import ColumnGroup, Granularity, NullMode, OnLate
+from workers.options.column_groups import ColumnGroup
+from workers.options.group_settings import Granularity, NullMode, OnLate
 from workers.options.table_options import TableConfig
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode

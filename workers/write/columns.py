@@ -10,7 +10,8 @@ from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.errors import InvalidInput
 from workers.files.record_key import check_key_type
 from workers.options.aggregates import Aggregate
-from workers.options.column_groups import Granularity, GroupRule
+from workers.options.column_groups import GroupRule
+from workers.options.group_settings import Granularity
 from workers.options.group_types import check_ages_of
 from workers.options.table_options import TableConfig
 from workers.options.write_options import WriteOptions

@@ -22,7 +22,7 @@ from controlplane.operations.actions import declare_stream
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
-from workers.options.column_groups import DeleteScope, Granularity, NullMode, OnLate
+from workers.options.group_settings import DeleteScope, Granularity, NullMode, OnLate
 
 NAMES_MAX = 400
 

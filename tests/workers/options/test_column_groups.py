@@ -16,11 +16,7 @@ from workers.options.column_groups import (
     DEFAULT_GROUP,
     GROUPS_MAX,
     ColumnGroup,
-    DeleteScope,
-    Granularity,
     GroupRule,
-    NullMode,
-    OnLate,
     group_rule,
     groups_json,
     parse_groups,
@@ -33,6 +29,7 @@ from workers.options.group_keys import (
     RETENTION_KEY,
     SHORTHAND_KEY,
 )
+from workers.options.group_settings import DeleteScope, Granularity, NullMode, OnLate
 from workers.options.group_types import check_group_columns
 
 A: dict[str, Any] = {"name": "a", "ordering": ["ts_a"], "columns": ["a1", "a2"]}
