@@ -17,8 +17,14 @@ import pyarrow as pa
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput
+from workers.handle_arguments import (
+    column_names,
+    runner_maker,
+    service_parameters,
+    table_schema,
+)
 from workers.options.column_groups import parse_groups
-from workers.options.service_keys import INSTANT, LAYOUT_KEY, SCHEDULE_ONLY, SORT_COLUMNS_KEY
+from workers.options.service_keys import LAYOUT_KEY, SORT_COLUMNS_KEY
 from workers.options.table_keys import TableType
 from workers.options.top_n_request import top_n_of
 from workers.options.write_options import write_options
@@ -30,7 +36,6 @@ from workers.read.top_n_query import read_top_n
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.alter import SchemaChange
-from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 from workers.table import table as tables
@@ -42,7 +47,6 @@ from workers.table_services.clustering.service import ClusteringService
 from workers.table_services.compaction.service import CompactionService
 from workers.table_services.inline import write_with_services
 from workers.table_services.registry import service
-from workers.table_services.rewrite_execution import RunnerMaker, local_runner
 from workers.table_services.service import ServiceOutcome, ServicePlan, ServiceRequest
 from workers.timeline.instant import Instant
 from workers.timeline.timeline import with_archived
@@ -254,8 +258,8 @@ class LakehouseTable:
 
         Raises PlanOvertaken, ServiceBusy, ServiceRefused, InvalidInput, LockTimeout.
         """
-        request = ServiceRequest(by, parameters=_parameters(parameters, schedule, instant))
-        compaction = CompactionService(_runner_maker(spark))
+        request = ServiceRequest(by, parameters=service_parameters(parameters, schedule, instant))
+        compaction = CompactionService(runner_maker(spark))
         return compaction.run(self.table, request, write_options(options or {}))
 
     def cluster(
@@ -274,9 +278,11 @@ class LakehouseTable:
 
         Raises as `compact`.
         """
-        order = {SORT_COLUMNS_KEY: ",".join(_names(sort_by, "sort_by")), LAYOUT_KEY: layout}
-        request = ServiceRequest(by, parameters=order | _parameters(parameters, schedule, instant))
-        clustering = ClusteringService(_runner_maker(spark))
+        order = {SORT_COLUMNS_KEY: ",".join(column_names(sort_by, "sort_by")), LAYOUT_KEY: layout}
+        request = ServiceRequest(
+            by, parameters=order | service_parameters(parameters, schedule, instant)
+        )
+        clustering = ClusteringService(runner_maker(spark))
         return clustering.run(self.table, request, write_options(options or {}))
 
     def clean(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
@@ -352,10 +358,10 @@ def create_table(
     definition = TableDefinition(
         name=name,
         table_type=tables.table_type_named(table_type),
-        record_key=_names(record_key, "record_key"),
-        partition_by=_names(partition_by, "partition_by"),
-        ordering=_names(ordering, "ordering"),
-        schema=_table_schema(schema, name),
+        record_key=column_names(record_key, "record_key"),
+        partition_by=column_names(partition_by, "partition_by"),
+        ordering=column_names(ordering, "ordering"),
+        schema=table_schema(schema, name),
     )
     where = storage or open_storage(location)
     return LakehouseTable(tables.create(where, definition, options or {}, ports or system_ports()))
@@ -366,36 +372,3 @@ def open_table(
 ) -> LakehouseTable:
     """Raises TableNotFound, UnsupportedTable, MalformedTable."""
     return LakehouseTable(tables.open_(storage or open_storage(location), ports or system_ports()))
-
-
-def _parameters(
-    given: Mapping[str, str] | None, schedule: bool, instant: InstantTime | None
-) -> dict[str, str]:
-    return {**(given or {}), SCHEDULE_ONLY: str(schedule).lower(), INSTANT: instant or ""}
-
-
-def _runner_maker(spark: SparkSession | None) -> RunnerMaker:
-    if spark is None:
-        return local_runner
-    from workers.spark.table_services import spark_runner
-
-    return spark_runner(spark)
-
-
-def _names(given: Sequence[str], what: str) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise InvalidInput(f"{what} is a list of column names", given=given)
-    return tuple(given)
-
-
-def _table_schema(schema: Any, name: str) -> TableSchema | None:
-    if schema is None:
-        return None
-    if not isinstance(schema, pa.Schema):
-        from workers.spark.types import to_arrow
-
-        schema = to_arrow(schema)
-    parsed = TableSchema.from_arrow(schema, table_name=name)
-    if not parsed.field_names:
-        raise InvalidInput("a table needs at least one column", table=name)
-    return parsed
