@@ -63,6 +63,11 @@ __all__ = ["ArrowData", "LakehouseTable", "create_table", "open_table", "write_a
 
 
 class LakehouseTable:
+    """One table, opened: reads, writes, services and rollbacks of it. Many may hold the same table.
+
+    Methods of services raise InvalidInput, ServiceRefused, ServiceBusy, LockTimeout.
+    """
+
     def __init__(self, table: Table) -> None:
         self.table = table
 
@@ -75,6 +80,7 @@ class LakehouseTable:
 
     @property
     def location(self) -> str:
+        """An absolute path or an `s3://` URL, without a slash at its end."""
         return self.table.storage.location
 
     def write(
@@ -233,6 +239,9 @@ class LakehouseTable:
         return with_archived(self.table.archived_times(), active)
 
     def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
+        """The columns, required ones as such, now or at the completion time `as_of`; None before
+        the first write that brings one. Raises MalformedTable, UnsupportedTable.
+        """
         timeline = self.table.timeline()
         if as_of is None:
             current = current_schema(self.table, timeline)
@@ -241,6 +250,9 @@ class LakehouseTable:
         return version.schema.declared if version else None
 
     def file_groups(self) -> tuple[FileSlice, ...]:
+        """The latest slice of each file group, sorted by partition and file id. Raises
+        MalformedTable, UnsupportedTable.
+        """
         return FileSystemView.load(self.table).slices
 
     def compact(
@@ -298,6 +310,7 @@ class LakehouseTable:
         return self._serve("savepoint", {"instant": instant or "", "comment": comment})
 
     def delete_savepoint(self, instant: InstantTime) -> ServiceOutcome:
+        """Let go of the files that the savepoint of this commit holds."""
         return self._serve("delete_savepoint", {"instant": instant})
 
     def restore(self, instant: InstantTime, dry_run: bool = False) -> ServicePlan | ServiceOutcome:

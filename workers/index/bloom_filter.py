@@ -39,6 +39,8 @@ Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BloomFilter:
+    """One filter in memory, of either of Hudi's types (`SIMPLE`, `DYNAMIC_V0`); never changed."""
+
     kind: FilterType
     bits: int
     """Of each row."""
@@ -81,6 +83,7 @@ class BloomFilter:
             is_held &= (row[byte] >> bit & 1).view(np.bool_)
 
     def to_text(self) -> str:
+        """As it stands in a base file's footer: Hudi's serialized form in base64."""
         header = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         parts = [header]
         if self.kind is FilterType.DYNAMIC_V0:
@@ -214,6 +217,7 @@ class BloomFilterBuilder:
             self._added += len(chunk)
 
     def built(self) -> BloomFilter:
+        """The filter of the keys added so far."""
         options = self._options
         is_dynamic = options.kind is FilterType.DYNAMIC_V0
         return BloomFilter(
@@ -226,6 +230,7 @@ class BloomFilterBuilder:
         )
 
     def footer(self) -> dict[str, str]:
+        """The filter of the keys added so far and its type, under their footer keys."""
         built = self.built()
         return FilterText(built.to_text(), built.kind).footer()
 

@@ -20,11 +20,14 @@ from workers.storage.base import Storage
 
 @dataclass(frozen=True)
 class FileKeys:
+    """What one base file's footer says of its keys; the filter is parsed at its first use."""
+
     path: str
     footer: FooterKeys
 
     @property
     def range(self) -> KeyRange | None:
+        """The least and the greatest key; None where the footer names none."""
         return self.footer.range
 
     @cached_property

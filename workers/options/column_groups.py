@@ -60,6 +60,7 @@ class ColumnGroup:
 
     @property
     def all_columns(self) -> tuple[str, ...]:
+        """The group's columns, those that order its versions first."""
         return (*self.ordering, *self.columns)
 
     @property

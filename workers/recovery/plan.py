@@ -37,12 +37,16 @@ _NAMED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
+    """A file that would be deleted: path relative to the table, and its size."""
+
     path: str
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
+    """What a rollback of `target` would delete, sorted by path, and what speaks against it."""
+
     target: InstantTime
     action: str
     state: str
@@ -56,6 +60,7 @@ class RollbackPlan:
 
     @property
     def bytes_total(self) -> int:
+        """Bytes that storage gets back."""
         return sum(file.bytes for file in self.files)
 
     @property

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RollbackRequest:
+    """Which instant is to go, in whose name and why, and under which conditions."""
+
     target: InstantTime
     by: str
     reason: str
@@ -61,6 +63,8 @@ class RollbackRequest:
 
 @dataclass(frozen=True, slots=True)
 class RollbackOutcome:
+    """How a rollback ended: with the target gone, or committed before it could be taken back."""
+
     target: InstantTime
     rollback_instant: InstantTime | None
     """None when the target turned out to be committed, or was gone already."""

@@ -48,11 +48,15 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
+    """Remove a column; data files keep its values, which nobody reads any more."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
+    """Give a column another name. Rewrites the table."""
+
     name: str
     to: str
 

@@ -21,6 +21,9 @@ def refuse_rows(is_bad: Any, message: str, column: str, **values: object) -> Non
 
 
 def bad_rows(positions: list[int], message: str, column: str, **values: object) -> BadRows:
+    """The error for rows at these positions, ascending; its text names the first 5, and `positions`
+    has all of them.
+    """
     named = positions[:_NAMED_MAX]
     error = BadRows(message, column=column, **values, rows=len(positions), first_rows=named)
     error.positions = tuple(positions)

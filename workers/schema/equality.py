@@ -25,6 +25,8 @@ from workers.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
+    """One path in which two schemas differ, and what each says there."""
+
     path: str
     """`a.b` inside a struct, `a.element` inside a list, `a.value` inside a map."""
     kind: str
@@ -45,6 +47,7 @@ class FieldDifference:
 
 
 def equal(a: TableSchema, b: TableSchema) -> bool:
+    """True when both mean the same, which is when `differences` lists nothing."""
     return a.tree == b.tree
 
 

@@ -20,6 +20,7 @@ _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "b
 
 
 def evolvability(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
+    """The writer's or the merged schema; a conflict with every path that cannot be merged."""
     start, now, writer = question.at_start, question.at_validation, question.writer
     if equal(writer, now):
         return question.accepted(writer)

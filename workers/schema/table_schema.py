@@ -26,6 +26,8 @@ DROPPED_KEY = "sluice.dropped"
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
+    """The data columns of a table. `arrow` has all of them optional, `declared` as they are."""
+
     avro_json: str
     """Canonical: compact, without meta columns. Use `from_avro_json` for any other text."""
     arrow: pa.Schema = field(init=False, compare=False, repr=False)
@@ -43,6 +45,9 @@ class TableSchema:
 
     @classmethod
     def from_avro(cls, avro: dict[str, Any]) -> TableSchema:
+        """Of a record as in commit metadata, without its meta columns. Raises MalformedTable,
+        UnsupportedTable.
+        """
         fields = [one for one in avro["fields"] if _name(one) not in META_COLUMNS]
         return cls(json.dumps({**avro, "fields": fields}, separators=(",", ":")))
 
@@ -62,6 +67,7 @@ class TableSchema:
 
     @property
     def field_names(self) -> tuple[str, ...]:
+        """Names of the data columns, in the table's order."""
         return tuple(one.name for one in self.tree.fields)
 
     @property
@@ -103,6 +109,7 @@ class TableSchema:
         return avro
 
     def with_meta_avro(self) -> dict[str, Any]:
+        """As `to_avro`, with Hudi's five meta columns first, optional texts all."""
         avro = self.to_avro()
         meta = [
             {"name": name, "type": ["null", "string"], "doc": "", "default": None}

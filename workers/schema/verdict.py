@@ -109,6 +109,7 @@ class SchemaQuestion:
         )
 
     def refused(self, reason: str, clashes: Collection[Clash] = ()) -> SchemaConflict:
+        """The commit must not happen, for `reason`: a sentence without names."""
         return SchemaConflict(
             case=self.row,
             at_start=self.at_start,
@@ -123,6 +124,7 @@ class SchemaQuestion:
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
+        """What either side changed since the start; what only this writer changed comes last."""
         return changes_since(self.at_start, self.at_validation, self.writer)
 
     @property

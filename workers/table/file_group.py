@@ -9,6 +9,8 @@ from workers.clock import InstantTime
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
+    """One state of a file group, as a snapshot reads it."""
+
     partition: str
     file_id: str
     base_instant: InstantTime | None
@@ -28,4 +30,5 @@ class FileSlice:
 
     @property
     def files(self) -> tuple[str, ...]:
+        """Paths relative to the table: the base file, if there is one, then the logs."""
         return ((self.base_file,) if self.base_file else ()) + self.log_files

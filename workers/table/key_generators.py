@@ -31,6 +31,8 @@ _ASKED: Final = ("", "SIMPLE", "COMPLEX", "NON_PARTITION", _TIMESTAMP, _CUSTOM)
 
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
+    """How rows get their partition paths, under Hudi's names."""
+
     kind: str
     partition_by: tuple[str, ...]
     """Names alone."""
@@ -39,6 +41,7 @@ class KeyGenerator:
 
     @property
     def properties(self) -> dict[str, str]:
+        """Kind and partition fields as a table's properties have them, typed for CUSTOM."""
         fields: Sequence[str] = self.partition_by
         if self.kind == _CUSTOM:
             fields = [

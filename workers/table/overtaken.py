@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
+    """One commit and what had changed when somebody looked again."""
+
     instant: InstantTime
     change: str
     """What the properties say now, and what to do."""

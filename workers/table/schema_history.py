@@ -29,6 +29,8 @@ _CREATED = "0" * 17
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
+    """The schema that a commit brought."""
+
     instant: InstantTime
     schema: TableSchema
 

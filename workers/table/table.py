@@ -60,6 +60,8 @@ GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
 
 @dataclass(frozen=True, slots=True)
 class Table:
+    """An open table: its storage, and its configuration as it was when it was opened."""
+
     storage: Storage
     config: TableConfig
     ports: Ports
@@ -72,6 +74,7 @@ class Table:
 
     @property
     def layout(self) -> TimelineLayout:
+        """Where the timeline lies and how its files are named."""
         return TimelineLayout(self.config.timeline_layout)
 
     def timeline(self) -> Timeline:
@@ -123,6 +126,7 @@ class Table:
 
     @property
     def data_action(self) -> Action:
+        """The action of a write that replaces nothing."""
         return Action.DELTACOMMIT if self.config.is_merge_on_read else Action.COMMIT
 
     def showing_unmatched(self) -> Table:
@@ -166,6 +170,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
+    """What `create` needs besides the options; columns by name."""
+
     name: str
     table_type: TableType
     record_key: tuple[str, ...]

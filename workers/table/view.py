@@ -45,6 +45,8 @@ class GroupFiles:
 
 @dataclass(frozen=True, slots=True)
 class FileSystemView:
+    """The file slices of a table at one moment, from one listing of its partitions."""
+
     table: Table
     timeline: Timeline
     slices: tuple[FileSlice, ...]
@@ -201,6 +203,9 @@ class VisibleFiles:
     def collect(
         self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
     ) -> None:
+        """Add the file `name` at `path` to `groups`, or to `uncommitted` where it does not count;
+        what is no data file is passed over. Raises MalformedTable, UnsupportedTable.
+        """
         log = parse_log_file(name)
         if log is None:
             self._collect_base(groups, partition, path, name)

@@ -85,6 +85,7 @@ def _written_by(config: TableConfig) -> TableConfig:
 
 
 def made_by_sluice(properties: Mapping[str, str]) -> bool:
+    """True when Sluice created the table: every such table says whether it is portable."""
     return OWN_KEY in properties
 
 

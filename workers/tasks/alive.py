@@ -12,6 +12,7 @@ ALIVE_EVERY_S = 10.0
 
 @contextmanager
 def staying_alive(say_so: Callable[[], None]) -> Iterator[None]:
+    """Call `say_so` in a thread, every `ALIVE_EVERY_S` from then on, until the block ends."""
     is_over = threading.Event()
 
     def say_again() -> None:

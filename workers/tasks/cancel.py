@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 @shared_task(name=CancelJob.TASK, acks_late=True)
 def cancel_write(message: dict[str, Any]) -> None:
+    """Celery task for a CancelJob; reports CANCELLED and what the write had committed before."""
     job = CancelJob.from_message(message)
     with reporting(job.operation_id, job.report_url) as reporter:
         ports = system_ports()

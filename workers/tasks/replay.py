@@ -30,6 +30,7 @@ from workers.tasks.reports import reporting
 
 @shared_task(name=ReplayJob.TASK, acks_late=True)
 def replay_letters(message: dict[str, Any]) -> None:
+    """Celery task for a ReplayJob; reports progress, then how many letters were sent."""
     job = ReplayJob.from_message(message)
     ports = system_ports()
     with (

@@ -25,6 +25,7 @@ from workers.tasks.reports import reporting
 
 @shared_task(name=RollbackJob.TASK, acks_late=True)
 def rollback(message: dict[str, Any]) -> None:
+    """Celery task for a RollbackJob; reports files deleted, then the outcome."""
     job = RollbackJob.from_message(message)
     ports = system_ports()
     with (

@@ -15,4 +15,5 @@ from workers.tasks.launching import launch_driver
 
 @shared_task(name=SinkJob.TASK, acks_late=True)
 def launch_sink(message: dict[str, Any]) -> None:
+    """Celery task for a SinkJob; see `launch_driver`."""
     launch_driver(SinkJob.from_message(message), os.environ)

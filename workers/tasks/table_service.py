@@ -39,6 +39,7 @@ _COMMITS_LOOKED_AT = 200
 
 @shared_task(name=ServiceJob.TASK, acks_late=True, bind=True)
 def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
+    """Celery task for a ServiceJob; a second run beside one that lives ends at once."""
     job = ServiceJob.from_message(message)
     delivery = self.request.delivery_info or {}
     is_again = job.attempt > 0 or bool(delivery.get("redelivered"))

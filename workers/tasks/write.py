@@ -13,4 +13,5 @@ from workers.tasks.launching import launch_driver
 
 @shared_task(name=WriteJob.TASK, acks_late=True)
 def launch_write(message: dict[str, Any]) -> None:
+    """Celery task for a WriteJob; see `launch_driver`."""
     launch_driver(WriteJob.from_message(message), os.environ)
