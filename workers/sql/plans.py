@@ -355,8 +355,7 @@ class Planner:
             wanted = [*self.config.ordering, *self.required]
         else:
             wanted = self.schema.names
-        left = [name for name in wanted if name not in sets and name not in self.located]
-        return tuple(dict.fromkeys(left))
+        return tuple(dict.fromkeys(n for n in wanted if n not in sets and n not in self.located))
 
     def _takes_along(self, filled: Iterable[str]) -> bool:
         """Whether values are written back that say nothing of their own age."""
