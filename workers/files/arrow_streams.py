@@ -2,9 +2,9 @@
 
 Arrow reads ahead on threads of its own unless it is told not to. Where the stream is a Python one,
 such a thread calls the interpreter, and one that does so while the process ends aborts it
-("terminate called without an active exception": of small row groups 17 to 24 of 300 short processes
-did). Whatever opens such a file does it here; ruff refuses Arrow's own names elsewhere. Of an Arrow
-file even the footer is read so, whatever the options say: only streams are read.
+("terminate called without an active exception": with small row groups 17 to 24 of 300 short
+processes did). Whatever opens such a file does it here; ruff refuses Arrow's own names elsewhere.
+Even the footer of an Arrow file is read so, whatever the options say: only streams are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OpenParquet = pq.ParquetFile
 
 
 def parquet_file(stream: Any) -> OpenParquet:
-    """`use_threads=False` is still for whoever reads from it."""
+    """Whoever reads from it has to say `use_threads=False`."""
     return pq.ParquetFile(stream, pre_buffer=False)
 
 
@@ -29,6 +29,6 @@ def parquet_schema(stream: Any) -> pa.Schema:
 
 
 def arrow_stream(stream: Any, included_fields: Sequence[int] = ()) -> pa.RecordBatchStreamReader:
-    """Of bytes too; of the columns at these positions alone, where some are named."""
+    """Reads bytes too; only the columns at these positions, where some are given."""
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=list(included_fields))
     return pa.ipc.open_stream(stream, options=options)

@@ -53,7 +53,8 @@ def write_base_parts(
     more_footer: Callable[[], dict[str, str]] = dict,
     key_filter: KeyFilter | None = None,
 ) -> BaseFileSize:
-    """As `write_base_file`, holding about one row group in memory; at least one part, even empty.
+    """Write a base file of these parts, with about one row group in memory; at least one part, even
+    empty. Gives rows and bytes.
 
     `more_footer` is asked when all parts have passed; `key_filter` learns the file's keys and is
     kept in the footer.
@@ -147,7 +148,7 @@ def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
 
 
 def read_base_file(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:
-    """The rows as they were written; of `columns` those that the file has, in the order asked for.
+    """The rows as they were written, with those of `columns` that the file has, in that order.
 
     Raises NotFound, MalformedTable.
     """
@@ -159,8 +160,8 @@ def read_base_file(storage: Storage, path: str, columns: list[str] | None = None
 
 
 def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> int | None:
-    """The greatest value of a whole number, date or time column as the footer tells it, in the
-    type's own unit; None where it does not, or has the column in another type.
+    """The greatest value of a whole number, date or time column by the footer, in the type's own
+    unit; None where the footer does not say it, or has the column in another type.
 
     Raises NotFound, MalformedTable.
     """
@@ -200,7 +201,7 @@ def iterate_base_file(
 
 
 def _batch_rows(file: OpenParquet) -> int:
-    """Fewer of wide rows."""
+    """How many rows a batch has: fewer where they are wide."""
     metadata = file.metadata
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     row_bytes = sum(one.total_byte_size for one in groups) / max(1, metadata.num_rows)

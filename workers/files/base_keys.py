@@ -1,5 +1,5 @@
-"""Which of some record keys a base file holds, told exactly: the key column is read, and of it only
-the row groups whose statistics leave one of the keys open.
+"""Which of some record keys a base file holds, exactly: the key column is read, but only those row
+groups of it whose statistics leave one of the keys open.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class SortedKeys(Sequence[str]):
         return self.array[at].as_py()
 
     def span(self, least: str, greatest: str) -> slice:
-        """Where the keys between the two stand, both inclusive."""
+        """Positions of the keys between the two, both inclusive."""
         # Python compares text by code points, which is the order of UTF-8 bytes.
         return slice(bisect.bisect_left(self, least), bisect.bisect_right(self, greatest))
 
     def positions_of(self, stored: Texts, within: slice) -> Positions:
-        """Of the keys `within` those that `stored` has, ascending."""
+        """Positions of those keys `within` that `stored` has, ascending."""
         mine = self.array.slice(within.start, within.stop - within.start)
         # The hash table is made of the fewer.
         if len(stored) < len(mine):

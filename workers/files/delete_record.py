@@ -148,7 +148,7 @@ def _wrapped(orderings: pa.Array[Any]) -> Encoded:
 
 
 def wrapper_of(kind: Any) -> str:
-    """Of ordering values of this Arrow type. Raises UnsupportedTable."""
+    """The wrapper for ordering values of this Arrow type. Raises UnsupportedTable."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return "TimestampMicrosWrapper"
     if pa.types.is_decimal(kind):

@@ -2,8 +2,8 @@
 
 Engines do not agree on the order of text: Hudi's Avro writers and its look-ups go by UTF-16 units,
 its row writers by UTF-8 bytes. The two differ where one key has a character beyond U+FFFF and
-another one of U+E000 to U+FFFF. So a range of ours is told only where it holds in both orders, and
-one that is read leaves a key out only where both orders do.
+another one of U+E000 to U+FFFF. So we write a range only where it holds in both orders, and a range
+that we read leaves a key out only where it does so in both.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class KeyRange:
 
 
 def may_overlap(mine: KeyRange | None, theirs: KeyRange | None) -> bool:
-    """What is not told may be anything."""
+    """Whether a key can be in both; without its range a file may hold any key."""
     return mine is None or theirs is None or mine.overlaps(theirs)
 
 
@@ -88,7 +88,7 @@ class KeyBounds:
 
     @property
     def range(self) -> KeyRange | None:
-        """None without keys, and where the order would matter."""
+        """The range of the keys so far; None without keys, and where the two orders differ."""
         key_range = self._by_bytes
         if key_range is None or self._by_units != (
             _utf16_text(key_range.least),

@@ -79,7 +79,7 @@ class ParquetData:
         return _field_names(self.avro_schema)
 
     def table(self, columns: Collection[str] | None = None) -> pa.Table:
-        """Of `columns` those that the block has. Raises MalformedTable."""
+        """The rows, with those of `columns` that the block has. Raises MalformedTable."""
         try:
             names = None if columns is None else sorted(columns)
             return read_parquet(pa.BufferReader(pa.py_buffer(self.content)), names)
@@ -102,7 +102,7 @@ class AvroData:
         return _field_names(self.avro_schema)
 
     def table(self, columns: Collection[str] | None = None) -> pa.Table:
-        """Of `columns` those that the block has.
+        """The rows, with those of `columns` that the block has.
 
         Raises MalformedTable, UnsupportedTable for a type that Arrow columns cannot hold.
         """
@@ -144,8 +144,8 @@ def encode_parquet_block(
     codec: Codec = "zstd",
     level: int | None = 1,
 ) -> bytes:
-    """`table` with its meta columns; `avro_schema` lists its columns, but for those at the end that
-    only we read.
+    """A whole block of `table`, which has its meta columns; `avro_schema` lists its columns, but
+    for those at the end that only we read.
     """
     names = [field["name"] for field in avro_schema["fields"]]
     assert names == table.column_names[: len(names)], table.schema

@@ -51,7 +51,7 @@ def list_partitions(storage: Storage) -> list[str]:
 def files_by_partition(
     storage: Storage, partitions: Sequence[str] | None = None
 ) -> dict[str, Sequence[FileInfo]]:
-    """The files directly in each partition, by its path: of these, or of all there are."""
+    """By partition path, the files directly in it: of these partitions, or of all there are."""
     if partitions is None:
         return _by_partition(storage, storage.list_files, attrgetter("name"))
     return dict(zip(partitions, storage.at_once(storage.list_files, partitions), strict=True))
@@ -83,7 +83,7 @@ def _by_partition(
 
 
 def _children(storage: Storage, directory: str) -> list[str] | None:
-    """Where partitions may be; None of one that is a partition itself."""
+    """Directories where partitions may be; None for one that is a partition itself."""
     return None if is_partition(storage, directory) else _directories(storage, directory)
 
 

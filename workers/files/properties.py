@@ -202,8 +202,9 @@ def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
 
 
 def drop_backup(storage: Storage) -> None:
-    """Remove the backup that a death while replacing left, where the file itself is whole: should
-    that ever be lost, an old one must not come back. Under the table lock.
+    """Remove the backup that was left by a process which died while it replaced the file, if the
+    file itself is whole: should that ever be lost, an old one must not come back. The caller holds
+    the table lock.
     """
     try:
         properties = _checked(parse_properties(storage.read(PROPERTIES_PATH)), path=PROPERTIES_PATH)

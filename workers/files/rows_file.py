@@ -94,7 +94,7 @@ class CsvFile:
             )
 
     def chosen(self, present: Sequence[str]) -> list[str]:
-        """The columns that are wanted of those that are there. Raises InvalidInput."""
+        """Those of the columns that are wanted. Raises InvalidInput."""
         if not self.columns:
             return list(present)
         wanted = list(dict.fromkeys([*([self.key] if self.key else []), *self.columns]))

@@ -23,7 +23,9 @@ from workers.options.time_partitions import TimeRule, Zone
 
 _NULL_VALUE: Final = 1
 _CUTS: Final = {"S": 1, "s": 1_000, "m": 60_000, "H": 3_600_000}
-"""To what a part cuts, in ms; whatever else shows hours to one, and the rest to a day."""
+"""What each part of a pattern cuts to, in ms; other parts that show hours cut to one, the rest to a
+day.
+"""
 _HOURS: Final = "hkK"
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in any zone a day more or less."""
@@ -78,7 +80,7 @@ def time_texts(rule: TimeRule, field: str, column: pa.Array[Any]) -> pa.Array[An
 
 
 def _times(rule: TimeRule, column: pa.Array[Any]) -> tuple[Times, Any]:
-    """Milliseconds since 1970, and where there are none that a path could tell."""
+    """Milliseconds since 1970, and which values no path could show."""
     null_value: Any = pa.scalar(_NULL_VALUE, column.type)
     filled: Any = pc.fill_null(column, null_value)
     values = filled.to_numpy(zero_copy_only=False)

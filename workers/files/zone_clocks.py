@@ -30,8 +30,8 @@ def shown_by(times: Times, zone: Zone) -> Times:
 
 
 def times_of(shown: Times, zone: Zone) -> tuple[Times, np.ndarray[Any, Any]]:
-    """When the zone's clocks show this, the first time where they go back; and whether they ever
-    do: forward, they skip an hour.
+    """When the zone's clocks show this, the first time where they are set back; and whether they
+    ever do, since they skip an hour when they are set forward.
     """
     if not zone.name:
         return shown - zone.offset_ms, np.ones(len(shown), bool)

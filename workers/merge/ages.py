@@ -32,10 +32,10 @@ class Found:
 
 
 def below_earlier(codes: Positions, ages: Ages) -> Positions:
-    """Where the ages stand that are below one before them under the same code."""
+    """Positions of the ages that are below an earlier one under the same code."""
     order = np.argsort(codes, kind="stable")
     _, ranks = np.unique(ages[order], return_inverse=True)
-    heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the one before.
+    heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the last.
     return np.sort(order[heights < np.maximum.accumulate(heights)])
 
 

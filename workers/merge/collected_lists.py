@@ -1,10 +1,10 @@
 """Lists of the n greatest, merged: the aggregate `collect_topn`.
 
 Where a table has slack, a list remembers more than it shows, in a hidden column beside it: first
-the retractions (elements whose score is null) of what older states tell, then its elements, those
-of the slack among them, the greatest first. One of these may be marked as cut: the greatest that
-ever had to go. No cut could change what stands before the mark; behind it something may be missing.
-The hidden cell is null where the list tells all that there is to remember.
+the retractions (elements whose score is null) of what older states say, then its elements, those of
+the slack among them, the greatest first. One of these may be marked as cut: the greatest that ever
+had to go. No cut could change what stands before the mark; behind it something may be missing. The
+hidden cell is null where the list tells all that there is to remember.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def list_memory(column: str) -> str:
 
 
 def memory_type(lists: Any) -> pa.DataType:
-    """Of the hidden column beside a list of this type."""
+    """The type of the hidden column beside a list of this type."""
     fields = [pa.field(IS_CUT, pa.bool_()), pa.field(ELEMENT, lists.value_type)]
     return pa.list_(pa.struct(fields))
 
@@ -47,7 +47,7 @@ class Lists:
 
     @classmethod
     def of(cls, states: pa.Table, column: str, at: Positions) -> Lists:
-        """Those of the rows at these positions."""
+        """The lists of the rows at these positions."""
         names = [name for name in (column, list_memory(column)) if name in states.column_names]
         return cls(*(single(states.column(name)).take(taken(at)) for name in names))
 
@@ -119,7 +119,7 @@ def own_memories(
 
 
 def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
-    """Of states before which nothing stands: nobody is left whom a retraction could concern."""
+    """The states without their retractions, for use where no older state is left."""
     for column, (memory, _) in own_memories(states, groups).items():
         if memory.null_count == len(memory):
             continue
@@ -134,7 +134,7 @@ def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.T
 
 
 def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
-    """Which lists show what stands behind a cut, or lack it: there something may be missing."""
+    """Which lists show what follows a cut, or lack it: something may be missing there."""
     values, owners = _flattened(memory, _is_valid(memory))
     place = _before(owners, ~_is_retraction(values))
     is_cut = np.asarray(pc.struct_field(values, IS_CUT).to_numpy(zero_copy_only=False), np.bool_)
@@ -144,8 +144,8 @@ def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
 
 
 def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
-    """Of all lists in their order: the elements that are not null, the position of each one's list,
-    and which are marked as cut.
+    """The elements of all lists in their order, without nulls; the position of each one's list; and
+    which are marked as cut.
     """
     remembers: Mask = np.zeros(len(lists.shown), dtype=np.bool_)
     if lists.memory is not None:
@@ -186,8 +186,8 @@ def _greatest_of_each(given: pa.Table, same: Sequence[str]) -> pa.Table:
 
 
 def _cut(listed: pa.Table, kept: int) -> tuple[pa.Table, Positions]:
-    """Of each owner's the first so many, and the first mark: of its own, or where it is cut now.
-    And how many unmarked ones stand before each.
+    """The first `kept` of each owner, and its first mark: one of its own, or where it is cut now.
+    And how many unmarked ones come before each.
     """
     owners, is_cut = _owners(listed), _flags(listed)
     place = _before(owners, ~is_cut)
@@ -201,7 +201,7 @@ def _cut(listed: pa.Table, kept: int) -> tuple[pa.Table, Positions]:
 def _remembered(
     shown: pa.Array[Any], held: Any, owners: Positions, remembers: Mask
 ) -> pa.Array[Any]:
-    """What is held of the lists that the mask names; null where that is no more than one shows."""
+    """What is held for the lists that the mask names; null where a list shows as much."""
     sizes = pc.fill_null(cast("Any", pc.list_value_length(shown)), 0).to_numpy()
     says_all: Mask = ~remembers | (np.bincount(owners, minlength=len(shown)) == sizes)
     stays = ~says_all[owners]
@@ -253,7 +253,7 @@ def _sorted(rows: pa.Table, keys: Any) -> pa.Table:
 
 
 def _differs(sorted_rows: pa.Table) -> Mask:
-    """Which rows differ from the one before."""
+    """Which rows differ from the row before."""
     changed = np.ones(sorted_rows.num_rows, dtype=np.bool_)
     if sorted_rows.num_rows < 2:
         return changed

@@ -1,6 +1,6 @@
-"""What a delete by key leaves of a state: the deletes by age that it tells, and nothing else.
+"""What a delete by key leaves of a state: the deletes by age that it holds, and nothing else.
 
-A delete by key has no age, so of what was alive nothing is remembered and a later row begins
+A delete by key has no age, so nothing is remembered of what was alive, and a later row begins
 afresh. But what a delete by age took away stays away: that delete is older than nothing that comes.
 """
 
@@ -30,7 +30,7 @@ from workers.options.column_groups import ColumnGroup
 
 
 def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
-    """What stays of `states`, one per key, when their keys are deleted; keys of which nothing does
+    """What stays of `states`, one per key, when their keys are deleted; keys of which nothing stays
     are left out.
     """
     names = set(states.column_names)

@@ -56,7 +56,7 @@ def _folded_column(
 
 
 def _latest(says: Mask, order: Positions, ends: Positions) -> Positions:
-    """Per end, where in `order` the last version up to it stands that says something; -1 without
+    """Per end, the place in `order` of the last version up to it that says something; -1 without
     one.
     """
     at: Positions = np.maximum.accumulate(np.where(says[order], np.arange(len(order)), -1))

@@ -1,4 +1,4 @@
-"""Later states merged into the rows of a base file where these stand.
+"""Later states merged into the rows of a base file in place.
 
 The rows keep their order, and a column's cells move only where another version wins: what no log
 speaks of is passed on as it is.
@@ -101,8 +101,8 @@ class _Later:
     _columns: dict[str, pa.Array[Any]] = field(default_factory=dict, init=False)
 
     def merged_into(self, base: pa.Table, rows: Positions, at: Positions) -> pa.Table:
-        """`rows` are those of `base` that some later version belongs to, `at` tells for each of
-        these to which, or -1.
+        """`rows` are those of `base` that some later version belongs to; `at` gives for each later
+        version its row of `base`, or -1.
         """
         groups = self.rule.groups({*base.column_names, *self.newer.column_names})
         mine = np.flatnonzero(at >= 0)
@@ -196,7 +196,7 @@ class _Moves:
         self.touched = _Target.of(rows, count)
 
     def of(self, at: Positions) -> _Move:
-        """`at` tells for each touched row which of all versions, these rows first, it holds."""
+        """`at` gives for each touched row which of all versions, these rows first, it holds."""
         if id(at) not in self._made:  # Held with its answer, so no other gets the same id.
             moves = np.flatnonzero(at != np.arange(len(self._rows)))
             source = at[moves]

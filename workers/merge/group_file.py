@@ -87,7 +87,7 @@ def _encoded(dead: pa.Table) -> str:
 
 
 def remembered(footer_text: str, *, path: str) -> pa.Table:
-    """The dead keys that a base file's footer tells. Raises MalformedTable."""
+    """The dead keys that a base file's footer remembers. Raises MalformedTable."""
     try:
         content = base64.b64decode(footer_text, validate=True)
         return arrow_stream(content).read_all()

@@ -71,7 +71,7 @@ def merge_groups(
     out, those that are deleted are states that say so.
 
     `versions` may carry `DELETED`, where DELETE_NOW and MOVED_AWAY count, and columns of `ABSENT`,
-    which the answer has too. What was erased before these no state tells: with one among them,
+    which the answer has too. No state says what was erased before these: with one among them,
     `versions` are to hold all that its key had.
     """
     versions = after_erasing(versions, groups)
@@ -123,14 +123,14 @@ class Decided:
     made: Mapping[str, Any]
     """Columns that no version holds as they are."""
     others: Positions
-    """Of all other columns, key and meta columns among them: the latest version that counts."""
+    """For all other columns, key and meta columns among them: the latest version that counts."""
 
 
 class GroupMerge:
-    """`codes` tell the key of each of `versions`, from 0 to below `count`.
+    """`codes` number the key of each of `versions`, from 0 to below `count`.
 
-    Of the columns only those that `is_deciding` names are looked at, and the record key where
-    `facts` are counted. If `versions` has no more, `names` are the columns that there are.
+    Only the columns that `is_deciding` names are looked at, and the record key where `facts` are
+    counted. If `versions` has no more, `names` are the columns that there are.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class GroupMerge:
         at: Positions,
         row_delete: Found,
     ) -> Positions:
-        """Where the latest version stands that a column with an age of its own comes from."""
+        """The latest version, by position, that a column with an age of its own comes from."""
         latest = np.full(self._count, _NOBODY)
         delete = self._group_delete(group, number)
         for column in group.columns:
@@ -298,7 +298,7 @@ class GroupMerge:
         return folded.cast(values.type)
 
     def _last_said(self, column: str, written: Mask) -> Positions:
-        """Where the last version stands that an aggregate counts."""
+        """The last version, by position, that an aggregate counts."""
         said = written & np.asarray(single(self._versions.column(column)).is_valid())
         return self._greatest(self._ages(()), said).at
 

@@ -164,7 +164,7 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
 
 
 def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
-    """Columns whose silence no age tells, marked as absent where a writer did not give them."""
+    """Columns whose silence no age shows, marked as absent where a writer did not give them."""
     for group in filter(has_column_turns, groups):
         for column in filter(group.is_versioned, group.columns):
             is_silent = column not in said and column in rows.column_names
@@ -222,8 +222,8 @@ def _row_deleted(
 
 
 def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.DataType | None:
-    """Of ages up to which all groups are deleted. They have one type, or some were widened since
-    and some were not yet: then the wider one holds all of them.
+    """The type of ages up to which all groups are deleted. Groups have one type, or some were
+    widened since and some were not yet: then the wider one holds all of them.
     """
     names = [one.ordering[0] for one in groups if one.delete is DeleteScope.ROW]
     types = [schema.field(name).type for name in names if name in schema.names]

@@ -74,11 +74,11 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
 def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """What a batch has to say to rows that it does not see: `merge` as far as they cannot matter.
 
-    Of whole rows one per key, behind the last `DELETE_NOW` that it has if rows compete. Where a row
-    is folded from several versions, one per key and ordering value, because a stored row may stand
+    Whole rows: one per key, behind the last `DELETE_NOW` that the key has if rows compete. Rows
+    folded from several versions: one per key and ordering value, because a stored row may stand
     between two of them in age (bug H3); of a key that the batch deletes, its last delete and what
-    comes after it. The oldest of a key stands first.
-    Deletes of a batch compete by ordering value where the rule names one; `DELETE_NOW` does not.
+    comes after it. The oldest of a key stands first. Deletes of a batch compete by ordering value
+    where the rule names one; `DELETE_NOW` does not.
     """
     if rule.groups is not None:
         return fresh_states(versions, rule.groups)
@@ -106,7 +106,7 @@ def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
 
 
 def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Positions:
-    """Of `order`, by key and the oldest first, what no later delete of the key erases."""
+    """What no later delete of its key erases of `order`, which is by key, the oldest first."""
     deletes = np.flatnonzero(kinds(versions)[order] != ROW)
     first = np.zeros(len(keys.distinct), dtype=np.int64)
     first[keys.codes[order[deletes]]] = deletes  # Numpy lets the last of equal indices win.
@@ -206,7 +206,7 @@ def _winners(keys: Keys, remaining: Positions) -> Positions:
 
 
 def greatest(versions: pa.Table, ordering: str | None) -> Positions:
-    """Where the greatest version of each key stands, deletes among them, in no order.
+    """The position of each key's greatest version, deletes among them, in no order.
 
     Only the key, the ordering column and `DELETED` are looked at. Not for rows that are folded from
     several versions.
@@ -216,10 +216,10 @@ def greatest(versions: pa.Table, ordering: str | None) -> Positions:
 
 
 def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask, Positions]:
-    """The verdict of `merge_into` on whole rows, told without them: which rows of `base` give way,
+    """The verdict of `merge_into` on whole rows, given without them: which rows of `base` give way,
     and which versions of `newer` stand, deletes among them, one per key.
 
-    Of both only the key, the ordering column and `DELETED` are looked at. Not for rows that are
+    Only the key, the ordering column and `DELETED` of both are looked at. Not for rows that are
     folded from several versions.
     """
     keys = Keys.of(newer)

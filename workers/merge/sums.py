@@ -34,7 +34,7 @@ def summed(groups: Sequence[ColumnGroup]) -> list[str]:
 def checked_sums(
     versions: pa.Table, codes: Positions, count: int, column: str, said: Positions
 ) -> pa.Array[Any]:
-    """Per code, the sum of those of its versions that stand at `said`. Raises SumOverflow."""
+    """Per code, the sum of its versions among the positions `said`. Raises SumOverflow."""
     values = single(versions.column(column)).take(taken(said))
     sums, beyond = group_sums(values, codes[said], count)
     if len(beyond):
@@ -73,7 +73,7 @@ def group_sums(
     totals: Any = added.column("value_sum").combine_chunks().take(taken(at, missing))
     if not pa.types.is_decimal(values.type):
         return totals, np.empty(0, np.int64)
-    # Of 38 digits, which is less than 128 bits hold.
+    # The greatest of 38 digits, which is less than 128 bits hold.
     most = pa.scalar(10**_DECIMAL_DIGITS - 1, pa.decimal256(76, 0))
     units: Any = pc.abs(totals.view(pa.decimal256(76, 0)))
     is_beyond: Any = pc.fill_null(pc.greater(units, most), False)

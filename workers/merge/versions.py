@@ -18,7 +18,7 @@ from workers.files.meta_columns import RECORD_KEY
 DELETED = "_sluice_deleted"
 """An int8 column that versions may carry: null and ROW say a row."""
 ROW, DELETE, DELETE_NOW, MOVED_AWAY = 0, 1, 2, 3
-"""The last one is of column groups: what stood there was taken to another partition, with all that
+"""The last one is for column groups: what stood there was taken to another partition, with all that
 is remembered of its key.
 """
 ABSENT = "_sluice_absent."
@@ -38,7 +38,7 @@ class Keys:
 
     @classmethod
     def of(cls, versions: pa.Table) -> Keys:
-        """Of the versions' record key column."""
+        """Numbers the record key column of `versions`."""
         encoded = single(versions.column(RECORD_KEY)).dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         return cls(encoded.dictionary, np.asarray(codes, dtype=np.int64))

@@ -1,7 +1,7 @@
 """A slice merged beside its base file: which base rows are dead, and what its logs add.
 
-The base file is read by somebody else, who knows nothing of merging and drops the dead rows, told
-as one bit per position. Only key and ordering columns are read to tell them; only rows of the logs
+The base file is read by somebody else, who knows nothing of merging and drops the dead rows, given
+as one bit per position. Only key and ordering columns are read to find them; only rows of the logs
 are handed over.
 
 Rows that are folded from several versions (partial updates, a registered merger) are handed over
@@ -50,7 +50,7 @@ class SliceBeside:
     slice_: FileSlice
 
     def dead(self) -> Mask:
-        """Of the base file's rows, by position. Raises NotFound, MalformedTable."""
+        """Which of the base file's rows are dead, by position. Raises NotFound, MalformedTable."""
         blocks = self._reader(frozenset()).blocks(self.slice_)
         newer = self._reader(self._deciding()).versions_of(blocks, self.slice_)
         base = self._base(self._deciding())
@@ -64,7 +64,9 @@ class SliceBeside:
         return gives_way
 
     def added(self, columns: Sequence[str]) -> pa.Table:
-        """The logs' rows that stand, with these columns. Raises NotFound, MalformedTable."""
+        """The rows of the logs that survive, with these columns. Raises NotFound,
+        MalformedTable.
+        """
         blocks = self._reader(frozenset()).blocks(self.slice_)
         if self._is_folded(blocks):
             return self._folded(blocks).select(list(columns))
@@ -81,7 +83,9 @@ class SliceBeside:
         return winners
 
     def _is_all_newer(self, orderings: pa.ChunkedArray[Any]) -> bool:
-        """No base row can win, as the base file's footer tells. It may well be so without it."""
+        """Whether the base file's footer shows that no base row can win. It may be so and not be
+        shown.
+        """
         assert self.slice_.base_file is not None, self.slice_
         assert self.rule.ordering_field is not None, self.rule
         field = pa.field(self.rule.ordering_field, orderings.type)
@@ -105,7 +109,7 @@ class SliceBeside:
         return without_deletes(merge(versions, self.rule))
 
     def _is_folded(self, blocks: Sequence[_Block]) -> bool:
-        """Told from the blocks alone, so that both sides agree whatever columns they read."""
+        """By the blocks alone, so that both sides agree whatever columns they read."""
         flagged = any(not isinstance(one, Deletes) and one.is_partial for one in blocks)
         return flagged or self.rule.is_folding
 

@@ -44,11 +44,11 @@ class Version:
 
     commit: InstantTime
     is_in_base: bool
-    """Then the commit is the newest of the row's, and the group's own may be older."""
+    """If so, the commit is the newest of the row, and the group's own may be older."""
     age: tuple[str, ...]
     is_delete: bool
     counts: bool
-    """It is the one that stands; others were replaced, or came late."""
+    """Whether it is the current one; others were replaced, or came late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class GroupStory:
     ordering: tuple[str, ...]
     verdict: Verdict
     age: tuple[str, ...]
-    """The ordering values of what stands; of a delete, those of the delete."""
+    """The ordering values of the current version, be it a delete."""
     versions: tuple[Version, ...]
     """Oldest first."""
     takes_any_age: bool
@@ -263,5 +263,5 @@ def _age(rows: pa.Table, group: ColumnGroup, at: int) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """As commits tell ordering values."""
+    """As commits spell ordering values."""
     return str(value.isoformat() if hasattr(value, "isoformat") else value)

@@ -107,7 +107,9 @@ def unit_changes(
     *,
     rule: MergeRule | None = None,
 ) -> pa.Table:
-    """`rule` as for `read_slice`. Raises NotFound, MalformedTable, UnsupportedTable."""
+    """The unit's changes, as `read_changes` gives them; `rule` as for `read_slice`. Raises
+    NotFound, MalformedTable, UnsupportedTable.
+    """
 
     def rows(slices: tuple[FileSlice, ...], absent: frozenset[str]) -> pa.Table:
         there = without_columns(schema, absent)

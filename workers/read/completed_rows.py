@@ -1,8 +1,8 @@
 """Meta columns of tables that do not keep them (`hoodie.populate.meta.fields=false`), filled in as
 the rows are read: keys are made as the key generator makes them.
 
-No row tells there which commit wrote it: it gets its file's instant, and windows go
-by comparing values (`TableConfig.compares_rows`).
+No row of them says which commit wrote it: it gets its file's instant, and windows go by comparing
+values (`TableConfig.compares_rows`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workers.options.table_options import TableConfig
 from workers.schema.table_schema import TableSchema
 
 _SPELLED = ("", "SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
-"""Key generators whose record keys the key's columns tell."""
+"""Key generators whose record keys can be made from the key's columns."""
 
 
 def needed_columns(config: TableConfig, wanted: Collection[str] | None) -> Collection[str] | None:
@@ -47,7 +47,7 @@ def completed(
 ) -> pa.Table:
     """`rows` of one file or log block, with the meta columns that the table leaves out.
 
-    Raises UnsupportedTable where keys cannot be told.
+    Raises UnsupportedTable where keys cannot be made so.
     """
     if config.has_meta_columns:
         return rows

@@ -1,7 +1,7 @@
 """When the commits that wrote rows became visible: which of two rows is the earlier one.
 
-A row tells its commit's request (`_hoodie_commit_time`), and of two commits that overlapped the one
-that was requested first need not have completed first.
+A row names its commit's request (`_hoodie_commit_time`), and when two commits overlapped, the first
+requested need not have completed first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workers.table.table import Table
 from workers.timeline.timeline import Timeline, with_archived
 
 COMPLETED_AT = "_sluice_completed_at"
-"""Of rows in memory and between tasks, never of a file."""
+"""A column of rows in memory and between tasks, never of a file."""
 COMPLETED_FIELD = pa.field(COMPLETED_AT, pa.string())
 
 

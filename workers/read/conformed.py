@@ -14,7 +14,7 @@ from workers.schema.table_schema import TableSchema
 def with_meta(
     rows: pa.Table, schema: TableSchema, wanted: Collection[str] | None = None
 ) -> pa.Table:
-    """All meta columns first, then of the schema's those wanted; null what `rows` does not have."""
+    """All meta columns first, then the wanted ones of the schema; what `rows` lacks is null."""
     names = [name for name in schema.field_names if wanted is None or name in wanted]
     present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]
     conformed = conform(rows.select(present), schema, columns=names, are_stored=True)

@@ -35,7 +35,7 @@ def read_slice(
     columns: Collection[str] | None = None,
     rule: MergeRule | None = None,
 ) -> pa.Table:
-    """The slice's rows under `schema`, meta columns first; of its columns those asked for.
+    """The slice's rows under `schema`, meta columns first, with those of its columns asked for.
 
     An executor hands in the `rule` that its driver made: it need not have registered the merger.
     Raises UnsupportedTable for a block that we would merge wrongly, MalformedTable.

@@ -40,7 +40,7 @@ class History:
 
     @classmethod
     def load(cls, table: Table, timeline: Timeline, *, earliest: InstantTime | None) -> History:
-        """Fit to tell of moments from `earliest` on; None: of now alone.
+        """For moments from `earliest` on; with None for the present alone.
 
         Raises NotFound when the table changes meanwhile, MalformedTable.
         """
@@ -181,7 +181,7 @@ def _cleaned_files(
 
 
 def _files_of_archived(clean: ArchivedInstant) -> Iterator[tuple[str, str]]:
-    """By its plan; other engines need not archive that, but what was deleted they do."""
+    """By its plan, else by what it deleted: other engines need not archive the plan."""
     if clean.plan:
         yield from _files_of_plan(clean.plan)
     elif clean.metadata:

@@ -139,9 +139,9 @@ def _window_slices(
 
 
 def _may_hold(slice_: FileSlice, instants: set[InstantTime]) -> bool:
-    """Rows of these commits: only those that its files tell can be in it."""
+    """Whether rows of these commits can be in it, by the names and blocks of its files."""
     if slice_.log_files and slice_.late_blocks is not None:
-        return True  # A name may tell the base's commit, not the writers'.
+        return True  # A name may hold the base's commit, not the writers'.
     if slice_.log_files and slice_.block_instants is not None:
         return not instants.isdisjoint(slice_.block_instants)
     names = (path.rpartition("/")[2] for path in slice_.files)

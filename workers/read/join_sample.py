@@ -1,4 +1,4 @@
-"""How complete the rows of a table with column groups are, found from some of its file slices.
+"""How complete the rows of a table with column groups are, by some of its file slices.
 
 Of each slice only the hidden bits and the ordering columns are read; of the first ones, within a
 smaller bound, the columns' nulls as well. What is read is bounded, whatever the table holds.
@@ -35,7 +35,7 @@ from workers.table.view import FileSystemView
 Bits: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 OLDEST_KEPT = 20
 COLUMNS_MAX = 120
-"""Of the coverage map; further columns of a very wide table are left out."""
+"""How many columns the coverage map has; further ones of a very wide table are left out."""
 BUCKETS_MAX = 40
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
@@ -79,7 +79,7 @@ class Coverage:
     """
 
     by: str
-    """event or commit: what time a row stands at."""
+    """`event` or `commit`: which time of a row is taken."""
     first_ms: int
     width_ms: int
     rows: tuple[int, ...]
@@ -87,7 +87,7 @@ class Coverage:
     columns: tuple[ColumnCoverage, ...]
     columns_left_out: int = 0
     rows_beyond: int = 0
-    """Of the last bucket: rows whose time is further ahead of the clock than clocks differ."""
+    """Rows of the last bucket whose time is further ahead of the clock than clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class JoinSample:
     keys: int
     """Live ones in what was read."""
     hidden: int
-    """Of them those that the table's join does not show."""
+    """How many of them the table's join does not show."""
     presence: tuple[tuple[tuple[str, ...], int], ...]
     """(groups that a key has, how many such keys), the most frequent first."""
     tombstones: dict[str, int]

@@ -36,12 +36,12 @@ class Presence:
 
     alive: Positions
     deleted: Positions
-    """Of which a delete is remembered, and no row is left."""
+    """Those of which a delete is remembered, and no row is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceKeys:
-    """Raises NotFound, MalformedTable, UnsupportedTable."""
+    """Looks keys up in the slices of a table. Raises NotFound, MalformedTable, UnsupportedTable."""
 
     storage: Storage
     config: TableConfig
@@ -79,7 +79,9 @@ class SliceKeys:
         )
 
     def _in_base(self, slice_: FileSlice, keys: SortedKeys) -> tuple[Positions, Positions]:
-        """As rows, and among the deleted keys that the file remembers."""
+        """Positions of keys that the base file has as rows, and of those that it remembers as
+        deleted.
+        """
         path = slice_.base_file
         if path is None:
             return _NOBODY, _NOBODY
@@ -99,6 +101,6 @@ def _deletes(versions: pa.Table) -> Mask:
 
 
 def _positions(rows: pa.Table, keys: SortedKeys) -> Positions:
-    """Of the keys that `rows` have, ascending."""
+    """Positions of the keys that `rows` have, ascending."""
     row_keys: Any = rows.column(RECORD_KEY)
     return keys.positions_of(row_keys, keys.everything)

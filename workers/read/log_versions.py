@@ -34,8 +34,8 @@ IS_DELETED = "_hoodie_is_deleted"
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Reads the logs of slices as rows under `schema`, of its columns and the meta columns only
-    `columns`.
+    """Reads the logs of slices as rows under `schema`, with only those `columns` of it and of the
+    meta columns.
     """
 
     storage: Storage
@@ -52,7 +52,7 @@ class LogReader:
         return self.versions_of(self.blocks(slice_), slice_)
 
     def blocks(self, slice_: FileSlice) -> list[ParquetData | AvroData | Deletes]:
-        """Those that count, oldest first. Raises NotFound, MalformedTable, UnsupportedTable."""
+        """Blocks that count, oldest first. Raises NotFound, MalformedTable, UnsupportedTable."""
         blocks = [block for path in slice_.log_files for block in read_log_file(self.storage, path)]
         return visible_blocks(blocks, slice_)
 

@@ -1,7 +1,7 @@
-"""Which file slices can hold rows that a filter takes: told by partition path and bucket alone.
+"""Which file slices can hold rows that a filter takes: judged by partition path and bucket alone.
 
-Nothing is read for it, and what cannot be told is kept, so whoever filters the rows afterwards
-misses none. For tables that Sluice may write: there a row's columns say where it lies.
+Nothing is read for it, and a slice that cannot be judged is kept, so whoever filters the rows
+afterwards misses none. For tables that Sluice may write: there a row's columns say where it lies.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Condition:
 
     column: str
     holds: Callable[[Any], bool]
-    """Of one value, None for null. Raises TypeError for one that it cannot compare."""
+    """Takes one value, None for null. Raises TypeError for one that it cannot compare."""
     values: tuple[Any, ...] | None = None
-    """When no other values hold."""
+    """The only values that hold, where these are known."""
 
 
 def among(column: str, *values: Any) -> Condition:
@@ -91,7 +91,7 @@ class SlicePruner:
 
     @cached_property
     def _buckets(self) -> frozenset[int] | None:
-        """Where the keys lie that the conditions name; None when they do not name them all."""
+        """Buckets of the keys that the conditions name; None when they do not name all keys."""
         values_by_field = [self._key_values(field) for field in self.config.record_key]
         columns = [values for values in values_by_field if values is not None]
         if len(columns) < len(values_by_field) or math.prod(map(len, columns)) > _KEYS_MAX:
@@ -104,7 +104,7 @@ class SlicePruner:
         return buckets
 
     def _key_values(self, field: str) -> list[Any] | None:
-        """Those that all conditions on the field let through."""
+        """Values that all conditions on the field let through; None where they may be any."""
         conditions = [one for one in self.conditions if one.column == field]
         named = next((one.values for one in conditions if one.values is not None), None)
         if named is None or not all(isinstance(one, _KEY_VALUES) for one in named):

@@ -16,7 +16,7 @@ from workers.table.table import Table, open_
 
 
 def read_rows(table: Table, request: ReadRequest) -> pa.Table:
-    """The rows, of all columns but the meta columns or of those asked for.
+    """The rows, with all columns but the meta columns, or with those asked for.
 
     A table that was upgraded since it was opened is read as it is now. Raises InvalidInput for a
     column that there is not, SnapshotExpired, SnapshotChanged, UnsupportedTable, MalformedTable.

@@ -27,7 +27,9 @@ class RowsSample:
 def sample_rows(
     table: Table, columns: Sequence[str], bounds: SampleBounds | None = None
 ) -> RowsSample:
-    """The key and those of `columns` that there are. Raises UnsupportedTable, MalformedTable."""
+    """Rows with the key and those of `columns` that there are. Raises UnsupportedTable,
+    MalformedTable.
+    """
     view, schema = FileSystemView.load(table), current_schema(table)
     if schema is None:
         return RowsSample(pa.table({}), 0, 0)

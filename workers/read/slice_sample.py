@@ -17,9 +17,9 @@ class SampleBounds:
 
     slices: int = 32
     bytes: int = 128 << 20
-    """Of the sampled slices' files as they stand on storage."""
+    """The size on storage of the sampled slices' files."""
     wide_bytes: int = 16 << 20
-    """Of those among them whose columns are looked at too."""
+    """The size of those among them whose columns are looked at too."""
 
 
 def sampled(

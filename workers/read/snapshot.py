@@ -59,7 +59,8 @@ def read_snapshot(
     with_meta_columns: bool = False,
     columns: Collection[str] | None = None,
 ) -> pa.Table:
-    """All rows in this process, by partition and file group, of the `columns` that there are.
+    """All rows, read in this process, by partition and file group, with those of `columns` that
+    there are.
 
     Raises as `plan_snapshot`.
     """
@@ -80,7 +81,7 @@ def read_snapshot(
 def schema_for_reading(
     table: Table, timeline: Timeline, as_of: InstantTime | None, *, has_data: bool
 ) -> TableSchema:
-    """What rows as of then look like. Raises MalformedTable."""
+    """The schema that rows have as of then. Raises MalformedTable."""
     schema = current_schema(table, timeline)
     if as_of is not None and (version := schema_at(table, timeline, as_of=as_of)):
         schema = version.schema

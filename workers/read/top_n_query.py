@@ -1,8 +1,8 @@
 """The n first rows of each group of rows, as a query: `table.top_n(...)`.
 
-Each file slice gives its own n first, and only these are compared with one another. Of rows that
-are equal in what is ordered by, those stand first that became visible first, and rows of one commit
-stand in the order of their keys: the answer does not depend on how rows lie in files.
+Each file slice gives its own n first, and only these are compared with one another. Among rows that
+are equal in what is ordered by, those that became visible first come first, and rows of one commit
+come in the order of their keys: the answer does not depend on how rows lie in files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def plan_top_n(
 
 
 def wanted_columns(request: TopN, plan: SnapshotPlan, names: Collection[str]) -> list[str]:
-    """Of each slice, in its order."""
+    """The columns to read of each slice, in its order."""
     needed = {*request.columns, COMMIT_TIME, *TIES, *names}
     return [name for name in slice_schema(plan.schema).names if name in needed]
 
@@ -90,7 +90,7 @@ def _sort_keys(request: TopN) -> Any:
 
 
 def _begins_group(groups: pa.Table, order: Any) -> Any:
-    """Of rows in this order, which are of another group than the one before."""
+    """Which rows, taken in this order, begin another group."""
     begins = np.zeros(len(order), dtype=np.bool_)
     begins[0] = True
     for column in groups.columns:

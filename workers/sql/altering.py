@@ -33,10 +33,10 @@ class Altering:
 
     statement: Alter
     type_of: Callable[[exp.DataType, str], pa.DataType]
-    """Of a column's type as it is written, and its name."""
+    """Takes a column's type as it is written, and its name."""
 
     def changes(self) -> list[SchemaChange]:
-        """Raises InvalidInput for what is no change of columns."""
+        """The changes in their order. Raises InvalidInput for what is no change of columns."""
         return [change for action in self.statement.actions for change in self._of(action)]
 
     def _of(self, action: exp.Expr) -> Iterator[SchemaChange]:

@@ -33,7 +33,7 @@ class Conversion:
     marks_matched: bool = False
     """One column more comes last: whether the row stood in the table."""
     by_age: TableConfig | None = field(default=None, repr=False)
-    """Of a delete that leaves newer rows alone."""
+    """The table's settings, for a delete that leaves newer rows alone."""
     compared: tuple[ComparedColumns, ...] = ()
     """Columns whose values in the table the query answers as well, behind everything else."""
 
@@ -56,7 +56,9 @@ class Conversion:
                 )
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Raises InvalidInput for a value that its column cannot hold, BadRows naming rows."""
+        """The batch's rows. Raises InvalidInput for a value that its column cannot hold, BadRows
+        naming rows.
+        """
         self.check(rows.schema)
         matched: Any = rows.column(len(self.schema)) if self.marks_matched else None
         columns = [_cast(rows.column(at), wanted) for at, wanted in enumerate(self.schema)]
@@ -74,7 +76,7 @@ class Conversion:
         return tuple(name for part in self.compared for name in part.columns)
 
     def _changed(self, rows: pa.Table, after: pa.Table, is_old: Any) -> pa.Table:
-        """Without the rows that would be as they are."""
+        """The rows of `after` without those that would stay as they are."""
         if not self.compared:
             return after
         first = len(self.schema) + self.marks_matched
@@ -149,7 +151,7 @@ def _is_whole(kind: Any) -> bool:
 
 
 def _is_wide_enough(given: Any, wanted: Any) -> bool:
-    """Of numbers with a fraction; whether a value fits, the cast tells."""
+    """For numbers with a fraction; the cast shows whether a value fits."""
     if pa.types.is_floating(given):
         return pa.types.is_floating(wanted)
     return pa.types.is_floating(wanted) or (

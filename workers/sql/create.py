@@ -38,7 +38,9 @@ _SCALARS: Mapping[Any, pa.DataType] = {
 
 
 def create(statement: Create, tables: Tables) -> LakehouseTable:
-    """Raises InvalidInput for what is not supported, TableExists."""
+    """The new table, or with IF NOT EXISTS the one that is there. Raises InvalidInput for what is
+    not supported, TableExists.
+    """
     name, node = statement.target.name, statement.node
     fields, key = _columns(node.this.expressions)
     clauses = _Clauses.of(node)

@@ -71,7 +71,7 @@ class Engine(Protocol):
         """The first row that the query answers, by its names; None without a row."""
 
     def answer(self, query: str) -> Any:
-        """All rows: an Arrow table, of Spark a DataFrame."""
+        """All rows: an Arrow table, or Spark's DataFrame."""
         ...
 
     def write(

@@ -18,13 +18,15 @@ class Plan:
     """What a statement computes and writes, with how the answer is to be taken."""
 
     columns: tuple[str, ...]
-    """That are written, in the order in which the query answers them."""
+    """The columns that are written, in the order in which the query answers them."""
     query: exp.Query
     operation: str = "upsert"
     source: exp.Query | None = None
     """Computed once, as the relation `SOURCE`."""
     source_key: tuple[exp.Expr, ...] = ()
-    """Over that relation under its own name; no two of its rows may have the same."""
+    """The source's part of ON, over that relation by its alias; no two of its rows may have the
+    same.
+    """
     source_alias: str = ""
     where: exp.Expr | None = None
     """What rows of the target must hold to be looked at; None where that is not known."""

@@ -229,7 +229,7 @@ class Planner:
             )
 
     def _remove(self, change: Merge, removed: Removed) -> Plan:
-        """Of nothing but a delete: by key, as DELETE does."""
+        """A MERGE that only deletes: by key, as DELETE does."""
         values = [column(name, change.target) for name in self.located]
         query = (
             exp.select(*numbered(values))
@@ -303,7 +303,7 @@ class Planner:
             )
 
     def _check_brought(self, columns: Sequence[str], *, is_new: bool = False) -> None:
-        """What a batch of these columns would be refused for, told before anything begins."""
+        """Refuse what a batch of these columns would be refused for, before anything begins."""
         if self.config.groups is not None:
             check_written_groups(self.config.groups, columns)
         if self.config.takes_narrow_rows or is_new:

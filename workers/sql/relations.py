@@ -54,7 +54,7 @@ def tables_read(query: exp.Expr) -> frozenset[str]:
 
 
 def tables_named(change: Change | Alter | Select) -> frozenset[str]:
-    """Those that the statement reads, and the one that it changes."""
+    """Names of the tables that the statement reads, and of the one that it changes."""
     if isinstance(change, Select):
         return tables_read(change.query)
     if isinstance(change, Alter):
@@ -70,7 +70,7 @@ def times_read(query: exp.Expr, name: str) -> int:
 def columns_read(
     queries: Iterable[exp.Expr], name: str, known: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Of the table's `known` columns those that the queries may look at; None for all."""
+    """Those of the table's `known` columns that the queries may look at; None for all."""
     names: set[str] = set()
     for query in queries:
         if not times_read(query, name):

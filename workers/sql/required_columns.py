@@ -19,7 +19,7 @@ def leaves_out_required(
 def owed_beside_new(
     config: TableConfig, required: Collection[str], written: Iterable[str], given: Iterable[str]
 ) -> tuple[str, ...]:
-    """Of the columns `given` to new rows those that changed rows of the same batch have to bring.
+    """Those of the columns `given` to new rows that changed rows of the same batch have to bring.
 
     Where columns of no group have ages, none is given to these: so they say nothing.
     """

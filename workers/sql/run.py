@@ -285,8 +285,8 @@ def _doubles(plan: Plan) -> exp.Query:
 
 
 def _conditions(plan: Plan, schema: pa.Schema) -> tuple[Condition, ...]:
-    """What tells where matching rows may be; nothing where a table's own predicates have no words
-    for the condition.
+    """The conditions that show where matching rows may be; none where a table's own predicates have
+    no words for the condition.
     """
     if plan.where is None or plan.where.find(exp.Query) is not None:
         return ()

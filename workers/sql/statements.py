@@ -154,7 +154,7 @@ def statement_of(text: str) -> Statement:
 
 
 def parts_of(change: Change) -> list[exp.Expr]:
-    """Whatever is computed for it."""
+    """All expressions and queries that are computed for it."""
     match change:
         case Insert(rows=rows):
             return [rows]

@@ -62,27 +62,27 @@ class Storage(Protocol):
 
     @property
     def appends_in_place(self) -> bool:
-        """What appending costs does not grow with what the file holds."""
+        """Whether the cost of appending is independent of the file's size."""
 
     @property
     def files_at_once(self) -> int:
-        """Data files that are best written at the same time. Each may take memory of its own."""
+        """How many data files are best written at the same time; each may take memory."""
 
     @property
     def deletes_at_once(self) -> int:
-        """Files that one request deletes."""
+        """How many files one request deletes."""
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
-        """`call` of each, in order; several run at the same time where answers are slow. The first
-        that raises is raised, others may have run by then.
+        """What `call` gives for each, in order; several run at the same time where answers are
+        slow. The first error is raised; other calls may have run by then.
         """
 
     def read(self, path: str) -> bytes:
         """Raises NotFound."""
 
     def read_listed(self, path: str) -> bytes:
-        """As `read`, of a file of the timeline that was listed: it may be told from memory, as it
-        was at the last listing.
+        """As `read`, for a listed file of the timeline: the answer may come from memory, as of the
+        last listing.
 
         Raises NotFound.
         """
@@ -97,7 +97,7 @@ class Storage(Protocol):
         """Files directly inside, sorted by name; an absent directory is an empty one."""
 
     def list_names(self, directory: str) -> list[str]:
-        """Of the files that `list_files` lists, in any order, without a look at each of them."""
+        """Names of the files that `list_files` lists, in any order; no file is looked at."""
 
     def list_directories(self, directory: str) -> list[str]:
         """Paths of the directories directly inside, sorted; an absent directory is an empty one."""
@@ -160,7 +160,7 @@ def checked_path(path: str) -> str:
 
 
 def size_of(storage: Storage, path: str) -> int:
-    """In bytes; an absent file has none."""
+    """The file's size in bytes; 0 where there is none."""
     info = storage.info(path)
     return info.size if info else 0
 

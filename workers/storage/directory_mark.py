@@ -48,7 +48,7 @@ class DirectoryMark:
 
 
 def stamps_tell(device: int) -> bool:
-    """Whether a directory there that has the same mark has the same files."""
+    """Whether a directory on this device has the same files while it has the same mark."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
         mounts = _MOUNTS.read_text(errors="replace")

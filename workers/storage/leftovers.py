@@ -12,11 +12,13 @@ from workers.storage.local import TEMPORARY_PREFIX, LocalStorage
 from workers.storage.swap import LEGACY_PREFIX, PREFIX, PROPOSALS_KEPT_S
 
 KEPT_MS = 3_600_000
-"""Younger ones may be somebody's who sleeps."""
+"""Younger ones may belong to a process that sleeps."""
 
 
 def leftovers(storage: Storage, now_ms: int, *, below: str = "") -> list[FileInfo]:
-    """By path. A bucket has none: its objects appear whole."""
+    """Unfinished files that are old enough to be nobody's, sorted by path. A bucket has none: its
+    objects appear whole.
+    """
     if not isinstance(storage, LocalStorage):
         return []
     root = Path(storage.location)

@@ -1,7 +1,7 @@
 """What one process knows of the completed files of a timeline in a bucket, by their ETags.
 
-As `timeline_files` for directories: nothing is known but of what the last listing found, and what
-goes by the same name and the same ETag holds the same.
+As `timeline_files` for directories: only what the last listing found is known, and what has the
+same name and the same ETag holds the same.
 """
 
 from __future__ import annotations

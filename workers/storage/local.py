@@ -40,7 +40,7 @@ _OWN = ".hoodie/"
 _HEARTBEATS = ".hoodie/.heartbeat/"
 _WAITING = ".hoodie/.locks/waiting/"  # For people, and only while somebody waits.
 _LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
-# Of these nobody minds either when one comes back after it was deleted: the next writer sweeps.
+# Nobody minds either when one of these comes back after it was deleted: the next writer sweeps.
 _SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
 # Rows on their way to their file group: after a power loss their write is rolled back.
 _SCRATCH = ".hoodie/.temp/"
@@ -196,7 +196,7 @@ class LocalStorage:
             is_new = _created_empty(target) if not content else _linked(target, content)
             if not is_new:
                 with suppress(FileNotFoundError):  # It is gone again.
-                    self._settled.hold(target)  # Who did not make it goes by what stands there.
+                    self._settled.hold(target)  # The caller goes by what is there.
                 return False
         with _reported(path, WriteOutcomeUnknown):
             sync_directory(target.parent)

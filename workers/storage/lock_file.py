@@ -1,8 +1,8 @@
-"""A file whose being there is a lock, as Apache Hudi's filesystem lock: made whole and by one only.
+"""A file whose existence is a lock, as in Apache Hudi: it is made whole, and by one process only.
 
-Whoever removes it says which one it means, and first renames it to a name of its own: that is done
-by one only, and looking at what was taken tells whether it was the one. Another one is put back, so
-that who wakes too late takes nothing away, and who stops here stops nobody.
+A process that removes it says which file it means, and first renames the file to a name of its own:
+only one process can. Then it looks at what it took, and puts another file back. So a process that
+wakes too late takes nothing away, and one that stops here stops nobody.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _touched(path: Path, content: bytes) -> bool:
         with path.open("rb") as stream:
             if stream.read() != content:
                 return False
-            os.utime(stream.fileno())  # Of what was read, whatever the path names by now.
+            os.utime(stream.fileno())  # The file that was read, whatever the path names by now.
             return True
     except FileNotFoundError:
         return False

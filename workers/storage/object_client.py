@@ -49,7 +49,7 @@ class ObjectClient:
             object_info = self.head(path)
             if object_info is None or object_info.size:
                 raise error
-            return Fetched(b"", 0, object_info)  # Of nothing there is no end: S3 refuses the range.
+            return Fetched(b"", 0, object_info)  # S3 refuses a range of nothing.
 
     def head(self, path: str) -> ObjectInfo | None:
         """Raises StorageFailed."""
@@ -93,7 +93,7 @@ class ObjectClient:
         self._repeatedly(path, send)
 
     def delete(self, paths: Sequence[str]) -> None:
-        """As many as there are, a thousand to a request. Raises as `put`."""
+        """Any number of objects, a thousand to a request. Raises as `put`."""
         if paths:
             self._repeatedly(paths[0], lambda: self._requests.delete(paths))
 
@@ -143,11 +143,11 @@ class ObjectClient:
             ) from error
 
     def _safely(self, path: str, ask: Callable[[], _Answer]) -> _Answer:
-        """Of what changes nothing, so it is asked again whatever went wrong."""
+        """For what changes nothing, so it is asked again whatever went wrong."""
         return self._tried(path, ask, _failed)
 
     def _repeatedly(self, path: str, change: Callable[[], object]) -> None:
-        """Of what is the same done twice."""
+        """For what has the same effect when it is done twice."""
         self._tried(path, change, _unknown)
 
     def _tried(

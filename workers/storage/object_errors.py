@@ -2,7 +2,7 @@
 nobody knows.
 
 obstore has one class for most failures, so the status and S3's code are read from the text. That
-text names the URL but no credentials; of it only status and code go into our errors.
+text names the URL but no credentials; only its status and code go into our errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CODE = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>|\(code: ([A-Za-z0-9]{1,60}
 _CLOCK = "RequestTimeTooSkewed"
 _BUCKET_MISSING = "NoSuchBucket"
 _WHOLE = "Received non-partial response"
-"""Asked for the end of nothing, some stores send it whole."""
+"""Some stores send an empty object whole when they are asked for its end."""
 
 
 class Verdict(Enum):

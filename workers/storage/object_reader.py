@@ -15,7 +15,7 @@ from workers.storage.object_requests import Fetched
 
 TAIL_BYTES = 1 << 20
 _WINDOW_BYTES = 4 << 20
-"""Read at once, at least: one request costs as much as some megabytes."""
+"""The least that one request reads: it costs as much as some megabytes."""
 
 
 class FetchRange(Protocol):
@@ -25,7 +25,7 @@ class FetchRange(Protocol):
 
 
 class ObjectReader(io.RawIOBase):
-    """Of one thread at a time. `fetch` raises what reading storage raises."""
+    """For one thread at a time. `fetch` raises what reading storage raises."""
 
     def __init__(self, tail: Fetched, fetch: FetchRange) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Single requests to a bucket, as obstore makes them: no retry, no judgement of errors.
 
-What is raised is of `object_errors.ANSWERS`. A simulator takes the place of `S3Requests`.
+What they raise is among `object_errors.ANSWERS`. A simulator takes the place of `S3Requests`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fetched:
     start: int
     object_info: ObjectInfo
     nonce: str = ""
-    """Of the conditional write that made it."""
+    """The nonce of the conditional write that made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of an object, and of which version."""
+    """Which part of an object, and of which version."""
 
     span: tuple[int, int] | None = None
     suffix: int = 0
     tag: str = ""
     is_head: bool = False
-    """Nothing of it, but what it is."""
+    """Only what it is, nothing of its content."""
 
 
 class Requests(Protocol):
@@ -87,7 +87,7 @@ class Requests(Protocol):
         """
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Of absent objects too. Any of them may be gone when it raises."""
+        """Absent objects are no error. Any of them may be gone when it raises."""
 
 
 class S3Requests:

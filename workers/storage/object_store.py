@@ -231,7 +231,7 @@ class ObjectStorage:
 
 
 def bucket_storage(place: BucketPlace, settings: S3Settings) -> ObjectStorage:
-    """Nothing is asked of it yet."""
+    """The storage of this place. No request is made yet."""
     return ObjectStorage(place, ObjectClient(S3Requests(place, settings)))
 
 

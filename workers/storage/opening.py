@@ -16,7 +16,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def open_storage(location: str | Path) -> Storage:
-    """Nothing is asked of it yet. Raises InvalidInput."""
+    """The storage at this location, of which nothing is asked yet. Raises InvalidInput."""
     text = str(location)
     if is_bucket_location(text):
         # Loaded only where it is used: most tables lie in directories.

@@ -24,8 +24,8 @@ class SettledNames:
         self._inodes: dict[Path, int] = {}
 
     def make_directory(self, directory: Path, root: Path) -> None:
-        """It is there, and its name and those of the directories above it are on the disk, from
-        that of `root` on, or further up where those had to be made.
+        """Make the directory where there is none. Its name and those of the directories above it
+        are then on the disk, from that of `root` on, or from further up where those had to be made.
         """
         inode = _inode_of_directory(directory)
         if inode is not None and self._inodes.get(directory) == inode:
@@ -42,7 +42,7 @@ class SettledNames:
                 self._sync_with_its_like(directory)
 
     def hold(self, file: Path) -> None:
-        """The name of a file that stands there is on the disk. Raises FileNotFoundError."""
+        """See that the name of an existing file is on the disk. Raises FileNotFoundError."""
         inode = file.stat().st_ino
         if self._inodes.get(file) != inode:
             sync_directory(file.parent)

@@ -1,14 +1,15 @@
-"""Replacing a file only where it is still what it was, with no lock: who stops in it stops nobody.
+"""Replacing a file only where it is still what it was, without a lock: no process waits for
+another.
 
-Beside `x` stands the directory `.sluice-swap-x`. Who wants version n+1 writes a proposal there,
-`<n+1>-<token>`, and links it to the name `<n+1>`: the link is made by one only, and decides. Then
-the proposal is renamed to `x`, by its writer or by whoever comes next. A name is renamed once and
-gone, so one who sleeps before his rename and wakes much later changes nothing: somebody has done it
-for him, and must have before version n+2 could be decided. Numbers behind the newest are removed,
-the newest never is.
+Beside `x` stands the directory `.sluice-swap-x`. A process that wants version n+1 writes a proposal
+there, `<n+1>-<token>`, and links it to the name `<n+1>`: the link is made by one only, and decides.
+Then the proposal is renamed to `x`, by its writer or by whoever comes next. A name is renamed once
+and gone, so a process that sleeps before its rename and wakes much later changes nothing: another
+has done it instead, and must have before version n+2 could be decided. Numbers behind the newest
+are removed, the newest never is.
 
-Who sleeps before his link may find his number removed and take it anew. That link is void: there is
-a newer number, and nobody renamed his proposal, which is done for the newest alone.
+A process that sleeps before its link may find its number removed and take it anew. That link is
+void: there is a newer number, and nobody renamed this proposal, which is done for the newest alone.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _TRIES_MAX: Final = 100
 
 
 class Swap:
-    """Of one file. Needs a file system with hard links whose directories of a few names are listed
-    as they were at one moment, which a directory that is read with one call is.
+    """The versions of one file. Needs a file system with hard links that lists a directory of a few
+    names as it was at one moment, as it does when one call reads all of it.
     """
 
     def __init__(self, target: Path) -> None:
@@ -46,7 +47,7 @@ class Swap:
         return self._directory.is_dir()
 
     def settle(self) -> int:
-        """Publish what was decided by one who sleeps or died; the number of the newest version."""
+        """Publish what a writer decided that sleeps or died; gives the newest version's number."""
         names = self._names()
         newest = _newest(names)
         for name in names:
@@ -77,7 +78,7 @@ class Swap:
         return is_ours
 
     def put(self, write: Callable[[Path], None]) -> None:
-        """Replace whatever stands; one who sleeps in `replace` does not undo it."""
+        """Replace whatever is there; a process that sleeps in `replace` does not undo it."""
         for _ in range(_TRIES_MAX):
             if self.replace(lambda: True, write):
                 return
@@ -94,8 +95,8 @@ class Swap:
                 self._directory.rmdir()
 
     def sync(self) -> None:
-        """Once the power went, no proposal that was published and overtaken may come back: with the
-        number of a newer one gone, whoever settles would take it for the newest and publish it.
+        """Keep it through a power loss. Else a proposal that was published and overtaken could come
+        back without the number of the newer one, and whoever settles would publish it again.
         """
         with suppress(FileNotFoundError):  # The file was deleted since, and its versions with it.
             sync_directory(self._directory)

@@ -2,9 +2,9 @@
 completed ones hold.
 
 They are made whole and never changed, so a file that goes by the same name and the same inode needs
-no second look; one that another engine made empty may be filled yet and is looked at again. Nothing
-is known but of files that the last listing found, and where the directory's own mark tells that it
-has the same files it is not listed again.
+no second look; one that another engine made empty may be filled yet and is looked at again. Only
+files of the last listing are known, and where the directory's own mark shows that it has the same
+files it is not listed again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class TimelineFiles:
         self._contents_bytes = 0
 
     def listed(self, directory: Path, *, ignoring: tuple[str, ...]) -> tuple[FileInfo, ...]:
-        """The files that the directory has now, by name, without those whose names begin so.
+        """The files that the directory has now, by name, without those whose names begin with
+        `ignoring`.
 
         Listed by every writer several times per commit, and each look at a file is a call to the
         system, which is dear among threads. Raises FileNotFoundError.
@@ -86,7 +87,7 @@ class TimelineFiles:
         return is_trusted
 
     def content(self, name: str) -> bytes | None:
-        """What the file held that was listed last under this name; None where it was not read."""
+        """The content of the file last listed under this name; None where it was not read."""
         known = self._last.known.get(name)
         return known.content if known else None
 
@@ -112,7 +113,7 @@ class TimelineFiles:
 def _looked_at(
     entries: Iterable[os.DirEntry[str]], former_known: dict[str, _Known], ignoring: tuple[str, ...]
 ) -> tuple[dict[str, _Known], list[FileInfo]]:
-    """By name what there is, and of it what was not known."""
+    """What there is, by name, and what of it was not known."""
     known: dict[str, _Known] = {}
     new = []
     for entry in entries:
