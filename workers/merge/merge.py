@@ -65,7 +65,7 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions  # Every key appears once: nothing to decide.
-    remaining = _standing(versions, keys, rule.ordering_field)
+    remaining = _remaining(versions, keys, rule.ordering_field)
     if _is_folded(versions, rule):
         return _folded(versions, keys, remaining, rule)
     return versions.take(_winners(keys, remaining))
@@ -87,7 +87,7 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
-    remaining = _standing(versions, keys, rule.ordering_field)
+    remaining = _remaining(versions, keys, rule.ordering_field)
     order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
     kept = versions.take(_after_last_delete(versions, keys, order))
     return _one_per_age(kept, rule)
@@ -101,7 +101,7 @@ def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
     keys = Keys.of(versions)
     last = np.full(len(keys.distinct), -1)
     last[keys.codes[erasing]] = erasing  # Numpy lets the last of equal indices win.
-    winners = _winners(keys, _standing(versions, keys, rule.ordering_field))
+    winners = _winners(keys, _remaining(versions, keys, rule.ordering_field))
     return versions.take(np.unique(np.concatenate([last[last >= 0], winners])))
 
 
@@ -177,7 +177,7 @@ def merge_into_parts(
     yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule, facts)
 
 
-def _standing(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:
+def _remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:
     """The versions that no later `DELETE_NOW` erased, the smallest first."""
     positions = np.arange(len(keys.codes))
     erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
@@ -212,7 +212,7 @@ def greatest(versions: pa.Table, ordering: str | None) -> Positions:
     several versions.
     """
     keys = Keys.of(versions)
-    return _winners(keys, _standing(versions, keys, ordering))
+    return _winners(keys, _remaining(versions, keys, ordering))
 
 
 def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask, Positions]:
@@ -223,7 +223,7 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask,
     folded from several versions.
     """
     keys = Keys.of(newer)
-    winners = _winners(keys, _standing(newer, keys, ordering))
+    winners = _winners(keys, _remaining(newer, keys, ordering))
     key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
     gives_way = np.array(key_numbers.is_valid().to_numpy())
     if ordering is None:

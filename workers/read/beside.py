@@ -73,9 +73,9 @@ class SliceBeside:
         newer = self._reader({*columns, *self._deciding()}).versions_of(blocks, self.slice_)
         if newer is None or newer.num_rows == 0:
             return with_meta(self.schema.arrow.empty_table(), self.schema).select(list(columns))
-        return standing_rows(newer, self._standing(newer)).select(list(columns))
+        return standing_rows(newer, self._winners(newer)).select(list(columns))
 
-    def _standing(self, newer: pa.Table) -> _Positions:
+    def _winners(self, newer: pa.Table) -> _Positions:
         ordering = self.rule.ordering_field
         if ordering is None or self._is_all_newer(newer.column(ordering)):
             return greatest(newer, ordering)

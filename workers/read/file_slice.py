@@ -47,7 +47,7 @@ def read_slice(
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
     if newer is not None:
         rows = merge_into(rows, newer, rule or MergeRule.of(config))
-    return _asked(rows, columns)
+    return _selected(rows, columns)
 
 
 def merge_slice_batches(
@@ -66,7 +66,7 @@ def merge_slice_batches(
     """
     if config.groups is not None:
         for states in merged_state_parts(storage, config, schema, slice_, columns=columns):
-            yield from _asked(finished(states, config.groups), columns).to_batches()
+            yield from _selected(finished(states, config.groups), columns).to_batches()
         return
     wanted = _needed(config, schema, slice_, columns)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
@@ -74,7 +74,7 @@ def merge_slice_batches(
     if newer is not None:
         parts = merge_into_parts(parts, newer, rule or MergeRule.of(config))
     for part in parts:
-        yield from _asked(part, columns).to_batches()
+        yield from _selected(part, columns).to_batches()
 
 
 def merged_state_parts(
@@ -113,7 +113,7 @@ def _read_groups(
     assert config.groups is not None, config.name
     parts = merged_state_parts(storage, config, schema, slice_, columns=columns)
     rows = [finished(states, config.groups) for states in parts]
-    return _asked(pa.concat_tables(rows), columns)
+    return _selected(pa.concat_tables(rows), columns)
 
 
 def slice_schema(schema: TableSchema) -> pa.Schema:
@@ -134,7 +134,7 @@ def _needed(
     return needed
 
 
-def _asked(rows: pa.Table, columns: Collection[str] | None) -> pa.Table:
+def _selected(rows: pa.Table, columns: Collection[str] | None) -> pa.Table:
     if columns is None:
         return rows
     return rows.select([name for name in rows.column_names if name in columns])

@@ -55,7 +55,7 @@ class LockFile:
 
     def look(self) -> FoundFile | None:
         """The file that is there now; None where there is none."""
-        return self._reported(lambda: _found(self.path))
+        return self._reported(lambda: _looked_at(self.path))
 
     def keep(self, content: bytes) -> bool:
         """Make it young again; False when it holds something else by now."""
@@ -66,7 +66,7 @@ class LockFile:
         return self._reported(lambda: self._removed(expected))
 
     def _removed(self, expected: FoundFile) -> bool:
-        if not _is_same(_found(self.path), expected):
+        if not _is_same(_looked_at(self.path), expected):
             return False
         taken = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
@@ -74,7 +74,7 @@ class LockFile:
         except FileNotFoundError:
             return False
         try:
-            is_it = _is_same(_found(taken), expected)
+            is_it = _is_same(_looked_at(taken), expected)
             if is_it:
                 self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
             else:
@@ -95,7 +95,7 @@ class LockFile:
             ) from error
 
 
-def _found(path: Path) -> FoundFile | None:
+def _looked_at(path: Path) -> FoundFile | None:
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())

@@ -119,7 +119,7 @@ class ObjectClient:
                 continue
             if answer_verdict is Verdict.ABSENT:  # Nothing carries the tag.
                 return None
-            tag_and_nonce = self._standing(path)
+            tag_and_nonce = self._tag_and_nonce(path)
             if tag_and_nonce is not None and tag_and_nonce[1] == nonce:
                 return tag_and_nonce[0]
             if answer_verdict is Verdict.REFUSED or (
@@ -129,7 +129,7 @@ class ObjectClient:
         assert last is not None
         raise _unknown(path, last)
 
-    def _standing(self, path: str) -> tuple[str, str] | None:
+    def _tag_and_nonce(self, path: str) -> tuple[str, str] | None:
         """Tag and nonce of what is there. Raises WriteOutcomeUnknown."""
 
         try:

@@ -21,7 +21,7 @@ def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
         try:
             created = storage.put_if_absent(path, content)
         except (WriteOutcomeUnknown, StorageFailed):
-            current_content = _standing(storage, path)
+            current_content = _content_of(storage, path)
             if current_content is not None:
                 return current_content == content
             if attempt == _ATTEMPTS_MAX:
@@ -31,7 +31,7 @@ def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
     raise AssertionError("unreachable")
 
 
-def _standing(storage: Storage, path: str) -> bytes | None:
+def _content_of(storage: Storage, path: str) -> bytes | None:
     try:
         return storage.read(path)
     except NotFound:
