@@ -68,9 +68,9 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
 
     With the policy NEVER what is decided comes about, and the dead stay.
     """
-    found = _Found.now(table)
-    if found.is_peaceful(table):
-        _sweep(table, found)
+    traces = _Traces.now(table)
+    if traces.is_peaceful(table):
+        _sweep(table, traces)
         return []
     finish_decided(table, options)
     _end_rollbacks(table, table.timeline(), options)
@@ -90,7 +90,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
     _drop_half_made_savepoints(table, options)
     for file in leftovers(table.storage, table.ports.clock.now_ms(), below=".hoodie"):
         table.storage.delete(file.path)
-    _sweep(table, _Found.now(table))
+    _sweep(table, _Traces.now(table))
     return outcomes
 
 
@@ -116,7 +116,7 @@ def _drop_half_made_savepoints(table: Table, options: WriteOptions) -> None:
 def _dead(table: Table) -> list[tuple[Instant, str]]:
     beats = {beat.instant: beat for beat in read_heartbeats(table.storage)}
     now_ms = table.ports.clock.now_ms()
-    found = []
+    dead = []
     # Heartbeats are read before the timeline: an instant that begins in between shows neither.
     for instant in table.timeline().pending():
         if not (instant.action.writes_data or instant.action.is_rewrite):
@@ -124,8 +124,8 @@ def _dead(table: Table) -> list[tuple[Instant, str]]:
         beat = beats.get(instant.requested_at)
         reason = _reason(table, instant, beat, now_ms)
         if reason is not None:
-            found.append((instant, reason))
-    return found
+            dead.append((instant, reason))
+    return dead
 
 
 def _reason(table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int) -> str | None:
@@ -146,7 +146,7 @@ def _reason(table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Traces:
     """What writers keep beside the table, and the timeline as it was after that was listed: an
     instant that begins in between has nothing here.
     """
@@ -157,7 +157,7 @@ class _Found:
     timeline: Timeline
 
     @classmethod
-    def now(cls, table: Table) -> _Found:
+    def now(cls, table: Table) -> _Traces:
         storage = table.storage
         return cls(
             {beat.instant: beat for beat in read_every_heartbeat(storage)},
@@ -175,11 +175,11 @@ class _Found:
         """
         now_ms = table.ports.clock.now_ms()
         pending = list(self.timeline.pending())
-        for one in pending:
-            beat = self.beats.get(one.requested_at)
+        for pending_instant in pending:
+            beat = self.beats.get(pending_instant.requested_at)
             if beat is None or beat.is_expired(now_ms):
                 return False
-            if one.action in (Action.ROLLBACK, Action.SAVEPOINT):
+            if pending_instant.action in (Action.ROLLBACK, Action.SAVEPOINT):
                 return False
         rewrites = {one.requested_at for one in pending if one.action.is_rewrite}
         decided = decisions.read_all(table.storage, [one.requested_at for one in pending])
@@ -189,10 +189,10 @@ class _Found:
         )
 
 
-def _sweep(table: Table, found: _Found) -> None:
+def _sweep(table: Table, traces: _Traces) -> None:
     """Remove heartbeats, markers and waiting metadata whose instants are not pending any more."""
     storage, now_ms = table.storage, table.ports.clock.now_ms()
-    beats, timeline = found.beats, found.timeline
+    beats, timeline = traces.beats, traces.timeline
     pending = {instant.requested_at for instant in timeline.pending()}
     _unpublish_undone(table, timeline)
     finish_archiving(table, timeline)
@@ -202,11 +202,11 @@ def _sweep(table: Table, found: _Found) -> None:
             if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
                 note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
             storage.delete(heartbeats.path_of(instant))
-    for instant in found.marked:
+    for instant in traces.marked:
         beat_of = beats.get(instant)
         if instant not in pending and (beat_of is None or beat_of.is_expired(now_ms)):
             delete_markers(storage, instant)
-    for file in found.waiting:
+    for file in traces.waiting:
         if _instant_of(file) not in pending:
             storage.delete(file.path)
 
@@ -218,8 +218,8 @@ def _unpublish_undone(table: Table, timeline: Timeline) -> None:
         if instant is None or not instant.is_completed:
             continue
         by = decisions.undone_by(table.storage, requested_at)
-        standing = timeline.find(by) if by else None
-        if by is not None and (standing is None or standing.is_completed):
+        undoing = timeline.find(by) if by else None
+        if by is not None and (undoing is None or undoing.is_completed):
             transitions.unpublish(table.storage, instant)
             transitions.discard(table.storage, requested_at, instant.action)
 

@@ -115,13 +115,13 @@ def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True
     as of a completed instant, or with False, in all.
     """
     touched = _touched_partitions(table, requested_at, by_markers=by_markers)
-    found = [
+    files = [
         file
         for listed in files_by_partition(table.storage, touched).values()
         for file in listed
         if instant_of(file.name) == requested_at
     ]
-    return sorted(found, key=lambda file: file.path)
+    return sorted(files, key=lambda file: file.path)
 
 
 def _touched_partitions(table: Table, requested_at: InstantTime, *, by_markers: bool) -> list[str]:
@@ -143,26 +143,26 @@ def _blockers(
     *,
     in_restore: bool,
 ) -> list[str]:
-    found = []
+    blockers = []
     if table.write_refusal:
-        found.append(table.write_refusal)
+        blockers.append(table.write_refusal)
     is_pending_rewrite = target.action.is_rewrite and not target.is_completed
     if not (target.action.writes_data or is_pending_rewrite):
-        found.append(f"only writes are rolled back, this is a {target.action}")
+        blockers.append(f"only writes are rolled back, this is a {target.action}")
     if not isinstance(target, CompletedInstant):
         if isinstance(decisions.read(table.storage, target.requested_at), CommitDecision):
-            found.append("its commit is decided already; the next writer publishes it")
-        return found
+            blockers.append("its commit is decided already; the next writer publishes it")
+        return blockers
     if _is_creation(table, target):
-        found.append("this instant created the table; delete the table instead")
+        blockers.append("this instant created the table; delete the table instead")
     if reason := old_log_blocker(table, target):
-        found.append(reason)
+        blockers.append(reason)
     paths = {file.path for file in files}
-    found += _savepoint_blockers(table, timeline, paths)
+    blockers += _savepoint_blockers(table, timeline, paths)
     if not in_restore and target.action.writes_data:
-        found += _order_blockers(table, timeline, target)
-        found += _plan_blockers(table, timeline, paths)
-    return found
+        blockers += _order_blockers(table, timeline, target)
+        blockers += _plan_blockers(table, timeline, paths)
+    return blockers
 
 
 def old_log_blocker(table: Table, target: Instant) -> str | None:
@@ -183,11 +183,11 @@ def old_log_blocker(table: Table, target: Instant) -> str | None:
 
 
 def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:
-    found = []
+    blockers = []
     for instant, savepoint in read_savepoints(table, timeline).items():
         if held := sorted(savepoint.paths & paths):
-            found.append(f"the savepoint of {instant} holds {_named(held)}; delete it first")
-    return found
+            blockers.append(f"the savepoint of {instant} holds {_named(held)}; delete it first")
+    return blockers
 
 
 def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
@@ -244,9 +244,9 @@ def _is_creation(table: Table, target: Instant) -> bool:
 
 
 def _warnings(table: Table, target: Instant, *, is_live: bool) -> list[str]:
-    found = []
+    warnings = []
     if is_live:
-        found.append("its writer is alive: it will be stopped at its next marker or at commit")
+        warnings.append("its writer is alive: it will be stopped at its next marker or at commit")
     now_ms = table.ports.clock.now_ms()
     others = [
         beat
@@ -255,5 +255,5 @@ def _warnings(table: Table, target: Instant, *, is_live: bool) -> list[str]:
     ]
     if others and target.is_completed:
         names = ", ".join(sorted(beat.writer or beat.instant for beat in others))
-        found.append(f"live writers that built on it will lose a conflict: {names}")
-    return found
+        warnings.append(f"live writers that built on it will lose a conflict: {names}")
+    return warnings

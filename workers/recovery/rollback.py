@@ -100,18 +100,18 @@ def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -
     plan = _stored_plan(table, rollback_instant)
     with table_lock(table, options).held():
         timeline = settled_timeline(table)
-        standing = timeline.find(rollback_instant)
-        if standing is None or standing.is_completed:
+        instant = timeline.find(rollback_instant)
+        if instant is None or instant.is_completed:
             return
         is_void = decisions.read(table.storage, rollback_instant) is not None
         by = _decided_by(table, plan.target) if plan else None
-        one = _standing_rollback(table, timeline, plan.target, by) if plan and by else None
-        is_mine = one is not None and one.rollback_instant == rollback_instant
+        prepared = _standing_rollback(table, timeline, plan.target, by) if plan and by else None
+        is_mine = prepared is not None and prepared.rollback_instant == rollback_instant
         if plan is None or is_void or not is_mine:
             transitions.discard(table.storage, rollback_instant, Action.ROLLBACK)
             return
-        asked = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
-        transitions.start(table.storage, asked)
+        requested = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
+        transitions.start(table.storage, requested)
     execute(table, _Prepared(rollback_instant, plan), options)
 
 
@@ -135,8 +135,8 @@ def _prepare(
             # What is still pending no other engine has taken into its own metadata.
             table.check_writable()
         by = _decided_by(table, request.target)
-        if by and (standing := _standing_rollback(table, timeline, request.target, by)):
-            return standing
+        if by and (prepared := _standing_rollback(table, timeline, request.target, by)):
+            return prepared
         plan = plan_rollback(
             table,
             request.target,
@@ -149,7 +149,7 @@ def _prepare(
         _note_writer(table, target, request)
         plan_file = _plan_file(plan)
         content = plan_file.encode(table.storage.location)
-        asked = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
+        requested = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
         if target.is_completed:
             lease.completes(f"{request.target}+{requested_at}")
         lease.confirm()
@@ -159,7 +159,7 @@ def _prepare(
                 raise LeaseLost("the table lock ran out before the undo", instant=request.target)
             return RollbackOutcome(request.target, None, is_committed=True)
         stop_points.reach("rollback_after_decision", writer=request.by)
-        transitions.start(table.storage, asked)
+        transitions.start(table.storage, requested)
     return _Prepared(requested_at, plan_file)
 
 
@@ -181,21 +181,21 @@ def _standing_rollback(
     several, whose makers died before they decided, the one that was decided for, else one that is
     complete.
     """
-    found: list[tuple[bool, bool, _Prepared]] = []
+    candidates: list[tuple[bool, bool, _Prepared]] = []
     for instant in timeline.instants:
         if instant.action is Action.ROLLBACK and instant.requested_at > target:
             plan = _stored_plan(table, instant.requested_at)
             if plan is not None and plan.target == target:
                 prepared = _Prepared(instant.requested_at, plan)
-                found.append((instant.requested_at == by, instant.is_completed, prepared))
-    return max(found, key=lambda one: one[:2], default=(False, False, None))[2]
+                candidates.append((instant.requested_at == by, instant.is_completed, prepared))
+    return max(candidates, key=lambda one: one[:2], default=(False, False, None))[2]
 
 
 def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
     """The rollback instant (or `takeover`) in whose name the target was decided to go."""
-    standing = decisions.read(table.storage, target)
-    if isinstance(standing, RollbackDecision):
-        return standing.by
+    decision = decisions.read(table.storage, target)
+    if isinstance(decision, RollbackDecision):
+        return decision.by
     return decisions.undone_by(table.storage, target)
 
 
@@ -249,16 +249,16 @@ def _plan_file(plan: RollbackPlan) -> RollbackPlanFile:
 
 
 def _by_partition(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    paths_by_partition: dict[str, list[str]] = {}
     for path in paths:
-        found.setdefault(path.rpartition("/")[0], []).append(path)
-    return found
+        paths_by_partition.setdefault(path.rpartition("/")[0], []).append(path)
+    return paths_by_partition
 
 
 def _stored_plan(table: Table, rollback_instant: InstantTime) -> RollbackPlanFile | None:
-    asked = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
+    requested = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
     try:
-        content = table.storage.read(table.layout.path(asked))
+        content = table.storage.read(table.layout.path(requested))
     except NotFound:
         return None
     return read_rollback_plan(content, table.storage.location)
@@ -325,8 +325,8 @@ def _complete(
     mine = prepared.rollback_instant
     with table_lock(table, options).held(completing=mine) as lease:
         timeline = settled_timeline(table)
-        standing = timeline.find(mine)
-        if standing is None or standing.is_completed:
+        instant = timeline.find(mine)
+        if instant is None or instant.is_completed:
             return  # Somebody else carried the same rollback to its end.
         completed_at = next_instant(table.ports.clock, timeline.last_time)
         content = encode_rollback_metadata(
@@ -337,7 +337,7 @@ def _complete(
             location=table.storage.location,
         )
         lease.confirm()
-        done = standing.completed(completed_at)
+        done = instant.completed(completed_at)
         try:
             transitions.complete(
                 table.storage, transitions.Completion(done, content, table.ports.ids.token())

@@ -63,7 +63,7 @@ _SAME_INDEX: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Adoption:
     buckets: int | None
     hash_fields: tuple[str, ...]
     index: Mapping[str, str]
@@ -99,9 +99,9 @@ class Adopt:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        asked = _checked(table, request.parameters)
+        adoption = _checked(table, request.parameters)
         with table_lock(table, options).held() as lease:
-            plan = _proposal(table, settled_timeline(table), asked)
+            plan = _proposal(table, settled_timeline(table), adoption)
             plan.check(request)
             if not plan.is_done:
                 changed = {item.what: item.detail for item in plan.items}
@@ -113,7 +113,7 @@ class Adopt:
         return ServiceOutcome(self.name, None, plan.summary, plan.figures)
 
 
-def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
+def _checked(table: Table, parameters: Mapping[str, str]) -> _Adoption:
     known = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS, *TIME_KEYS)
     for key in parameters:
         if key not in known:
@@ -133,51 +133,53 @@ def _checked(table: Table, parameters: Mapping[str, str]) -> _Asked:
     if IndexKind(index[INDEX_KEY]).looks_up and (parameters.get(BUCKETS_KEY) or fields):
         raise InvalidInput("only the bucket index has buckets", index=index[INDEX_KEY])
     if not parameters.get(BUCKETS_KEY):
-        return _Asked(None, fields, index, times)
+        return _Adoption(None, fields, index, times)
     buckets = integer(parameters, BUCKETS_KEY, least=1, most=_BUCKETS_MAX)
-    return _Asked(buckets, fields, index, times)
+    return _Adoption(buckets, fields, index, times)
 
 
 def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
     """As asked for, else as the table's properties say. Raises InvalidInput."""
-    asked = {key: parameters.get(key, "") for key in INDEX_OPTIONS}
-    if not any(asked.values()):
+    index_parameters = {key: parameters.get(key, "") for key in INDEX_OPTIONS}
+    if not any(index_parameters.values()):
         properties = load_properties(table.storage)
         # An index that is refused for good stays one; a blocker says why.
         kind = index_of(properties) or IndexKind.BUCKET
-        asked[INDEX_KEY] = kind.value
+        index_parameters[INDEX_KEY] = kind.value
         if kind.is_global:
-            asked[kind.moves_key] = properties.get(kind.moves_key, "")
-    return index_options(asked)
+            index_parameters[kind.moves_key] = properties.get(kind.moves_key, "")
+    return index_options(index_parameters)
 
 
-def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
+def _proposal(table: Table, timeline: Timeline, adoption: _Adoption) -> ServicePlan:
     properties = load_properties(table.storage)
     if table.write_refusal is None and (table.config.looks_up or properties.get(BUCKETS_KEY)):
         return ServicePlan(Adopt.name, "Sluice writes into this table already", is_done=True)
-    table = asked.with_times(table, properties)
-    blockers = _blockers(table, timeline, {**properties, **asked.times})
+    table = adoption.with_times(table, properties)
+    blockers = _blockers(table, timeline, {**properties, **adoption.times})
     if blockers:
         return ServicePlan(Adopt.name, "adopt the table", blockers=tuple(blockers))
-    told = {**asked.index, TIME_ZONE_KEY: "UTC", **asked.times}
+    new_properties = {**adoption.index, TIME_ZONE_KEY: "UTC", **adoption.times}
     try:
-        placement = _placement(table, timeline, asked)
-        if not asked.kind.looks_up:
-            told[BUCKETS_KEY] = str(placement.buckets(asked.buckets))
-            told[HASH_FIELD_KEY] = ",".join(asked.hash_fields or table.config.record_key)
+        placement = _placement(table, timeline, adoption)
+        if not adoption.kind.looks_up:
+            new_properties[BUCKETS_KEY] = str(placement.buckets(adoption.buckets))
+            new_properties[HASH_FIELD_KEY] = ",".join(
+                adoption.hash_fields or table.config.record_key
+            )
     except NotPlaced as reason:
         return ServicePlan(Adopt.name, "adopt the table", blockers=(str(reason),))
-    buckets = told.get(BUCKETS_KEY)
-    by = f"{buckets} buckets per partition" if buckets else f"its index {asked.kind}"
+    buckets = new_properties.get(BUCKETS_KEY)
+    by = f"{buckets} buckets per partition" if buckets else f"its index {adoption.kind}"
     return ServicePlan(
         service=Adopt.name,
         summary=f"write into this table with {by}",
         items=tuple(
             PlanItem(key, "write", detail=value, digest=value)
-            for key, value in told.items()
+            for key, value in new_properties.items()
             if properties.get(key) != value
         ),
-        warnings=(_RESTART, _SAME_INDEX if asked.kind.looks_up else _SAME_BUCKETS),
+        warnings=(_RESTART, _SAME_INDEX if adoption.kind.looks_up else _SAME_BUCKETS),
         figures={
             **({"buckets": int(buckets)} if buckets else {}),
             "rows_read": placement.rows,
@@ -187,34 +189,34 @@ def _proposal(table: Table, timeline: Timeline, asked: _Asked) -> ServicePlan:
 
 
 def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -> list[str]:
-    found = []
+    blockers = []
     if lasting := lasting_refusal(properties, table.config):
-        found.append(lasting)
-    found += [
+        blockers.append(lasting)
+    blockers += [
         f"{one.action} {one.requested_at} is {one.state}: let the engine that began it finish or "
         "roll it back"
         for one in timeline.pending()
     ]
     now = format_instant(table.ports.clock.now_ms())
     if timeline.last_time is not None and timeline.last_time > now:
-        found.append(
+        blockers.append(
             f"the newest instant, {timeline.last_time}, lies in the future of UTC ({now}): the "
             "timeline is in a time zone that is ahead; adopt the table when UTC has passed it"
         )
     if table.storage.list_tree(_INDEX_DIRECTORY):
-        found.append(
+        blockers.append(
             "the table has consistent hashing or buckets per partition, which are not written"
         )
-    return found
+    return blockers
 
 
-def _placement(table: Table, timeline: Timeline, asked: _Asked) -> Placement:
+def _placement(table: Table, timeline: Timeline, adoption: _Adoption) -> Placement:
     schema = current_schema(table, timeline)
     if schema is None:
         return Placement()
     view = FileSystemView.load(table, timeline=timeline)
-    if asked.kind.looks_up:
+    if adoption.kind.looks_up:
         # Rows that stay where they were written first need not lie where their columns say.
-        stays = asked.kind.is_global and not moves_rows(asked.index)
+        stays = adoption.kind.is_global and not moves_rows(adoption.index)
         return observed_spelling(table, view, schema, checks_partitions=not stays)
-    return observed_placement(table, view, schema, asked.hash_fields)
+    return observed_placement(table, view, schema, adoption.hash_fields)

@@ -143,19 +143,19 @@ def late_writer_hold(
         for beat in read_heartbeats(table.storage)
         if not decisions.is_settled(table.storage, beat.instant)
     ]
-    found = [
+    holding_writers = [
         one
         for one in late
         if one.instant >= first
-        and ((standing := timeline.find(one.instant)) is None or _is_unpublished(standing, one))
+        and ((instant := timeline.find(one.instant)) is None or _is_unpublished(instant, one))
         and one.may_live(table.ports, wait_ms=wait_ms)
     ]
-    return min(found, key=lambda one: one.instant, default=None)
+    return min(holding_writers, key=lambda one: one.instant, default=None)
 
 
-def _is_unpublished(standing: Instant, writer: LateWriter) -> bool:
+def _is_unpublished(instant: Instant, writer: LateWriter) -> bool:
     """Others published it, as far as its writer knows."""
-    return standing.is_completed and writer.is_beginner
+    return instant.is_completed and writer.is_beginner
 
 
 def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> InstantTime:
@@ -194,7 +194,7 @@ def _replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTim
     replacing = [one for one in commits if one.action is Action.REPLACECOMMIT]
     if not replacing:
         return None
-    standing = {
+    stored_groups = {
         (partition, name.file_id)
         for partition, listed in files_by_partition(table.storage).items()
         for file in listed
@@ -205,6 +205,6 @@ def _replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTim
             metadata = read_commit_metadata(table.storage.read(table.layout.path(instant)))
         except NotFound:  # Removed since the timeline was listed; under the lock it is there.
             continue
-        if metadata.replaced_groups & standing:
+        if metadata.replaced_groups & stored_groups:
             return instant.requested_at
     return None

@@ -77,9 +77,9 @@ class AttemptHeartbeat:
         path = path_of(self._instant)
         self._was_silent = self.has_lapsed
         try:
-            standing = self._storage.read_tagged(path)
-            if standing.content == self._content:
-                self._storage.replace_if_match(path, self._content, standing.tag)
+            heartbeat = self._storage.read_tagged(path)
+            if heartbeat.content == self._content:
+                self._storage.replace_if_match(path, self._content, heartbeat.tag)
                 self._last_beat_s = self._ports.clock.monotonic_s()
         except NotFound:  # Taken back by a rollback; `confirm` tells the executor.
             return
@@ -96,9 +96,9 @@ class AttemptHeartbeat:
         self.stop()
         is_fresh = self._ports.clock.monotonic_s() - self._last_beat_s < self._bound_s
         # Once it has expired somebody may be taking over this very moment, from what stands there.
-        standing = standing_heartbeat(self._storage, self._instant) if is_fresh else None
-        if standing is not None and standing.content == self._content:
-            self._storage.replace_if_match(path_of(self._instant), GIVEN_UP, standing.tag)
+        heartbeat = standing_heartbeat(self._storage, self._instant) if is_fresh else None
+        if heartbeat is not None and heartbeat.content == self._content:
+            self._storage.replace_if_match(path_of(self._instant), GIVEN_UP, heartbeat.tag)
 
 
 def standing_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:

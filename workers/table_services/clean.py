@@ -150,11 +150,11 @@ def _proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Pro
     held = set(savepointed_files(table, timeline))
     for files in pending_plan_files(table.storage, timeline).values():
         held |= files
-    found = list(unneeded_files(table, timeline, settings, bound))
+    unneeded = list(unneeded_files(table, timeline, settings, bound))
     return _Proposal(
         bound,
-        tuple(one for one in found if one.file.path not in held),
-        tuple(one for one in found if one.file.path in held),
+        tuple(one for one in unneeded if one.file.path not in held),
+        tuple(one for one in unneeded if one.file.path in held),
     )
 
 
@@ -186,8 +186,8 @@ def _shown(table: Table, proposal: _Proposal, settings: CleanSettings) -> Servic
 
 
 def _pending_plan(table: Table, instant: Instant, paths: list[str]) -> ServicePlan:
-    standing: list[FileInfo] = [info for path in paths if (info := table.storage.info(path))]
-    items = tuple(PlanItem(file.path, "delete", file.size) for file in standing)
+    files_left: list[FileInfo] = [info for path in paths if (info := table.storage.info(path))]
+    items = tuple(PlanItem(file.path, "delete", file.size) for file in files_left)
     return ServicePlan(
         service=Clean.name,
         summary=f"finish the clean of {instant.requested_at}: {len(items)} files are left",
@@ -202,8 +202,8 @@ def _encoded(
     table: Table, timeline: Timeline, proposal: _Proposal, settings: CleanSettings
 ) -> bytes:
     by_partition: dict[str, list[str]] = defaultdict(list)
-    for one in proposal.doomed:
-        by_partition[one.partition].append(one.file.path)
+    for unneeded in proposal.doomed:
+        by_partition[unneeded.partition].append(unneeded.file.path)
     writes = timeline.completed_writes()
     plan = CleanPlanFile(
         policy=settings.policy.value,

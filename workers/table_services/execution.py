@@ -177,10 +177,10 @@ class Claim:
             stop_points.reach("before_validate", writer=writer)
             timeline = settled_timeline(self.table)
             self.confirm()
-            standing = timeline.find(requested_at)
-            if standing is None:
+            instant = timeline.find(requested_at)
+            if instant is None:
                 raise InstantRolledBack("another engine took the plan back", instant=requested_at)
-            if standing.is_completed:
+            if instant.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
             self._refuse_after_silence(timeline, files)
             self.lock_told = told_of(lease)
@@ -188,7 +188,7 @@ class Claim:
             self.table.check_writable()
             lease.confirm()  # It may have run out while the content was made.
             stop_points.reach("before_publish", writer=writer)
-            done = standing.completed(next_instant(self.table.ports.clock, timeline.last_time))
+            done = instant.completed(next_instant(self.table.ports.clock, timeline.last_time))
             nonce = self.table.ports.ids.token()
             completion = transitions.Completion(done, body, nonce, writer)
             self._may_be_decided = True
@@ -289,8 +289,8 @@ def _claim(
         with table_lock(table, options).held() as lease:
             table.check_writable(begins_to_write=True)
             timeline = settled_timeline(table)
-            standing = timeline.find(requested_at)
-            if standing is None or standing.is_completed or standing.action is not action:
+            instant = timeline.find(requested_at)
+            if instant is None or instant.is_completed or instant.action is not action:
                 raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
             if decisions.read(table.storage, requested_at) is not None:
                 raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
@@ -301,10 +301,10 @@ def _claim(
             )
             undo.callback(heartbeat.give_up)
             heartbeat.start(former)
-            if standing.state is State.REQUESTED:
-                standing = transitions.start(table.storage, standing)
+            if instant.state is State.REQUESTED:
+                instant = transitions.start(table.storage, instant)
             lease.confirm()
-        claim = Claim(table, options, standing, timeline, heartbeat)
+        claim = Claim(table, options, instant, timeline, heartbeat)
         claim.drop_former()
         undo.pop_all()
     stop_points.reach("after_start", writer=options.writer or None)
@@ -366,8 +366,8 @@ def take_back(
     decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=reason)
     with table_lock(table, options).held() as lease:
         timeline = settled_timeline(table)
-        standing = timeline.find(plan.requested_at)
-        if standing is not None and not standing.is_completed:
+        instant = timeline.find(plan.requested_at)
+        if instant is not None and not instant.is_completed:
             lease.confirm()
             decisions.decide(table.storage, plan.requested_at, decision)
             transitions.discard(table.storage, plan.requested_at, plan.action)

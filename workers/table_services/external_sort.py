@@ -44,16 +44,16 @@ def in_places(
             start += batch.num_rows
             _distribute(batch, here, ranges, rows)
         assert start == len(places), (start, len(places))
-        for one in ranges:
-            yield one.in_order()
+        for part in ranges:
+            yield part.in_order()
 
 
 def _distribute(batch: pa.RecordBatch, here: _Places, ranges: list[_Range], rows: int) -> None:
     numbers = here // rows
     by_range = np.argsort(numbers, kind="stable")
-    found, starts = np.unique(numbers[by_range], return_index=True)
+    range_numbers, starts = np.unique(numbers[by_range], return_index=True)
     ends = np.append(starts[1:], len(by_range))
-    for number, begin, end in zip(found, starts, ends, strict=True):
+    for number, begin, end in zip(range_numbers, starts, ends, strict=True):
         taken = by_range[begin:end]
         ranges[number].add(batch.take(taken), here[taken])
 

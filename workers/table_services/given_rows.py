@@ -53,11 +53,11 @@ def rows_of_file(parameters: Mapping[str, str], known: pa.Schema | None) -> pa.T
 
 def digest_of_file(path: str) -> str:
     """The start of the SHA-256 of the content, so that a plan names what was read."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with Path(path).open("rb") as file:
         while piece := file.read(_PIECE_BYTES):
-            found.update(piece)
-    return found.hexdigest()[:_DIGEST_CHARS]
+            digest.update(piece)
+    return digest.hexdigest()[:_DIGEST_CHARS]
 
 
 def rows_of_text(text: str, known: pa.Schema, *, single: Sequence[str]) -> pa.Table:
@@ -67,12 +67,12 @@ def rows_of_text(text: str, known: pa.Schema, *, single: Sequence[str]) -> pa.Ta
     Raises InvalidInput.
     """
     try:
-        found = json.loads(text)
+        keys = json.loads(text)
     except ValueError as error:
         raise InvalidInput("keys are no JSON list", text=text[:80]) from error
-    if not isinstance(found, list) or not found:
+    if not isinstance(keys, list) or not keys:
         raise InvalidInput("keys are a list that is not empty", text=text[:80])
-    rows = [one if isinstance(one, dict) else _single(one, single) for one in found]
+    rows = [one if isinstance(one, dict) else _single(one, single) for one in keys]
     columns = set(rows[0])
     if wrong := next((row for row in rows if set(row) != columns), None):
         raise InvalidInput(

@@ -121,37 +121,39 @@ def run_due(table: Table, options: Mapping[str, str]) -> None:
     logged. Raises InvalidInput for a service's setting.
     """
     own = write_options(own_options(options), table.config.mode_of("service"))
-    asked = [(one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))]
-    for one, parameters in asked:
-        _run(table, one.name, parameters, own)
+    due_services = [
+        (one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))
+    ]
+    for inline, parameters in due_services:
+        _run(table, inline.name, parameters, own)
 
 
 def own_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those that are the write's, without those of services. Raises InvalidInput for a service's
     setting.
     """
-    for one in _INLINE:
-        _parameters(one, options)
+    for inline in _INLINE:
+        _parameters(inline, options)
     service_keys = {key for one in _INLINE for key in one.keys}
     return {key: value for key, value in options.items() if key not in service_keys}
 
 
-def _asked(table: Table, one: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
+def _asked(table: Table, inline: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
     """The service's parameters; None when it is not to run. Raises InvalidInput."""
-    parameters = _parameters(one, options)
-    is_possible = table.config.is_merge_on_read or not one.only_merge_on_read
+    parameters = _parameters(inline, options)
+    is_possible = table.config.is_merge_on_read or not inline.only_merge_on_read
     return parameters if is_possible else None
 
 
-def _parameters(one: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
+def _parameters(inline: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
     """None when the options neither run nor schedule it. Raises InvalidInput."""
-    runs = _is_set(options, one.run_key)
-    only_schedules = one.schedule_key is not None and _is_set(options, one.schedule_key)
-    given = {key: options[key] for key in one.keys & set(one.parameters) if key in options}
-    parameters = {**one.due, **given}
-    if one.schedule_key is not None:
+    runs = _is_set(options, inline.run_key)
+    only_schedules = inline.schedule_key is not None and _is_set(options, inline.schedule_key)
+    given = {key: options[key] for key in inline.keys & set(inline.parameters) if key in options}
+    parameters = {**inline.due, **given}
+    if inline.schedule_key is not None:
         parameters[SCHEDULE_ONLY] = "false" if runs else "true"
-    one.check(parameters)
+    inline.check(parameters)
     return parameters if runs or only_schedules else None
 
 

@@ -92,15 +92,15 @@ def lock_path(table: Table) -> Path:
 
 def left_lock(table: Table) -> tuple[FoundFile, str | None] | None:
     """Hudi's lock file, and why it may still be held; None where there is none."""
-    found = file_holder(lock_path(table).parent)
-    if found is None:
+    file = file_holder(lock_path(table).parent)
+    if file is None:
         return None
-    age_ms = table.ports.clock.now_ms() - found.modified_ms
+    age_ms = table.ports.clock.now_ms() - file.modified_ms
     if age_ms < LOCK_KEPT_MS:
-        return found, f"it is {age(age_ms)}, and a writer of Apache Hudi may hold it"
+        return file, f"it is {age(age_ms)}, and a writer of Apache Hudi may hold it"
     if living := living_instants(table):
-        return found, f"writers live, of {', '.join(sorted(living))}"
-    return found, None
+        return file, f"writers live, of {', '.join(sorted(living))}"
+    return file, None
 
 
 def age(age_ms: int) -> str:

@@ -39,8 +39,8 @@ class LocalRunner:
         self._storage = storage
         fitting = _BYTES_AT_ONCE_MAX // max([*sizes, 1])
         is_small = sum(sizes) < _BYTES_WORTH_THREADS
-        asked = threads or (1 if is_small else min(os.cpu_count() or 1, _THREADS_MAX))
-        self._threads = max(1, min(asked, fitting, len(sizes)))
+        wanted_threads = threads or (1 if is_small else min(os.cpu_count() or 1, _THREADS_MAX))
+        self._threads = max(1, min(wanted_threads, fitting, len(sizes)))
 
     def __call__(
         self,

@@ -98,8 +98,8 @@ class Overwrite:
         on_progress: Progress | None,
         number: int,
     ) -> tuple[ServicePlan, CommitOutcome]:
-        asked = WriteRequest(self._operation).of_attempt(number)
-        transaction = WriteClient(table, options).begin(incoming.rows.schema, asked)
+        write_request = WriteRequest(self._operation).of_attempt(number)
+        transaction = WriteClient(table, options).begin(incoming.rows.schema, write_request)
         context = transaction.context
         plan = self._plan(table, incoming, (), ())
         try:

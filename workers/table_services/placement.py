@@ -51,12 +51,12 @@ class Placement:
     rows: int = 0
     slices: int = 0
 
-    def buckets(self, asked: int | None) -> int:
-        """Their number, which is `asked` where the rows leave a choice. Raises NotPlaced."""
-        if asked is not None:
-            if asked <= self.highest or self.divisor % asked:
-                raise NotPlaced(f"the rows do not lie in {asked} buckets")
-            return asked
+    def buckets(self, given: int | None) -> int:
+        """Their number, which is `given` where the rows leave a choice. Raises NotPlaced."""
+        if given is not None:
+            if given <= self.highest or self.divisor % given:
+                raise NotPlaced(f"the rows do not lie in {given} buckets")
+            return given
         left = [n for n in _divisors(self.divisor) if n > self.highest]
         if len(left) == 1:
             return left[0]
@@ -79,11 +79,11 @@ def observed_placement(
     named = _by_bucket(view.slices)
     divisor = rows = 0
     for bucket, slice_ in named[:SLICES_READ_MAX]:
-        found = _slice_rows(table, schema, slice_)
-        hashes = _hashes(table, found, slice_, hash_fields)
+        slice_rows = _slice_rows(table, schema, slice_)
+        hashes = _hashes(table, slice_rows, slice_, hash_fields)
         differences = np.abs(hashes.astype(np.int64) - bucket)
         divisor = int(np.gcd.reduce(np.append(differences, divisor)))
-        rows += found.num_rows
+        rows += slice_rows.num_rows
     highest = max((bucket for bucket, _ in named), default=-1)
     return Placement(divisor, highest, rows, min(len(named), SLICES_READ_MAX))
 
@@ -97,36 +97,36 @@ def observed_spelling(
     """
     rows = 0
     for slice_ in view.slices[:SLICES_READ_MAX]:
-        found = _slice_rows(table, schema, slice_)
+        slice_rows = _slice_rows(table, schema, slice_)
         try:
-            _check_keys(found, _spelled(table, found)[0])
+            _check_keys(slice_rows, _spelled(table, slice_rows)[0])
             if checks_partitions:
-                _check_partition(table, found, slice_)
+                _check_partition(table, slice_rows, slice_)
         except InvalidInput as error:
             raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
-        rows += found.num_rows
+        rows += slice_rows.num_rows
     return Placement(rows=rows, slices=min(len(view.slices), SLICES_READ_MAX))
 
 
 def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
     """One file group per partition and bucket."""
-    found: list[tuple[int, FileSlice]] = []
+    bucketed_slices: list[tuple[int, FileSlice]] = []
     seen: dict[tuple[str, int], str] = {}
-    for one in slices:
-        bucket = bucket_of(one.file_id)
+    for slice_ in slices:
+        bucket = bucket_of(slice_.file_id)
         if bucket is None:
             raise NotPlaced(
-                f"file group {one.partition}/{one.file_id} is of another index than the simple "
-                "bucket index: say which one the table is written with, such as "
+                f"file group {slice_.partition}/{slice_.file_id} is of another index than the "
+                "simple bucket index: say which one the table is written with, such as "
                 "hoodie.index.type=BLOOM or SIMPLE"
             )
-        if (other := seen.setdefault((one.partition, bucket), one.file_id)) != one.file_id:
+        if (other := seen.setdefault((slice_.partition, bucket), slice_.file_id)) != slice_.file_id:
             raise NotPlaced(
-                f"bucket {bucket} of partition '{one.partition}' has two file groups: {other} and "
-                f"{one.file_id}"
+                f"bucket {bucket} of partition '{slice_.partition}' has two file groups: {other} "
+                f"and {slice_.file_id}"
             )
-        found.append((bucket, one))
-    return found
+        bucketed_slices.append((bucket, slice_))
+    return bucketed_slices
 
 
 def _slice_rows(table: Table, schema: TableSchema, slice_: FileSlice) -> pa.Table:

@@ -88,7 +88,7 @@ class _Proposal:
 
 
 def _proposal(table: Table) -> _Proposal:
-    found = strangers(table)
+    strange_files = strangers(table)
     now_ms = table.ports.clock.now_ms()
     items = [
         PlanItem(file.path, _DELETE, file.size, f"{_CUT_OFF}, {age(now_ms - file.modified_ms)}")
@@ -96,7 +96,7 @@ def _proposal(table: Table) -> _Proposal:
     ]
     items += [
         PlanItem(path, _DELETE, size_of(table.storage, path), why)
-        for path, why in sorted(found.evidence.items())
+        for path, why in sorted(strange_files.evidence.items())
     ]
     locks, warnings = _lock_items(table, now_ms)
     items += locks
@@ -105,10 +105,10 @@ def _proposal(table: Table) -> _Proposal:
         f"delete {len(items)} files that nobody misses" if items else "nothing is left behind",
         items=tuple(items),
         blockers=(table.write_refusal,) if items and table.write_refusal else (),
-        warnings=(*found.warnings, *warnings),
+        warnings=(*strange_files.warnings, *warnings),
         figures={"files": len(items), "bytes": sum(item.bytes for item in items)},
     )
-    return _Proposal(plan, found)
+    return _Proposal(plan, strange_files)
 
 
 def _lock_items(table: Table, now_ms: int) -> tuple[list[PlanItem], list[str]]:
@@ -123,13 +123,13 @@ def _lock_items(table: Table, now_ms: int) -> tuple[list[PlanItem], list[str]]:
     return [PlanItem(path, UNLOCK, len(file.content), why)], []
 
 
-def _fence(table: Table, found: Strangers, by: str) -> None:
+def _fence(table: Table, strange_files: Strangers, by: str) -> None:
     """Whoever sleeps at one of these instants finds that it is over. Raises PlanChanged."""
-    for instant in sorted(found.undecided):
+    for instant in sorted(strange_files.undecided):
         decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=_REASON)
         if not decisions.decide(table.storage, instant, decision):
-            standing = decisions.read(table.storage, instant)
-            if not isinstance(standing, RollbackDecision):
+            former_decision = decisions.read(table.storage, instant)
+            if not isinstance(former_decision, RollbackDecision):
                 raise PlanChanged("an instant of the plan was decided meanwhile", instant=instant)
 
 

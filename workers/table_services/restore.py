@@ -58,11 +58,11 @@ class Restore:
         """Parameter: `instant`, a savepoint's or a completed commit's, or a pending restore's own.
         A pending restore's plan when there is one.
         """
-        asked = _asked(parameters)
+        target = _asked(parameters)
         timeline = table.timeline()
         for instant, stored in _pending(table, timeline):
             return _shown(table, timeline, stored.target, pending=instant.requested_at)
-        return _shown(table, timeline, asked)
+        return _shown(table, timeline, target)
 
     def run(
         self,
@@ -71,29 +71,29 @@ class Restore:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        asked = _asked(request.parameters)
+        target = _asked(request.parameters)
         table.check_writable()
         if request.expected_plan_hash is not None:
             self.plan(table, request.parameters).check(request)
         for instant, stored in taken_up(table, options, Action.RESTORE, read_restore_plan):
             outcome = _carry_out(table, request, options, instant, on_progress)
-            is_asked = asked in (stored.target, instant.requested_at)
+            is_asked = target in (stored.target, instant.requested_at)
             if is_asked or request.expected_plan_hash is not None:
                 return outcome
         finish_pending_cleans(table, options)
         roll_back_dead_writers(table, options)
 
         def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
-            plan = _shown(table, timeline, asked)
+            plan = _shown(table, timeline, target)
             plan.check(request)
             undone = tuple(
-                (one.requested_at, one.action.value) for one in _undone(table, timeline, asked)
+                (one.requested_at, one.action.value) for one in _undone(table, timeline, target)
             )
-            return RestorePlanFile(asked, undone).encode() if undone else None
+            return RestorePlanFile(target, undone).encode() if undone else None
 
         planned = schedule(table, options, Action.RESTORE, make_plan)
         if planned is None:
-            return ServiceOutcome(self.name, None, f"the table is at {asked} already")
+            return ServiceOutcome(self.name, None, f"the table is at {target} already")
         return _carry_out(table, request, options, planned, on_progress)
 
 
@@ -187,14 +187,14 @@ class _Undo:
                 self.on_progress(self.count, self.count + len(todo) - 1)
 
     def _undo(self, instant: Instant) -> None:
-        asked = RollbackRequest(
+        rollback_request = RollbackRequest(
             instant.requested_at,
             by=self.request.by,
             reason=self.request.reason or f"restore to {self.target}",
             is_forced=True,
             in_restore=True,
         )
-        rollback(self.table, asked, self.options)
+        rollback(self.table, rollback_request, self.options)
 
 
 def _rollbacks(
@@ -258,8 +258,8 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
     if goal is None or goal.completed_at is None or not goal.action.writes_data:
         yield f"{target} is not a completed commit of the active timeline"
         return
-    for one in _undone(table, timeline, target):
-        if reason := old_log_blocker(table, one):
+    for instant in _undone(table, timeline, target):
+        if reason := old_log_blocker(table, instant):
             yield reason
     completed_at = {one.requested_at: one.completed_at for one in timeline.completed_writes()}
     for savepoint in read_savepoints(table, timeline):

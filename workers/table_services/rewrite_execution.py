@@ -23,7 +23,7 @@ from workers.table_services.local_runner import LocalRunner, Runner
 from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext
 from workers.table_services.row_order import RowOrder
 from workers.table_services.service import Progress
-from workers.table_services.slices import bytes_of, standing
+from workers.table_services.slices import bytes_of, visible_slice
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
@@ -127,7 +127,7 @@ class _Execution:
         self._progress = progress
 
     def run(self, make_runner: RunnerMaker, threads: int | None) -> Rewritten:
-        slices = self._standing(self._claim.timeline)
+        slices = self._visible_slices(self._claim.timeline)
         sizes = self._sizes(slices)
         runner = make_runner(self._table, sizes, threads)
         groups = [
@@ -138,7 +138,8 @@ class _Execution:
         try:
             stats = runner(self._context(), groups, lambda done: self._report(done, len(groups)))
         except NotFound as error:
-            self._standing(self._table.timeline())  # Gone with its commit: the plan is overtaken.
+            # Gone with its commit: the plan is overtaken.
+            self._visible_slices(self._table.timeline())
             raise MalformedTable("a file that the plan needs is gone", **error.values) from error
         stats = sorted(stats, key=lambda stat: stat.path)
         done = self._claim.finish(
@@ -155,18 +156,18 @@ class _Execution:
             warnings=self._claim.warnings,
         )
 
-    def _standing(self, timeline: Timeline) -> list[PlannedSlice]:
+    def _visible_slices(self, timeline: Timeline) -> list[PlannedSlice]:
         slices = planned_slices(self._kind.action, self._claim.plan)
         if not slices:
             raise PlanEmpty("the plan is empty", instant=self._claim.instant.requested_at)
         visible = VisibleFiles(self._table, timeline, None)
-        return [standing(visible, one) for one in slices]
+        return [visible_slice(visible, one) for one in slices]
 
     def _sizes(self, slices: Sequence[PlannedSlice]) -> list[int]:
         try:
             return [bytes_of(self._table.storage, one.files) for one in slices]
         except NotFound as error:
-            self._standing(self._table.timeline())
+            self._visible_slices(self._table.timeline())
             raise MalformedTable("a file that the plan needs is gone", **error.values) from error
 
     def _context(self) -> RewriteContext:
@@ -192,7 +193,7 @@ class _Execution:
     def _content(
         self, timeline: Timeline, slices: Sequence[PlannedSlice], stats: list[WriteStat]
     ) -> bytes:
-        self._standing(timeline)
+        self._visible_slices(timeline)
         self._kind.validate(self._table, timeline, self._claim.instant, slices)
         # The table's schema now, whatever it was when the plan was made (E-08).
         schema = current_schema(self._table, timeline)

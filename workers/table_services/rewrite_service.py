@@ -15,13 +15,14 @@ def run_rewrite(
     service: str,
     pending: Instant | None,
     *,
-    asked: InstantTime | None,
+    named_plan: InstantTime | None,
     is_schedule_only: bool,
     schedule: Callable[[], Instant | None],
     execute: Callable[[Instant], ServiceOutcome],
 ) -> ServiceOutcome:
-    """`asked` is the plan that the caller named, if any. Raises what `schedule` and `execute`
-    raise.
+    """`named_plan` is the instant of the plan that the caller named, if any.
+
+    Raises what `schedule` and `execute` raise.
     """
     if pending is not None:
         try:
@@ -29,7 +30,7 @@ def run_rewrite(
         except (InstantRolledBack, PlanEmpty):
             # Its last executor died while it was deciding, or its planner while planning (bug A8):
             # the plan is gone.
-            if asked is not None:
+            if named_plan is not None:
                 raise
     planned = schedule()
     if planned is None:

@@ -120,13 +120,13 @@ def _rewritten(
     DirectMarkers(storage, context.instant).create(Marker(old.partition, name, io_type))
     ensure_partition(storage, old.partition, context.instant)
     count = _LogRows(old)
-    standing = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
+    slice_ = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
     states, facts = _states_of_file(context), MergeFacts()
     if states is None:
-        found = _parts(context, standing, storage)
+        merged_parts = _parts(context, slice_, storage)
     else:
-        found = map(states.rows, _state_parts(context, standing, storage, facts))
-    parts = (count.seen(with_file_name(part, name)) for part in found)
+        merged_parts = map(states.rows, _state_parts(context, slice_, storage, facts))
+    parts = (count.seen(with_file_name(part, name)) for part in merged_parts)
     written = write_base_parts(
         storage,
         path,
@@ -152,13 +152,13 @@ def _rewritten(
     )
 
 
-def _parts(context: RewriteContext, standing: FileSlice, storage: Storage) -> Iterator[pa.Table]:
+def _parts(context: RewriteContext, slice_: FileSlice, storage: Storage) -> Iterator[pa.Table]:
     """The merged rows, in pieces. At least one, even empty."""
     yield slice_schema(context.schema).empty_table()
     if context.order is not None:
-        yield from _sorted_parts(context, context.order, standing, storage)
+        yield from _sorted_parts(context, context.order, slice_, storage)
         return
-    for batch in _merged(context, standing, storage):
+    for batch in _merged(context, slice_, storage):
         yield pa.Table.from_batches([batch])
 
 
@@ -168,9 +168,9 @@ def _states_of_file(context: RewriteContext) -> StatesOfFile | None:
 
 
 def _state_parts(
-    context: RewriteContext, standing: FileSlice, storage: Storage, facts: MergeFacts
+    context: RewriteContext, slice_: FileSlice, storage: Storage, facts: MergeFacts
 ) -> Iterator[pa.Table]:
-    parts = merged_state_parts(storage, context.config, context.schema, standing, facts=facts)
+    parts = merged_state_parts(storage, context.config, context.schema, slice_, facts=facts)
     if context.order is None:
         return parts
     # Sorted as a whole: states are not read twice in one order, as sorting by ranges needs.
@@ -178,38 +178,36 @@ def _state_parts(
 
 
 def _sorted_parts(
-    context: RewriteContext, order: RowOrder, standing: FileSlice, storage: Storage
+    context: RewriteContext, order: RowOrder, slice_: FileSlice, storage: Storage
 ) -> Iterator[pa.Table]:
     """Small slices are sorted in memory. Of others the columns to sort by come first, by
     themselves, which says where each row goes when it passes.
     """
-    if bytes_of(storage, standing.files) <= _SORTED_WHOLE_BYTES_MAX:
-        whole = read_slice(storage, context.config, context.schema, standing, rule=context.rule)
+    if bytes_of(storage, slice_.files) <= _SORTED_WHOLE_BYTES_MAX:
+        whole = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
         yield in_order(whole, order)
         return
     schema = pa.schema([context.schema.arrow.field(name) for name in order.columns])
     # A log may be silent about some columns, and rows that are folded stand elsewhere than others:
     # only with all columns the rows pass in the same order both times.
-    columns = None if standing.log_files else order.columns
-    batches = _merged(context, standing, storage, columns)
+    columns = None if slice_.log_files else order.columns
+    batches = _merged(context, slice_, storage, columns)
     narrow = pa.Table.from_batches([one.select(schema.names) for one in batches], schema)
     positions = sorted_positions(narrow, order)
     places = np.empty_like(positions)
     places[positions] = np.arange(len(positions))
     del narrow, positions
-    yield from in_places(
-        _merged(context, standing, storage), places, range_bytes=_SORTED_RANGE_BYTES
-    )
+    yield from in_places(_merged(context, slice_, storage), places, range_bytes=_SORTED_RANGE_BYTES)
 
 
 def _merged(
     context: RewriteContext,
-    standing: FileSlice,
+    slice_: FileSlice,
     storage: Storage,
     columns: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     return merge_slice_batches(
-        storage, context.config, context.schema, standing, columns=columns, rule=context.rule
+        storage, context.config, context.schema, slice_, columns=columns, rule=context.rule
     )
 
 
@@ -221,8 +219,8 @@ class _LogRows:
     rows: int = 0
 
     def seen(self, part: pa.Table) -> pa.Table:
-        found = {instant_of(path.rpartition("/")[2]) for path in self.old.log_files}
-        instants = pa.array(sorted(one for one in found if one), pa.string())
+        log_instants = {instant_of(path.rpartition("/")[2]) for path in self.old.log_files}
+        instants = pa.array(sorted(one for one in log_instants if one), pa.string())
         written = pc.is_in(part.column(COMMIT_TIME), value_set=instants)
         self.rows += int(np.count_nonzero(written.to_numpy()))
         return part

@@ -63,12 +63,12 @@ def z_values(ranks: list[_Codes]) -> _Codes:
     """
     bits = min(_BITS_PER_COLUMN_MAX, _BITS_MAX // len(ranks))
     scaled = [_scaled(one, bits) for one in ranks]
-    found = np.zeros(len(ranks[0]), dtype=np.uint64)
-    one = np.uint64(1)
+    positions = np.zeros(len(ranks[0]), dtype=np.uint64)
+    one_bit = np.uint64(1)
     for level in reversed(range(bits)):
         for column in scaled:
-            found = (found << one) | ((column >> np.uint64(level)) & one)
-    return found
+            positions = (positions << one_bit) | ((column >> np.uint64(level)) & one_bit)
+    return positions
 
 
 def _ranks(column: pa.ChunkedArray[Any]) -> _Codes:

@@ -129,16 +129,18 @@ def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
 
 def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Proposal:
     writes = timeline.completed_writes()
-    asked = parameters.get(INSTANT_KEY) or (writes[-1].requested_at if writes else "")
-    commit = next((one for one in writes if one.requested_at == asked), None)
+    requested_at = parameters.get(INSTANT_KEY) or (writes[-1].requested_at if writes else "")
+    commit = next((one for one in writes if one.requested_at == requested_at), None)
     if commit is None or commit.completed_at is None:
         return _Proposal(
-            None, {}, _refused(asked, "only a completed commit of the active timeline is saved")
+            None,
+            {},
+            _refused(requested_at, "only a completed commit of the active timeline is saved"),
         )
-    if decisions.is_undone(table.storage, asked):
-        return _Proposal(commit, {}, _refused(asked, "this commit is being rolled back"))
-    if _standing(timeline, asked):
-        refused = _refused(asked, "this commit has a savepoint already")
+    if decisions.is_undone(table.storage, requested_at):
+        return _Proposal(commit, {}, _refused(requested_at, "this commit is being rolled back"))
+    if _standing(timeline, requested_at):
+        refused = _refused(requested_at, "this commit has a savepoint already")
         return _Proposal(commit, {}, replace(refused, is_done=True))
     view = FileSystemView.load(table, timeline=timeline, as_of=commit.completed_at)
     files = [(one.partition, path) for one in view.slices for path in one.files]
@@ -154,12 +156,12 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
         by_partition.setdefault(partition, []).append(path.rpartition("/")[2])
     plan = ServicePlan(
         service=Savepoint.name,
-        summary=f"hold {len(files)} files of commit {asked}",
+        summary=f"hold {len(files)} files of commit {requested_at}",
         items=(
-            PlanItem(asked, "keep", detail="the savepointed commit"),
+            PlanItem(requested_at, "keep", detail="the savepointed commit"),
             *(PlanItem(path, "keep", sizes.get(path, 0)) for _, path in files),
         ),
-        instant=asked,
+        instant=requested_at,
         blockers=tuple(blockers),
         warnings=("archiving stops before this commit until the savepoint is deleted",),
         figures={"files": len(files), "bytes": sum(sizes.values())},
@@ -181,17 +183,21 @@ def _standing(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
 
 
 def _deletion(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> ServicePlan:
-    asked = parameters.get(INSTANT_KEY, "")
-    savepoint = read_savepoints(table, timeline).get(asked)
+    requested_at = parameters.get(INSTANT_KEY, "")
+    savepoint = read_savepoints(table, timeline).get(requested_at)
     blockers = [table.write_refusal] if table.write_refusal else []
     if savepoint is None:
         blockers.append("there is no savepoint of this instant")
-    items = (PlanItem(asked, "delete", detail="the savepoint; no data file"),) if savepoint else ()
+    items = (
+        (PlanItem(requested_at, "delete", detail="the savepoint; no data file"),)
+        if savepoint
+        else ()
+    )
     return ServicePlan(
         service=DeleteSavepoint.name,
-        summary=f"delete the savepoint of {asked}",
+        summary=f"delete the savepoint of {requested_at}",
         items=items,
-        instant=asked or None,
+        instant=requested_at or None,
         blockers=tuple(blockers),
         warnings=("the next clean may delete what it held",) if savepoint else (),
         figures={"files": len(savepoint.paths) if savepoint else 0},

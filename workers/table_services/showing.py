@@ -19,7 +19,7 @@ from workers.timeline.timeline import Timeline
 def pending_plan(
     timeline: Timeline,
     actions: Collection[Action],
-    asked: InstantTime | None,
+    requested_at: InstantTime | None,
     *,
     service: str,
 ) -> Instant | None:
@@ -27,12 +27,12 @@ def pending_plan(
     pending.
     """
     pending = [one for one in timeline.pending() if one.action in actions]
-    if asked is None:
+    if requested_at is None:
         return pending[0] if pending else None
-    for one in pending:
-        if one.requested_at == asked:
-            return one
-    raise ServiceRefused("no such plan is pending", service=service, instant=asked)
+    for instant in pending:
+        if instant.requested_at == requested_at:
+            return instant
+    raise ServiceRefused("no such plan is pending", service=service, instant=requested_at)
 
 
 def shown_pending(
@@ -40,14 +40,14 @@ def shown_pending(
 ) -> ServicePlan:
     slices = planned_slices(pending.action, plan_content(table.storage, pending))
     items, missing = [], []
-    for one in slices:
+    for slice_ in slices:
         try:
-            size = bytes_of(table.storage, one.files)
+            size = bytes_of(table.storage, slice_.files)
         except NotFound as error:
             size = 0
             missing.append(str(error.values.get("path")))
-        what = "/".join(part for part in one.key if part)
-        items.append(PlanItem(what, effect, size, f"{len(one.log_files)} logs"))
+        what = "/".join(part for part in slice_.key if part)
+        items.append(PlanItem(what, effect, size, f"{len(slice_.log_files)} logs"))
     return ServicePlan(
         service=service,
         summary=f"carry out the plan of {len(items)} file groups that is pending",

@@ -14,20 +14,20 @@ from workers.table.view import VisibleFiles
 from workers.timeline.service_plans import PlannedSlice
 
 
-def planned(standing: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
+def planned(slice_: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
     """The slice as a plan keeps it."""
-    first = standing.base_file or standing.log_files[0]
+    first = slice_.base_file or slice_.log_files[0]
     return PlannedSlice(
-        partition=standing.partition,
-        file_id=standing.file_id,
-        base_instant=standing.base_instant or _instant(first),
-        base_file=standing.base_file,
-        log_files=standing.log_files,
+        partition=slice_.partition,
+        file_id=slice_.file_id,
+        base_instant=slice_.base_instant or _instant(first),
+        base_file=slice_.base_file,
+        log_files=slice_.log_files,
         metrics=metrics,
     )
 
 
-def standing(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
+def visible_slice(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
     """`old` with its logs in the order in which they became visible, whoever made the plan.
 
     Raises PlanOvertaken when a file's commit was taken back, before or after the plan was made
@@ -56,13 +56,13 @@ def _completed_at(visible: VisibleFiles, path: str) -> InstantTime:
 
 def bytes_of(storage: Storage, paths: Iterable[str]) -> int:
     """Raises NotFound."""
-    found = 0
+    size = 0
     for path in paths:
         file = storage.info(path)
         if file is None:
             raise NotFound("no such file", path=path)
-        found += file.size
-    return found
+        size += file.size
+    return size
 
 
 def _instant(path: str) -> InstantTime:

@@ -79,8 +79,8 @@ class ClusteringKind:
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
         replaced: dict[str, list[str]] = {}
-        for one in slices:
-            replaced.setdefault(one.partition, []).append(one.file_id)
+        for slice_ in slices:
+            replaced.setdefault(slice_.partition, []).append(slice_.file_id)
         return commit_metadata(
             stats,
             extra={**extra, **strategy_of(self.order)},

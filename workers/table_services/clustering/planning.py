@@ -69,8 +69,12 @@ def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> P
 def _clusterings(table: Table, timeline: Timeline) -> dict[InstantTime, CommitMetadata]:
     """The completed ones that are still on the active timeline."""
     replaced = [one for one in timeline.completed() if one.action is Action.REPLACECOMMIT]
-    found = {one.requested_at: read_instant(table, one) for one in replaced}
-    return {at: one for at, one in found.items() if one.operation_type == CLUSTER_OPERATION}
+    metadata_by_instant = {one.requested_at: read_instant(table, one) for one in replaced}
+    return {
+        at: one
+        for at, one in metadata_by_instant.items()
+        if one.operation_type == CLUSTER_OPERATION
+    }
 
 
 def _is_so_ordered(metadata: CommitMetadata, settings: ClusteringSettings) -> bool:
@@ -86,7 +90,7 @@ def _commits_since(timeline: Timeline, since: InstantTime | None) -> int:
     )
 
 
-def _unsorted(table: Table, standing: FileSlice) -> Unsorted:
-    size = bytes_of(table.storage, standing.files)
-    metrics = {"TOTAL_LOG_FILES": float(len(standing.log_files)), "TOTAL_IO_READ_MB": size / 2**20}
-    return Unsorted(planned(standing, metrics), size)
+def _unsorted(table: Table, slice_: FileSlice) -> Unsorted:
+    size = bytes_of(table.storage, slice_.files)
+    metrics = {"TOTAL_LOG_FILES": float(len(slice_.log_files)), "TOTAL_IO_READ_MB": size / 2**20}
+    return Unsorted(planned(slice_, metrics), size)

@@ -74,7 +74,7 @@ class ClusteringService:
         return run_rewrite(
             SERVICE,
             pending,
-            asked=settings.instant,
+            named_plan=settings.instant,
             is_schedule_only=settings.is_schedule_only,
             schedule=lambda: _scheduled(table, request, options, settings),
             execute=lambda plan: self._carried_out(table, plan, options, settings, on_progress),
@@ -147,13 +147,13 @@ def _shown(
 
 
 def _blockers(table: Table, timeline: Timeline, settings: ClusteringSettings) -> list[str]:
-    found = [] if table.write_refusal is None else [table.write_refusal]
+    blockers = [] if table.write_refusal is None else [table.write_refusal]
     if not settings.order.columns:
-        return [*found, f"name the columns to sort by: {SORT_COLUMNS_KEY}"]
+        return [*blockers, f"name the columns to sort by: {SORT_COLUMNS_KEY}"]
     schema = current_schema(table, timeline)
     try:
         if schema is not None:
             check_order(settings.order, schema.arrow)
     except InvalidInput as error:
-        found.append(str(error))
-    return found
+        blockers.append(str(error))
+    return blockers

@@ -60,7 +60,7 @@ def strategy_of(order: RowOrder) -> dict[str, str]:
 
 
 def _layout(text: str) -> Layout:
-    for one in LAYOUTS:
-        if one == (text or "linear").lower():
-            return one
+    for layout in LAYOUTS:
+        if layout == (text or "linear").lower():
+            return layout
     raise InvalidInput("unknown layout", key=LAYOUT_KEY, value=text, known=LAYOUTS)

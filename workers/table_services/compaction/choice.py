@@ -29,28 +29,30 @@ class Candidate:
 
 def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> list[Candidate]:
     """In the order in which they will be merged."""
-    found = list(candidates)
+    eligible = list(candidates)
     match settings.strategy:
         case Strategy.UNBOUNDED:
-            return found
+            return eligible
         case Strategy.BOUNDED_IO:
             pass
         case Strategy.LOG_FILE_SIZE_BASED:
-            found = [one for one in found if one.log_bytes >= settings.log_bytes_least]
-            found.sort(key=lambda one: -one.log_bytes)
+            eligible = [one for one in eligible if one.log_bytes >= settings.log_bytes_least]
+            eligible.sort(key=lambda one: -one.log_bytes)
         case Strategy.LOG_FILE_NUM_BASED:
-            found = [one for one in found if len(one.slice.log_files) >= settings.log_files_least]
-            found.sort(key=lambda one: -len(one.slice.log_files))
-    return _within(found, settings.io_bytes_max)
+            eligible = [
+                one for one in eligible if len(one.slice.log_files) >= settings.log_files_least
+            ]
+            eligible.sort(key=lambda one: -len(one.slice.log_files))
+    return _within(eligible, settings.io_bytes_max)
 
 
 def _within(candidates: list[Candidate], io_bytes_max: int) -> list[Candidate]:
     """As many as the bound pays for, and one more that reaches it: a plan is never empty for it."""
     taken: list[Candidate] = []
     spent = 0
-    for one in candidates:
+    for candidate in candidates:
         if spent >= io_bytes_max:
             break
-        taken.append(one)
-        spent += one.io_bytes
+        taken.append(candidate)
+        spent += candidate.io_bytes
     return taken

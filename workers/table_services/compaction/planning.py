@@ -74,17 +74,17 @@ def propose(table: Table, timeline: Timeline, settings: CompactionSettings) -> P
     return Proposal(tuple(chosen(free, settings)), backlog)
 
 
-def _candidate(table: Table, standing: FileSlice) -> Candidate:
-    base_bytes = bytes_of(table.storage, [standing.base_file] if standing.base_file else [])
-    log_bytes = bytes_of(table.storage, standing.log_files)
+def _candidate(table: Table, slice_: FileSlice) -> Candidate:
+    base_bytes = bytes_of(table.storage, [slice_.base_file] if slice_.base_file else [])
+    log_bytes = bytes_of(table.storage, slice_.log_files)
     metrics = {
-        "TOTAL_LOG_FILES": float(len(standing.log_files)),
+        "TOTAL_LOG_FILES": float(len(slice_.log_files)),
         "TOTAL_LOG_FILES_SIZE": float(log_bytes),
         "TOTAL_IO_READ_MB": float((base_bytes + log_bytes) // _MEGABYTE),
         "TOTAL_IO_WRITE_MB": float((base_bytes or log_bytes) // _MEGABYTE),
         "TOTAL_IO_MB": float((2 * base_bytes + log_bytes) // _MEGABYTE),
     }
-    return Candidate(planned(standing, metrics), base_bytes, log_bytes)
+    return Candidate(planned(slice_, metrics), base_bytes, log_bytes)
 
 
 def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
@@ -99,9 +99,9 @@ def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
 
 
 def _last_compaction(table: Table, timeline: Timeline) -> InstantTime | None:
-    for one in reversed(list(timeline.completed())):
-        if one.action is Action.COMMIT and read_instant(table, one).compacted:
-            return one.requested_at
+    for instant in reversed(list(timeline.completed())):
+        if instant.action is Action.COMMIT and read_instant(table, instant).compacted:
+            return instant.requested_at
     return None
 
 

@@ -69,7 +69,7 @@ class CompactionService:
         return run_rewrite(
             SERVICE,
             pending,
-            asked=settings.instant,
+            named_plan=settings.instant,
             is_schedule_only=settings.is_schedule_only,
             schedule=lambda: _scheduled(table, request, options, settings),
             execute=lambda plan: self._carried_out(table, plan, options, settings, on_progress),
@@ -138,10 +138,10 @@ def _why_nothing(backlog: Backlog) -> str:
     return f"nothing is due: {backlog.delta_commits} delta commits since the last compaction"
 
 
-def _item(one: Candidate) -> PlanItem:
+def _item(candidate: Candidate) -> PlanItem:
     return PlanItem(
-        what="/".join(part for part in one.slice.key if part),
+        what="/".join(part for part in candidate.slice.key if part),
         effect="merge",
-        bytes=one.bytes,
-        detail=f"{len(one.slice.log_files)} logs of {one.log_bytes} bytes",
+        bytes=candidate.bytes,
+        detail=f"{len(candidate.slice.log_files)} logs of {candidate.log_bytes} bytes",
     )

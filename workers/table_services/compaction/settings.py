@@ -65,9 +65,9 @@ def _strategy(text: str) -> Strategy:
     """By Hudi's class name, with or without its package. The class itself is never loaded."""
     short = text.rpartition(".")[2].removesuffix("CompactionStrategy")
     short = "Unbounded" if short == "UnBounded" else short
-    for one in Strategy:
-        if one.lower() == short.lower():
-            return one
+    for strategy in Strategy:
+        if strategy.lower() == short.lower():
+            return strategy
     raise InvalidInput(
         "unknown compaction strategy",
         key=COMPACTION_STRATEGY_KEY,

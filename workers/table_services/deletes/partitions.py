@@ -47,12 +47,12 @@ class DeletePartition:
     ) -> ServiceOutcome:
         """As `Service.run`; PlanChanged as well when another writer was faster."""
         paths = _paths(request.parameters)
-        asked = WriteRequest(_NAME, partitions=paths)
+        write_request = WriteRequest(_NAME, partitions=paths)
         plan = _plan(table, paths, ())
 
         def attempt(number: int) -> CommitOutcome:
             nonlocal plan
-            transaction = WriteClient(table, options).begin(None, asked.of_attempt(number))
+            transaction = WriteClient(table, options).begin(None, write_request.of_attempt(number))
             try:
                 # What the transaction started from is what it deletes, so that is what is compared.
                 plan = _plan(table, paths, transaction.context.slices.values())
@@ -102,9 +102,9 @@ def _paths(parameters: Mapping[str, str]) -> tuple[str, ...]:
 
 def _from_json(text: str) -> list[str]:
     try:
-        found = json.loads(text)
+        paths = json.loads(text)
     except ValueError as error:
         raise InvalidInput("partitions are no JSON list", text=text[:80]) from error
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    if not isinstance(paths, list) or not all(isinstance(one, str) for one in paths):
         raise InvalidInput("partitions are a list of texts", text=text[:80])
-    return found
+    return paths

@@ -41,7 +41,7 @@ from workers.write.retrying import with_retries
 from workers.write.status import TaskIds
 
 _NAME: Final = "delete"
-_Found = list[tuple[FileSlice, pa.Table]]
+_RowsBySlice = list[tuple[FileSlice, pa.Table]]
 
 
 class Delete:
@@ -97,25 +97,26 @@ def _attempt(
     if is_ordered and table.config.ordering_field not in (None, *columns):
         columns = (*columns, str(table.config.ordering_field))
     batch = pa.schema([schema.arrow.field(name) for name in columns])
-    asked = WriteRequest(_NAME, is_ordered=is_ordered).of_attempt(number)
-    transaction = WriteClient(table, options).begin(batch, asked)
+    write_request = WriteRequest(_NAME, is_ordered=is_ordered).of_attempt(number)
+    transaction = WriteClient(table, options).begin(batch, write_request)
     plan = _plan(table, [])
     try:
         # Rows of the snapshot that the transaction started from; later ones are a conflict.
         slices = transaction.context.slices.values()
-        found = list(_matching(table, schema, selection, slices, on_progress, columns))
-        plan = _plan(table, found)
+        matching_rows = list(_matching(table, schema, selection, slices, on_progress, columns))
+        plan = _plan(table, matching_rows)
         plan.check(request)
         if is_ordered:
-            for _, rows in found:
+            for _, rows in matching_rows:
                 check_ages(table.config, rows)
         context = transaction.context
         slots = {_key(one): slot for (_, slot), one in context.slices.items()}
         groups = [
-            rows_at(prepare(context, rows), one.partition, slots[_key(one)]) for one, rows in found
+            rows_at(prepare(context, rows), one.partition, slots[_key(one)])
+            for one, rows in matching_rows
         ]
         if selection.listed is not None:
-            places = {_key(one): rows for one, rows in found}
+            places = {_key(one): rows for one, rows in matching_rows}
             transaction.seeks(sought_by_list(context, selection.listed, places))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
@@ -142,27 +143,27 @@ def _matching(
     kept = columns or _key_columns(table)
     wanted = None if selection.columns is None else {*kept, *selection.columns}
     ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
-    for done, one in enumerate(ordered, start=1):
+    for done, slice_ in enumerate(ordered, start=1):
         rows = read_slice(
-            table.storage, table.config.showing_unmatched, schema, one, columns=wanted
+            table.storage, table.config.showing_unmatched, schema, slice_, columns=wanted
         )
         rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
         matching = selection.of(rows).select(list(kept))
         if matching.num_rows:
-            yield one, matching
+            yield slice_, matching
         if on_progress is not None:
             on_progress(done, len(ordered))
 
 
-def _plan(table: Table, found: _Found) -> ServicePlan:
-    total = sum(rows.num_rows for _, rows in found)
+def _plan(table: Table, matching_rows: _RowsBySlice) -> ServicePlan:
+    total = sum(rows.num_rows for _, rows in matching_rows)
     items = tuple(
         PlanItem(
             f"{rows.num_rows} rows of {'/'.join(filter(None, _key(one)))}",
             "delete",
             digest=_digest(rows.select(list(_key_columns(table)))),
         )
-        for one, rows in found
+        for one, rows in matching_rows
     )
     return ServicePlan(
         service=_NAME,
@@ -172,7 +173,7 @@ def _plan(table: Table, found: _Found) -> ServicePlan:
         figures={
             "rows": total,
             "file_groups": len(items),
-            "partitions": len({one.partition for one, _ in found}),
+            "partitions": len({one.partition for one, _ in matching_rows}),
         },
     )
 
@@ -186,8 +187,8 @@ def _digest(rows: pa.Table) -> str:
     return hashlib.sha256(sink.getvalue()).hexdigest()
 
 
-def _key(one: FileSlice) -> tuple[str, str]:
-    return one.partition, one.file_id
+def _key(slice_: FileSlice) -> tuple[str, str]:
+    return slice_.partition, slice_.file_id
 
 
 def _key_columns(table: Table) -> tuple[str, ...]:

@@ -26,16 +26,16 @@ _Places = frozenset[FileGroupKey]
 
 
 def sought_by_list(
-    context: WriteContext, listed: pa.Table, found: Mapping[FileGroupKey, pa.Table]
+    context: WriteContext, listed: pa.Table, keys_by_group: Mapping[FileGroupKey, pa.Table]
 ) -> Sought:
     """`listed`: the key columns, and those of the partition where keys are meant in one only;
-    `found`: the keys of the list that each file group holds, in the same columns at least.
+    `keys_by_group`: the keys of the list that each file group holds, in the same columns at least.
 
     Raises BadRows for a key that no row can have.
     """
     keys = _placed(context, _whole(context, listed))
     places: dict[str, set[FileGroupKey]] = {}
-    for group, rows in found.items():
+    for group, rows in keys_by_group.items():
         held: list[Any] = _record_keys(context, rows)[0].to_pylist()
         for key in held:
             places.setdefault(key, set()).add(group)

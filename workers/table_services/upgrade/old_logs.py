@@ -42,24 +42,24 @@ def checked_logs(
     table: Table, timeline: Timeline, completed_at: Mapping[InstantTime, InstantTime]
 ) -> OldLogs:
     """All of them are read. `completed_at`: of each completed write, the archived ones as well."""
-    found = OldLogs()
+    logs = OldLogs()
     first = timeline.first_time
     problems: dict[str, list[str]] = {}
     for group in _groups(table).values():
         for base_instant, _, _, file in sorted(group.logs):
-            found.files += 1
-            found.bytes += file.size
+            logs.files += 1
+            logs.bytes += file.size
             end = completed_at.get(base_instant)
             if end is None:
                 problems.setdefault(_UNKNOWN, []).append(file.path)
             elif any(base_instant < base <= end for base in group.bases):
                 problems.setdefault(_TOO_CLOSE, []).append(file.path)
-        for path in _uncommitted(table, group, completed_at, first, found.blockers):
+        for path in _uncommitted(table, group, completed_at, first, logs.blockers):
             problems.setdefault(_UNCOMMITTED, []).append(path)
     for reason, paths in sorted(problems.items()):
         named = ", ".join(sorted(paths)[:_NAMED_MAX])
-        found.blockers.append(f"{reason} ({len(paths)} log files: {named}); {_COMPACT}")
-    return found
+        logs.blockers.append(f"{reason} ({len(paths)} log files: {named}); {_COMPACT}")
+    return logs
 
 
 _UNKNOWN = "neither the timeline nor its archive knows the commit that a log is named after"
@@ -69,18 +69,18 @@ _COMPACT = "let the engine that wrote the table compact it, and clean it"
 
 
 def _groups(table: Table) -> dict[tuple[str, str], _Group]:
-    found: dict[tuple[str, str], _Group] = {}
+    groups: dict[tuple[str, str], _Group] = {}
     for partition, files in files_by_partition(table.storage).items():
         for file in files:
             name = parse_base_file(file.name) or parse_log_file(file.name)
             if name is None or (isinstance(name, LogFileName) and name.is_cdc):
                 continue
-            group = found.setdefault((partition, name.file_id), _Group())
+            group = groups.setdefault((partition, name.file_id), _Group())
             if isinstance(name, LogFileName):
                 group.logs.append((name.instant, name.version, name.write_token, file))
             else:
                 group.bases.add(name.instant)
-    return found
+    return groups
 
 
 def _uncommitted(
@@ -91,7 +91,7 @@ def _uncommitted(
     blockers: list[str],
 ) -> list[str]:
     """Files with a block that version 6 drops for its writer's sake alone."""
-    found: list[str] = []
+    paths: list[str] = []
     taken_back: set[InstantTime] = set()
     for _, _, _, file in sorted(group.logs, reverse=True):
         try:
@@ -107,6 +107,6 @@ def _uncommitted(
                 or block.instant in completed_at
                 or (first is not None and block.instant < first)
             ):
-                found.append(file.path)
+                paths.append(file.path)
                 break
-    return found
+    return paths

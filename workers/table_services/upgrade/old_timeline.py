@@ -65,7 +65,9 @@ def _counts(instant: Instant) -> bool:
 
 def carried_timeline(table: Table) -> CarriedTimeline:
     """Of a table of version 6 in which nothing is pending. Raises MalformedTable."""
-    files = [(file, found) for file in old_files(table.storage) if (found := _OLD.parse(file.name))]
+    files = [
+        (file, instant) for file in old_files(table.storage) if (instant := _OLD.parse(file.name))
+    ]
     completed = [one for _, one in files if one.is_completed]
     active = {(one.requested_at, one.action) for one in completed}
     archived = [
@@ -81,20 +83,20 @@ def carried_timeline(table: Table) -> CarriedTimeline:
 
 def old_files(storage: Storage) -> list[FileInfo]:
     """What layout 1 has on its active timeline; a completed file of no bytes says nothing."""
-    found = []
+    files = []
     for file in storage.list_files(_OLD.directory):
         instant = _OLD.parse(file.name)
         if instant is not None and (file.size or not instant.is_completed):
-            found.append(file)
-    return found
+            files.append(file)
+    return files
 
 
 def _clusterings(storage: Storage, files: list[tuple[FileInfo, Instant]]) -> Iterator[InstantTime]:
     """Layout 1 has no action of its own for them."""
-    for file, one in files:
-        is_asked = one.state is State.REQUESTED and one.action is Action.REPLACECOMMIT
+    for file, instant in files:
+        is_asked = instant.state is State.REQUESTED and instant.action is Action.REPLACECOMMIT
         if is_asked and file.size and read_clustering_plan(storage.read(file.path)) is not None:
-            yield one.requested_at
+            yield instant.requested_at
 
 
 def _carried(

@@ -46,7 +46,7 @@ def property_changes(
     """
     if config.version == WRITTEN_VERSION:
         return PropertyChanges({}, ())
-    told = {
+    new_properties = {
         VERSION_KEY: str(WRITTEN_VERSION),
         LAYOUT_KEY: "2",
         INITIAL_KEY: properties.get(INITIAL_KEY) or str(config.version),
@@ -54,15 +54,15 @@ def property_changes(
         **_PLACES,
     }
     if config.key_generator:
-        told[KEY_GENERATOR_KEY] = config.key_generator
+        new_properties[KEY_GENERATOR_KEY] = config.key_generator
     if config.ordering:
-        told[ORDERING_KEY] = ",".join(config.ordering)
+        new_properties[ORDERING_KEY] = ",".join(config.ordering)
     if payload := properties.get(TABLE_PAYLOAD_KEY):
-        told[LEGACY_PAYLOAD_KEY] = payload
+        new_properties[LEGACY_PAYLOAD_KEY] = payload
     if partition_fields:
-        told[PARTITION_KEY] = partition_fields
+        new_properties[PARTITION_KEY] = partition_fields
     gone = (*STRATEGY_KEYS, TABLE_PAYLOAD_KEY, _PRECOMBINE_KEY)
     return PropertyChanges(
-        {key: value for key, value in told.items() if properties.get(key) != value},
+        {key: value for key, value in new_properties.items() if properties.get(key) != value},
         tuple(key for key in gone if key in properties),
     )

@@ -142,29 +142,29 @@ def _proposal(table: Table, fields: str) -> _Proposal:
 
 
 def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[str]:
-    found = []
+    blockers = []
     if properties.get(METADATA_KEY):
-        found.append(METADATA_REFUSAL)
-    found += [
+        blockers.append(METADATA_REFUSAL)
+    blockers += [
         f"{one.action} {one.requested_at} is {one.state}: let the engine that began it finish or "
         "roll it back"
         for one in table.timeline().pending()
     ]
     if unknown := strangers(table):
-        found.append(
+        blockers.append(
             f"another engine began an upgrade and moved {len(unknown)} instants, such as "
             f"{unknown[0]}; let it finish"
         )
-    told = fields or properties.get(PARTITION_KEY, "")
-    if table.config.key_generator.startswith("CUSTOM") and not _are_typed(told):
-        found.append(
+    typed_fields = fields or properties.get(PARTITION_KEY, "")
+    if table.config.key_generator.startswith("CUSTOM") and not _are_typed(typed_fields):
+        blockers.append(
             f"the properties do not tell the types of the partition fields; give {_FIELDS_KEY}, "
             "such as place:SIMPLE,ts:TIMESTAMP"
         )
     names = tuple(one.partition(":")[0] for one in listed(fields))
     if fields and names != table.config.partition_by:
-        found.append(f"{_FIELDS_KEY} names other fields than the table: {fields}")
-    return found
+        blockers.append(f"{_FIELDS_KEY} names other fields than the table: {fields}")
+    return blockers
 
 
 def _are_typed(fields: str) -> bool:
