@@ -39,7 +39,9 @@ _log = logging.getLogger(__name__)
 
 
 def clean_before_write(table: Table, options: WriteOptions) -> None:
-    """Raises LockTimeout."""
+    """Roll dead writers back under the policy EAGER; under the others only end what is decided.
+    Raises LockTimeout.
+    """
     if options.failed_writes is FailedWritesPolicy.EAGER:
         roll_back_dead_writers(table, options)
     else:
@@ -48,7 +50,9 @@ def clean_before_write(table: Table, options: WriteOptions) -> None:
 
 
 def clean_after_write(table: Table, options: WriteOptions) -> None:
-    """The write stands whatever happens here; what is left over is the next one's."""
+    """Roll dead writers back under the policy LAZY. The write stands whatever happens here; what is
+    left over is the next one's.
+    """
     if options.failed_writes is not FailedWritesPolicy.LAZY:
         return
     try:
@@ -64,7 +68,8 @@ def _end_rollbacks(table: Table, timeline: Timeline, options: WriteOptions) -> N
 
 
 def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
-    """Raises LockTimeout. Idempotent; any number of writers may do it at once (bug B1).
+    """The rollbacks that this call made; sweeps what no pending instant has any more. Idempotent;
+    any number of writers may do it at once (bug B1). Raises LockTimeout.
 
     With the policy NEVER what is decided comes about, and the dead stay.
     """

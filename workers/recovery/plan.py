@@ -166,7 +166,9 @@ def _blockers(
 
 
 def old_log_blocker(table: Table, target: Instant) -> str | None:
-    """Of version 6, and upgraded since: its rows are not found by its instant. None for others."""
+    """Why a write of version 6 in a table that was upgraded since cannot be taken back: its rows
+    are not found by its instant. None for others.
+    """
     if not (table.config.has_old_logs and target.is_completed and target.action.writes_data):
         return None
     try:

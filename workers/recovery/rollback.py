@@ -83,8 +83,9 @@ def rollback(
     *,
     on_progress: Progress | None = None,
 ) -> RollbackOutcome:
-    """Raises RollbackRefused, PlanChanged, LockTimeout. Running it again ends in the same state
-    (RB1).
+    """Take one instant back. Running it again ends in the same state (RB1).
+
+    Raises RollbackRefused, PlanChanged, LockTimeout, LeaseLost.
     """
     table.check_opened_writable()
     prepared = _prepare(table, request, options)

@@ -82,6 +82,8 @@ class _Adoption:
 
 
 class Adopt:
+    """The service `adopt`."""
+
     name = "adopt"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -99,6 +101,9 @@ class Adopt:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """As `Service.run`, at once and under the table lock: only properties of the table are
+        written. InvalidInput for parameters as of `plan`, LeaseLost.
+        """
         adoption = _checked(table, request.parameters)
         with table_lock(table, options).held() as lease:
             plan = _proposal(table, settled_timeline(table), adoption)

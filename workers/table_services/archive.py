@@ -44,6 +44,8 @@ from workers.timeline.timeline import Timeline
 
 
 class Archive:
+    """The service `archive`."""
+
     name = "archive"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -58,6 +60,9 @@ class Archive:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """As `Service.run`, under the table lock. LeaseLost when it was lost midway: the next
+        writer, or the next run, goes on.
+        """
         settings = archive_settings(request.parameters)
         table.check_writable()
         roll_back_dead_writers(table, options)

@@ -38,6 +38,8 @@ _HOUR_MS = 60 * _MINUTE_MS
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSettings:
+    """How far archiving may go: `archive_settings` reads it of a service's parameters."""
+
     min_commits: int
     max_commits: int
     goes_beyond_savepoints: bool
@@ -68,6 +70,8 @@ def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """Where the active timeline may start, and why not later."""
+
     at: InstantTime
     """Instants requested earlier are archived; empty when none is."""
     commits: int
@@ -77,6 +81,9 @@ class Start:
 
 
 def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) -> Start:
+    """As late as `settings` ask for and nothing holds; empty while there are not more commits than
+    are kept at most. Raises MalformedTable.
+    """
     commits = sorted(timeline.completed_writes(), key=lambda one: one.requested_at)
     if len(commits) <= settings.max_commits:
         return Start("", len(commits))

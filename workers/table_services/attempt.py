@@ -87,6 +87,7 @@ class AttemptHeartbeat:
             _log.warning("heartbeat failed, trying again: path=%s error=%s", path, error)
 
     def stop(self) -> None:
+        """Beat no more; the file stays, and expires. Harmless when it was not started."""
         if self._repetition is not None:
             self._repetition.stop()
             self._repetition = None
@@ -102,6 +103,7 @@ class AttemptHeartbeat:
 
 
 def standing_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
+    """The heartbeat file of an instant with its tag, whoever's it is; None where there is none."""
     try:
         return storage.read_tagged(path_of(instant))
     except NotFound:

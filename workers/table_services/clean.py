@@ -46,6 +46,8 @@ _CONFIRM_EVERY = 50
 
 
 class Clean:
+    """The service `clean`."""
+
     name = "clean"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -65,6 +67,9 @@ class Clean:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """Carry pending cleans out; then, unless one of them was what the caller confirmed or
+        named, plan a new one and carry it out. Raises ServiceBusy, and as `Service.run`.
+        """
         settings = clean_settings(request.parameters)
         table.check_writable()
         if request.expected_plan_hash is not None:
@@ -89,6 +94,7 @@ class Clean:
 
 
 def pending_cleans(timeline: Timeline) -> list[Instant]:
+    """The pending cleans, oldest first."""
     return [one for one in timeline.pending() if one.action is Action.CLEAN]
 
 

@@ -37,6 +37,8 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class CleanSettings:
+    """What a clean keeps: `clean_settings` reads it of a service's parameters."""
+
     policy: CleanPolicy
     commits: int
     hours: int
@@ -136,6 +138,8 @@ def _oldest_readable(commits: list[CompletedInstant], since: InstantTime) -> Ins
 
 @dataclass(frozen=True, slots=True)
 class Unneeded:
+    """A file that may be deleted, and why in a sentence."""
+
     file: FileInfo
     partition: str
     why: str

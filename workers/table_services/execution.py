@@ -144,6 +144,7 @@ class Claim:
 
     @property
     def attempt(self) -> str:
+        """The token that names this attempt in its heartbeat, its markers and its files."""
         return self._heartbeat.attempt
 
     def confirm(self) -> None:

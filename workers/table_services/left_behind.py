@@ -71,7 +71,7 @@ def strangers(table: Table) -> Strangers:
 
 
 def living_instants(table: Table) -> set[InstantTime]:
-    """Whose writers' hearts beat."""
+    """The instants whose writers' hearts beat."""
     now_ms = table.ports.clock.now_ms()
     return {beat.instant for beat in read_heartbeats(table.storage) if not beat.is_expired(now_ms)}
 
@@ -104,6 +104,7 @@ def left_lock(table: Table) -> tuple[FoundFile, str | None] | None:
 
 
 def age(age_ms: int) -> str:
+    """For people: `5 minutes old`, from two hours on in hours, from two days on in days."""
     minutes = age_ms // _MINUTE_MS
     if minutes < _MINUTES_TOLD:
         return f"{minutes} minutes old"

@@ -34,6 +34,10 @@ class Runner(Protocol):
 
 
 class LocalRunner:
+    """See Runner. `threads` at once, fewer where the groups are large; without it as many
+    as pay.
+    """
+
     def __init__(self, storage: Storage, sizes: Sequence[int], threads: int | None = None) -> None:
         """`sizes`: the bytes of each group's slice."""
         self._storage = storage

@@ -49,11 +49,14 @@ class _Incoming:
 
 
 class Overwrite:
+    """The service of the name of its operation."""
+
     def __init__(self, operation: Replacing) -> None:
         self._operation = operation
 
     @property
     def name(self) -> str:
+        """See Service."""
         return self._operation
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:

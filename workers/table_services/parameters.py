@@ -18,7 +18,9 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def instant_or_none(values: Mapping[str, str]) -> InstantTime | None:
-    """Raises InvalidInput."""
+    """The instant that the parameters name; None without one. Raises InvalidInput for what
+    is none.
+    """
     text = values[INSTANT]
     if text and not _INSTANT.fullmatch(text):
         raise InvalidInput("instant time has not 17 digits", instant=text)

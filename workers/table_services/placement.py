@@ -75,7 +75,11 @@ class Placement:
 def observed_placement(
     table: Table, view: FileSystemView, schema: TableSchema, hash_fields: Sequence[str]
 ) -> Placement:
-    """Raises NotPlaced, MalformedTable, UnsupportedTable."""
+    """What the rows of a table with a simple bucket index prove. At most `SLICES_READ_MAX` file
+    groups are read.
+
+    Raises NotPlaced, MalformedTable, UnsupportedTable.
+    """
     named = _by_bucket(view.slices)
     divisor = rows = 0
     for bucket, slice_ in named[:SLICES_READ_MAX]:
@@ -91,7 +95,7 @@ def observed_placement(
 def observed_spelling(
     table: Table, view: FileSystemView, schema: TableSchema, *, checks_partitions: bool
 ) -> Placement:
-    """Of a table whose keys are looked up: only how keys and paths are spelled is proved.
+    """What the rows of a table prove whose keys are looked up: only how keys and paths are spelled.
 
     Raises as `observed_placement`.
     """

@@ -48,4 +48,5 @@ def service(name: str) -> Service:
 
 
 def service_names() -> list[str]:
+    """Of all services, sorted."""
     return sorted(_SERVICES)

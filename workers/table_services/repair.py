@@ -44,6 +44,8 @@ _REASON = "repair found files of it, and it was neither on the timeline nor in i
 
 
 class Repair:
+    """The service `repair`."""
+
     name = "repair"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:

@@ -52,6 +52,8 @@ class _MoreToUndo(LakehouseError):
 
 
 class Restore:
+    """The service `restore`."""
+
     name = "restore"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -71,6 +73,10 @@ class Restore:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """Carry pending restores out; then, unless one of them was what the caller confirmed or
+        named, plan a new one and carry it out. ServiceBusy while another process is at it,
+        ServiceRefused where others go on writing, and as `Service.run`.
+        """
         target = _asked(request.parameters)
         table.check_writable()
         if request.expected_plan_hash is not None:

@@ -46,10 +46,12 @@ class RewriteKind(Protocol):
     """What tells compaction and clustering apart."""
 
     @property
-    def service(self) -> str: ...
+    def service(self) -> str:
+        """The name of the service, for messages and heartbeats."""
 
     @property
-    def action(self) -> Action: ...
+    def action(self) -> Action:
+        """That its plans have on the timeline while they are pending."""
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
         """Of the file group that the new base file belongs to."""
@@ -67,11 +69,14 @@ class RewriteKind(Protocol):
 
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
-    ) -> CommitMetadata: ...
+    ) -> CommitMetadata:
+        """Of the commit that completes the plan: `stats` of the new files, and `extra`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
+    """A plan that was carried out, in figures."""
+
     instant: Instant
     file_groups: int
     log_files: int
@@ -82,6 +87,7 @@ class Rewritten:
 
     @property
     def figures(self) -> dict[str, int]:
+        """By name, as a `ServiceOutcome` has figures."""
         return {
             "file_groups": self.file_groups,
             "log_files": self.log_files,
@@ -92,6 +98,7 @@ class Rewritten:
 
 
 def local_runner(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
+    """A RunnerMaker: in this process."""
     return LocalRunner(table.storage, sizes, threads)
 
 

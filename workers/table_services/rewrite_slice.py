@@ -78,6 +78,8 @@ class RewriteContext:
 
 @dataclass(frozen=True, slots=True)
 class GroupRewrite:
+    """One file slice of a plan, and where its rows go."""
+
     number: int
     """Of this slice within its plan."""
     slice: PlannedSlice
@@ -86,6 +88,7 @@ class GroupRewrite:
 
     @property
     def is_new_group(self) -> bool:
+        """Whether the rows leave their file group, as of a clustering."""
         return self.file_id != self.slice.file_id
 
 

@@ -25,6 +25,10 @@ _Codes = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
+    """Columns to sort by, the most important first, and how; without columns rows stay as
+    they are.
+    """
+
     columns: tuple[str, ...]
     layout: Layout = "linear"
 

@@ -48,6 +48,8 @@ class _Proposal:
 
 
 class Savepoint:
+    """The service `savepoint`."""
+
     name = "savepoint"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -61,6 +63,9 @@ class Savepoint:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """As `Service.run`, at once and under the table lock. ServiceBusy during a restore;
+        LeaseLost with the savepoint taken back.
+        """
         parameters = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
             table.check_writable()
@@ -92,6 +97,8 @@ class Savepoint:
 
 
 class DeleteSavepoint:
+    """The service `delete_savepoint`."""
+
     name = "delete_savepoint"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -105,6 +112,7 @@ class DeleteSavepoint:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """As `Service.run`, at once and under the table lock. LeaseLost with nothing deleted."""
         parameters = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
             table.check_writable()

@@ -38,6 +38,8 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
+    """What a service would do, as a person is shown it. Planning changes nothing."""
+
     service: str
     summary: str
     """One sentence for people: `merge 24 logs into 8 file groups`."""
@@ -59,6 +61,7 @@ class ServicePlan:
 
     @property
     def bytes_total(self) -> int:
+        """Of all items."""
         return sum(item.bytes for item in self.items)
 
     @property
@@ -93,6 +96,8 @@ class ServiceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOutcome:
+    """What a service has done."""
+
     service: str
     instant: InstantTime | None
     """None when there was nothing to do."""
@@ -106,7 +111,8 @@ class Service(Protocol):
     """One service; `workers.table_services.registry` knows them all by name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Under which people and tasks ask for it."""
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Changes nothing. Raises InvalidInput for parameters that it does not know."""

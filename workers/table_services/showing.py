@@ -38,6 +38,9 @@ def pending_plan(
 def shown_pending(
     table: Table, pending: Instant, *, service: str, effect: str, figures: Mapping[str, int]
 ) -> ServicePlan:
+    """A pending plan as people are shown it: an item per file group, with its bytes; files that are
+    gone are warnings. Raises MalformedTable.
+    """
     slices = planned_slices(pending.action, plan_content(table.storage, pending))
     items, missing = [], []
     for slice_ in slices:
@@ -70,4 +73,5 @@ def operation_extra(request: ServiceRequest, options: WriteOptions) -> dict[str,
 
 
 def nothing_to_do(service: str) -> ServiceOutcome:
+    """The outcome of a run that found nothing."""
     return ServiceOutcome(service, None, "there was nothing to do")

@@ -33,6 +33,8 @@ SERVICE = "clustering"
 
 @dataclass(frozen=True, slots=True)
 class ClusteringKind:
+    """See RewriteKind."""
+
     order: RowOrder
     looks_up: bool = False
     """The table's index looks keys up, so that a file group may have any id."""
@@ -47,6 +49,9 @@ class ClusteringKind:
         return cls(order_of(plan.strategy if plan else {}), looks_up)
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        """A new one that only this plan gives, of the same bucket unless the table's index looks
+        keys up. Raises MalformedTable for a file group of no bucket.
+        """
         if self.looks_up:
             return new_file_id(plan.requested_at, old.partition, old.file_id)
         bucket = bucket_of(old.file_id)
@@ -55,12 +60,16 @@ class ClusteringKind:
         return bucket_file_id(bucket, after=plan.requested_at)
 
     def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
+        """The plan's. Raises InvalidInput where the table's columns do not allow it."""
         check_order(self.order, schema.arrow)
         return self.order
 
     def validate(
         self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
     ) -> None:
+        """Raises PlanOvertaken when a write completed in one of the file groups since the plan was
+        made, MalformedTable.
+        """
         groups = frozenset(one.key for one in slices)
         ours = WriteSet(plan.requested_at, groups, SERVICE, replaced=groups)
         for rival in timeline.completed_writes():
@@ -78,6 +87,7 @@ class ClusteringKind:
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
+        """Of a replacecommit: the new files, the file groups that they replace, and the order."""
         replaced: dict[str, list[str]] = {}
         for slice_ in slices:
             replaced.setdefault(slice_.partition, []).append(slice_.file_id)

@@ -22,6 +22,8 @@ CLUSTER_OPERATION = "CLUSTER"
 
 @dataclass(frozen=True, slots=True)
 class Unsorted:
+    """A file group that is not sorted as wanted, and the bytes of its files."""
+
     slice: PlannedSlice
     bytes: int
 
@@ -36,11 +38,15 @@ class Proposal:
     figures: dict[str, int]
 
     def plan_file(self, settings: ClusteringSettings, extra: dict[str, str]) -> ClusteringPlanFile:
+        """The plan to make durable; `extra` is kept in it."""
         slices = tuple(one.slice for one in self.chosen)
         return ClusteringPlanFile(slices, strategy_of(settings.order), extra)
 
 
 def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> Proposal:
+    """What would be scheduled now: at most `groups_max` file groups of which no pending plan has
+    one, none where too few commits came since the last clustering. Raises MalformedTable.
+    """
     view = FileSystemView.load(table, timeline=timeline)
     busy = pending_file_groups(table.storage, timeline)
     clusterings = _clusterings(table, timeline)

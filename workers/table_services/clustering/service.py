@@ -36,10 +36,13 @@ from workers.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class ClusteringService:
+    """The service `clustering`; `make_runner` says where file groups are rewritten."""
+
     make_runner: RunnerMaker = local_runner
 
     @property
     def name(self) -> str:
+        """See Service."""
         return SERVICE
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:

@@ -23,6 +23,8 @@ from workers.table_services.row_order import LAYOUTS, Layout, RowOrder
 
 @dataclass(frozen=True, slots=True)
 class ClusteringSettings:
+    """What is clustered and how: `clustering_settings` reads it of a service's parameters."""
+
     order: RowOrder
     """Without columns nothing can be scheduled; a pending plan has its own."""
     partitions: tuple[str, ...] = ()

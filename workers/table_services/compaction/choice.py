@@ -24,11 +24,12 @@ class Candidate:
 
     @property
     def bytes(self) -> int:
+        """Of its base file and its logs, as they stand on storage."""
         return self.base_bytes + self.log_bytes
 
 
 def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> list[Candidate]:
-    """In the order in which they will be merged."""
+    """The file groups that the strategy takes, in the order in which they will be merged."""
     eligible = list(candidates)
     match settings.strategy:
         case Strategy.UNBOUNDED:

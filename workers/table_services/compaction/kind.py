@@ -16,13 +16,17 @@ SERVICE = "compaction"
 
 
 class CompactionKind:
+    """See RewriteKind."""
+
     service = SERVICE
     action = Action.COMPACTION
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        """The slice's own."""
         return old.file_id
 
     def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
+        """None: rows stay in the order of the slice."""
         return None
 
     def validate(
@@ -33,4 +37,5 @@ class CompactionKind:
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
+        """Of a commit that says that it is a compaction."""
         return commit_metadata(stats, extra=extra, operation_type="COMPACT", compacted=True)

@@ -35,6 +35,7 @@ class Backlog:
 
     @property
     def figures(self) -> dict[str, int]:
+        """By name, as a `ServicePlan` has figures."""
         return {
             "delta_commits": self.delta_commits,
             "log_files": self.log_files,
@@ -52,6 +53,7 @@ class Proposal:
     backlog: Backlog
 
     def plan_file(self, extra: dict[str, str]) -> CompactionPlanFile:
+        """The plan to make durable; `extra` is kept in it."""
         return CompactionPlanFile(tuple(one.slice for one in self.chosen), extra)
 
 
@@ -88,7 +90,7 @@ def _candidate(table: Table, slice_: FileSlice) -> Candidate:
 
 
 def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
-    """Completed after the newest compaction was planned; those that are archived do not count."""
+    """How many completed after the newest compaction was planned; archived ones do not count."""
     since = _last_compaction(table, timeline)
     return sum(
         one.action is Action.DELTACOMMIT

@@ -31,10 +31,13 @@ _NO_LOGS = "a COPY_ON_WRITE table has no logs to compact"
 
 @dataclass(frozen=True, slots=True)
 class CompactionService:
+    """The service `compaction`; `make_runner` says where file groups are rewritten."""
+
     make_runner: RunnerMaker = local_runner
 
     @property
     def name(self) -> str:
+        """See Service."""
         return SERVICE
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:

@@ -34,6 +34,8 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:
+    """What is compacted and how: `compaction_settings` reads it of a service's parameters."""
+
     strategy: Strategy = Strategy.LOG_FILE_SIZE_BASED
     io_bytes_max: int = 512_000 * _MEGABYTE
     log_bytes_least: int = 0

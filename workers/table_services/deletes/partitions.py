@@ -30,6 +30,8 @@ _NAME: Final = "delete_partition"
 
 
 class DeletePartition:
+    """The service `delete_partition`."""
+
     name = _NAME
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:

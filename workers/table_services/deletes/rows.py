@@ -45,6 +45,8 @@ _RowsBySlice = list[tuple[FileSlice, pa.Table]]
 
 
 class Delete:
+    """The service `delete`."""
+
     name = _NAME
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:

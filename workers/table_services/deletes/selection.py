@@ -20,6 +20,8 @@ _KNOWN = frozenset({PREDICATE_KEY, KEYS_KEY, *FILE_KEYS})
 
 
 class Selection(Protocol):
+    """The rows that a delete takes: made by `selection_of`."""
+
     @property
     def columns(self) -> frozenset[str] | None:
         """The columns that it looks at; None when that is not known."""

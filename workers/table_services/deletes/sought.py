@@ -49,7 +49,7 @@ def sought_by_list(
 
 
 def _whole(context: WriteContext, listed: pa.Table) -> pa.Table:
-    """Without keys that hold a null: they meet no row."""
+    """The listed keys without those that hold a null: they meet no row."""
     fields = context.config.record_key
     return listed.filter(functools.reduce(pc.and_, [pc.is_valid(listed[name]) for name in fields]))
 

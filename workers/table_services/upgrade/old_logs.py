@@ -26,6 +26,8 @@ _NAMED_MAX: Final = 3
 
 @dataclass(slots=True)
 class OldLogs:
+    """The logs that were read, and in sentences why they stand in the way of an upgrade."""
+
     blockers: list[str] = field(default_factory=list)
     files: int = 0
     bytes: int = 0
@@ -41,7 +43,9 @@ class _Group:
 def checked_logs(
     table: Table, timeline: Timeline, completed_at: Mapping[InstantTime, InstantTime]
 ) -> OldLogs:
-    """All of them are read. `completed_at`: of each completed write, the archived ones as well."""
+    """Read all logs and say what is wrong with them. `completed_at` has each completed write by
+    when it was requested, the archived ones as well.
+    """
     logs = OldLogs()
     first = timeline.first_time
     problems: dict[str, list[str]] = {}

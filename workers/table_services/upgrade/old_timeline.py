@@ -32,29 +32,35 @@ _AT_ONCE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class CarriedFile:
+    """A file of the old timeline, and what becomes of it."""
+
     old: FileInfo
     instant: Instant
     """As layout 2 names it."""
 
     @property
     def path(self) -> str:
+        """Where it will lie, relative to the table."""
         return _NEW.path(self.instant)
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedTimeline:
+    """The old timeline as layout 2 will have it."""
+
     files: tuple[CarriedFile, ...] = ()
     """Of the active timeline, ascending by old name."""
     archived: tuple[CompletedInstant, ...] = ()
 
     @property
     def completed(self) -> list[CompletedInstant]:
+        """The completed instants of the active timeline."""
         instants = (file.instant for file in self.files)
         return [one for one in instants if isinstance(one, CompletedInstant)]
 
     @property
     def completed_at(self) -> dict[InstantTime, InstantTime]:
-        """Of writes, by request."""
+        """When writes completed, by when they were requested; archived ones as well."""
         known = (*self.archived, *self.completed)
         return {one.requested_at: one.completed_at for one in known if _counts(one)}
 
@@ -64,7 +70,9 @@ def _counts(instant: Instant) -> bool:
 
 
 def carried_timeline(table: Table) -> CarriedTimeline:
-    """Of a table of version 6 in which nothing is pending. Raises MalformedTable."""
+    """What `lay_out` will make of a table of version 6 in which nothing is pending. Raises
+    MalformedTable.
+    """
     files = [
         (file, instant) for file in old_files(table.storage) if (instant := _OLD.parse(file.name))
     ]
@@ -116,7 +124,9 @@ def lay_out(
     confirm: Callable[[], None],
     on_progress: Progress | None = None,
 ) -> None:
-    """`confirm` raises LeaseLost when the table lock may be somebody else's."""
+    """Write the new timeline and history beside the old ones. `confirm` raises LeaseLost when the
+    table lock may be somebody else's. `on_progress` gets instants, done and all.
+    """
     storage = table.storage
     confirm()
     storage.delete_many(_laid_before(storage))
@@ -174,7 +184,9 @@ def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
 
 
 def remove_old(storage: Storage, confirm: Callable[[], None]) -> None:
-    """Ascending, an instant's completed file before what it left behind: names sort so."""
+    """Delete the old timeline, ascending: an instant's completed file before what it left behind,
+    for names sort so. `confirm` as of `lay_out`.
+    """
     for some in _parts(old_files(storage)):
         confirm()
         storage.delete_many([file.path for file in some])

@@ -28,10 +28,13 @@ _PLACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PropertyChanges:
+    """Properties to set, and the keys of those to take away."""
+
     write: Mapping[str, str]
     remove: tuple[str, ...]
 
     def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """All properties of the table after the change."""
         kept = {key: value for key, value in properties.items() if key not in self.remove}
         return {**kept, **self.write}
 

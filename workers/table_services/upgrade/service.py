@@ -60,6 +60,8 @@ class _Proposal:
 
 
 class Upgrade:
+    """The service `upgrade`."""
+
     name = "upgrade"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -75,6 +77,9 @@ class Upgrade:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
+        """As `Service.run`, at once and under the table lock. LeaseLost when it was lost midway:
+        the next run goes on.
+        """
         fields = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
             table = _as_it_is(table)
