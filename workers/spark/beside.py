@@ -75,13 +75,13 @@ def split_beside(
     """Slices that merge beside Spark's scan of their base file, and those to merge whole."""
     based, whole = split_native(storage, schema, slices)
     beside: list[BesideSlice] = []
-    for one in based:
-        base = storage.info(one.base_file or "")
-        logs = sum(size_of(storage, path) for path in one.log_files)
+    for file_slice in based:
+        base = storage.info(file_slice.base_file or "")
+        logs = sum(size_of(storage, path) for path in file_slice.log_files)
         if base is None or logs > DELTA_SHARE_MAX * base.size:
-            whole.append(one)
+            whole.append(file_slice)
         else:
-            beside.append(BesideSlice(one, base, logs))
+            beside.append(BesideSlice(file_slice, base, logs))
     is_much = sum(one.log_bytes for one in beside) > DELTA_BYTES_MAX
     if is_much or sum(one.base.size for one in beside) > BASE_BYTES_MAX:
         return [], list(slices)
@@ -102,8 +102,8 @@ def merged_beside(
     logs = python_scan(spark, from_logs, schema, bytes_read=log_bytes)
     dead = python_scan(spark, DeadRows(context, tuple(slices)), _BITS, bytes_read=key_bytes)
     # First the join: a union before it would copy every base row.
-    told = base.join(broadcast(dead), expr(f"{_FILE} = {_DEAD_FILE}"), "left")
-    return told.where(f"{_DEAD_SQL} = 0").drop(_FILE, _POSITION, _DEAD_FILE, _DEAD).union(logs)
+    marked = base.join(broadcast(dead), expr(f"{_FILE} = {_DEAD_FILE}"), "left")
+    return marked.where(f"{_DEAD_SQL} = 0").drop(_FILE, _POSITION, _DEAD_FILE, _DEAD).union(logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,10 @@ class DeadRows:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
-        one = self.slices[number]
-        bits = bits_of(_beside(self.context, one.slice_).dead())
+        beside_slice = self.slices[number]
+        bits = bits_of(_beside(self.context, beside_slice.slice_).dead())
         lists = pa.ListArray.from_arrays(pa.array([0, len(bits)], pa.int32()), bits)
-        yield pa.table([pa.array([one.number], pa.int64()), lists], schema=_BITS)
+        yield pa.table([pa.array([beside_slice.number], pa.int64()), lists], schema=_BITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,10 +82,10 @@ def server_command(
 
 def spark_home() -> Path:
     """Where the pyspark package lies, without loading it."""
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise ConnectServerFailed("pyspark is not installed")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def server_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -90,10 +90,10 @@ def await_losers(table: Table, instant: InstantTime, kept: Collection[str]) -> N
 
 def ours_of(error: PySparkException | Py4JError) -> LakehouseError | None:
     """The engine's own exception behind a failed task, of which Spark kept only the text."""
-    found = _OUR_ERROR.findall(str(error))
-    if not found:
+    mentions = _OUR_ERROR.findall(str(error))
+    if not mentions:
         return None
-    name, message = found[-1]
+    name, message = mentions[-1]
     kind: Any = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, LakehouseError)):
         return None

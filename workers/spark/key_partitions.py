@@ -45,14 +45,14 @@ def groups_in_one_partition(
     if not by_slot:
         return []
     slots = [tuple(some) for some in by_slot.values()]
-    standing = _standing_bytes(context, by_slot, storage)
-    weights = [sum(one.bytes for one in some) + standing[some[0].slot] for some in slots]
+    base_bytes = _standing_bytes(context, by_slot, storage)
+    weights = [sum(one.bytes for one in some) + base_bytes[some[0].slot] for some in slots]
     tasks = min(len(slots), TASKS_MAX, 1 + sum(weights) // _LOOKUP_BYTES)
     partitions = tuple({one.partition for some in slots for one in some})
     works = [_Work(tuple(some), partitions) for some in dealt(slots, weights, tasks)]
     for answer in in_tasks(spark, context, _settled, works):
-        found = _groups_of(json.loads(answer))
-        by_slot[found[0].slot] = found
+        settled_groups = _groups_of(json.loads(answer))
+        by_slot[settled_groups[0].slot] = settled_groups
     return [group for some in by_slot.values() for group in some]
 
 
@@ -60,16 +60,16 @@ def _standing_bytes(
     context: WriteContext, slots: Iterable[int], storage: Storage
 ) -> dict[int, int]:
     """Of the base files of these slots, in all partitions."""
-    found = dict.fromkeys(slots, 0)
-    asked = [
+    base_bytes = dict.fromkeys(slots, 0)
+    base_files = [
         (slot, one.base_file)
         for (_, slot), one in context.slices.items()
-        if slot in found and one.base_file is not None
+        if slot in base_bytes and one.base_file is not None
     ]
-    sizes = storage.at_once(lambda one: size_of(storage, one[1]), asked)
-    for (slot, _), size in zip(asked, sizes, strict=True):
-        found[slot] += size
-    return found
+    sizes = storage.at_once(lambda one: size_of(storage, one[1]), base_files)
+    for (slot, _), size in zip(base_files, sizes, strict=True):
+        base_bytes[slot] += size
+    return base_bytes
 
 
 def _settled(context: WriteContext, work: _Work) -> list[str]:
@@ -104,14 +104,16 @@ def _staged(context: WriteContext, groups: Sequence[RowGroup]) -> str:
 
 
 def _groups_of(files: dict[str, str]) -> list[StagedGroup]:
-    found = {
+    staged_by_name = {
         name: {
             (one.partition, one.slot): one
             for one in by_file_group([StagedFile.from_json(files[name])])
         }
         for name in files
     }
-    rows, arriving, leaving = (found.get(name, {}) for name in (_ROWS, _ARRIVING, _LEAVING))
+    rows, arriving, leaving = (
+        staged_by_name.get(name, {}) for name in (_ROWS, _ARRIVING, _LEAVING)
+    )
     groups = []
     for partition, slot in sorted({*rows, *leaving}):
         at = partition, slot

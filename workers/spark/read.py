@@ -35,23 +35,23 @@ from workers.table.file_group import FileSlice
 from workers.table.table import Table
 
 
-def read_dataframe(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:
+def read_dataframe(table: Table, spark: SparkSession, request: ReadRequest) -> DataFrame:
     """The rows asked for; the files are chosen now. Timestamps are UTC.
 
     Raises MalformedTable, UnsupportedTable, SnapshotExpired, and InvalidInput for a type that Spark
     does not know or a column that there is not.
     """
-    match asked.query:
+    match request.query:
         case Query.SNAPSHOT | Query.READ_OPTIMIZED:
-            is_optimized = asked.query is Query.READ_OPTIMIZED
-            plan = plan_snapshot(table, as_of=asked.as_of, is_read_optimized=is_optimized)
-            return _snapshot(table, spark, plan, asked)
+            is_optimized = request.query is Query.READ_OPTIMIZED
+            plan = plan_snapshot(table, as_of=request.as_of, is_read_optimized=is_optimized)
+            return _snapshot(table, spark, plan, request)
         case Query.INCREMENTAL:
-            return _incremental(table, spark, asked)
+            return _incremental(table, spark, request)
         case Query.CDC:
-            return _changes(table, spark, asked)
+            return _changes(table, spark, request)
         case _:
-            assert_never(asked.query)
+            assert_never(request.query)
 
 
 def snapshot_dataframe(
@@ -62,9 +62,9 @@ def snapshot_dataframe(
 
 
 def _snapshot(
-    table: Table, spark: SparkSession, plan: SnapshotPlan, asked: ReadRequest
+    table: Table, spark: SparkSession, plan: SnapshotPlan, request: ReadRequest
 ) -> DataFrame:
-    names = _column_names(asked, slice_schema(plan.schema).names, plan.schema.field_names)
+    names = _column_names(request, slice_schema(plan.schema).names, plan.schema.field_names)
     wanted = _wanted(slice_schema(plan.schema), names)
     context = ReadContext(table.storage.location, table.config, plan.schema)
     plain: list[FileSlice] = []
@@ -104,10 +104,10 @@ def _hides_rows(config: TableConfig) -> bool:
     return config.groups is not None and bool(config.groups.required)
 
 
-def _incremental(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:
-    plan = plan_incremental(table, since=asked.since, until=asked.until)
+def _incremental(table: Table, spark: SparkSession, request: ReadRequest) -> DataFrame:
+    plan = plan_incremental(table, since=request.since, until=request.until)
     full = slice_schema(plan.schema)
-    names = _column_names(asked, full.names, plan.schema.field_names)
+    names = _column_names(request, full.names, plan.schema.field_names)
     context = ReadContext(table.storage.location, table.config, plan.schema)
     ends = [one.after for one in plan.slices]
     plain: list[FileSlice] = []
@@ -126,10 +126,10 @@ def _incremental(table: Table, spark: SparkSession, asked: ReadRequest) -> DataF
     return _united(spark, frames, _wanted(full, names))
 
 
-def _changes(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame:
-    plan = plan_changes(table, since=asked.since, until=asked.until)
+def _changes(table: Table, spark: SparkSession, request: ReadRequest) -> DataFrame:
+    plan = plan_changes(table, since=request.since, until=request.until)
     schema = changes_schema(plan.schema)
-    wanted = _wanted(schema, _column_names(asked, schema.names, tuple(schema.names)))
+    wanted = _wanted(schema, _column_names(request, schema.names, tuple(schema.names)))
     if not plan.units:
         return _united(spark, [], wanted)
     context = ReadContext(table.storage.location, table.config, plan.schema)
@@ -137,12 +137,12 @@ def _changes(table: Table, spark: SparkSession, asked: ReadRequest) -> DataFrame
 
 
 def _column_names(
-    asked: ReadRequest, known: list[str], default: tuple[str, ...]
+    request: ReadRequest, known: list[str], default: tuple[str, ...]
 ) -> tuple[str, ...]:
-    if asked.columns is None:
+    if request.columns is None:
         return default
-    check_columns(asked.columns, known)
-    return asked.columns
+    check_columns(request.columns, known)
+    return request.columns
 
 
 def _wanted(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

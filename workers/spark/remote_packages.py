@@ -37,13 +37,13 @@ def ask(remote: str) -> dict[str, str]:
 
 def installed(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     """What this very interpreter has."""
-    found = {"python": ".".join(map(str, sys.version_info[:2]))}
+    versions = {"python": ".".join(map(str, sys.version_info[:2]))}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = ""
-    return found
+            versions[name] = ""
+    return versions
 
 
 def _found_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

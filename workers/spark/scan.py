@@ -117,9 +117,9 @@ def split_native(
     if is_bucket_location(storage.location):
         return [], list(slices)
     probes: dict[str | None, str] = {}
-    for one in slices:
-        if one.base_file is not None:
-            probes.setdefault(one.base_instant, one.base_file)
+    for file_slice in slices:
+        if file_slice.base_file is not None:
+            probes.setdefault(file_slice.base_instant, file_slice.base_file)
 
     def is_native(path: str) -> bool:
         return holds_as_is(_file_schema(storage.location, path), schema)
@@ -128,10 +128,10 @@ def split_native(
         fits = dict(zip(probes, pool.map(is_native, probes.values()), strict=True))
     native: list[FileSlice] = []
     own: list[FileSlice] = []
-    for one in slices:
-        path = one.base_file
+    for file_slice in slices:
+        path = file_slice.base_file
         is_plain = path is not None and not _GLOB_CHARACTERS & set(storage.location + path)
-        (native if is_plain and fits[one.base_instant] else own).append(one)
+        (native if is_plain and fits[file_slice.base_instant] else own).append(file_slice)
     return native, own
 
 

@@ -128,8 +128,8 @@ def classic_session(
 
 def task_count(spark: SparkSession, *, at_most: int = TASKS_MAX) -> int:
     """How many tasks share the file groups: an idle Python task costs more than it saves."""
-    asked = spark.conf.get("spark.sql.shuffle.partitions")
-    return max(1, min(int(asked or TASKS_MAX), TASKS_MAX, at_most))
+    partitions_text = spark.conf.get("spark.sql.shuffle.partitions")
+    return max(1, min(int(partitions_text or TASKS_MAX), TASKS_MAX, at_most))
 
 
 def _address(remote: str, *, session_id: str, user_id: str) -> str:

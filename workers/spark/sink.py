@@ -245,11 +245,11 @@ def _workers(config: SinkConfig, partitions: int, slots: int | None) -> int:
 
 def _slots(spark: SparkSession) -> int | None:
     """How many tasks run at once on this machine; None on a cluster, which may grow."""
-    found = _LOCAL.fullmatch(spark.conf.get("spark.master") or "")
-    if found is None:
+    local_master = _LOCAL.fullmatch(spark.conf.get("spark.master") or "")
+    if local_master is None:
         return None
-    told = found["slots"] or "1"
-    return (os.cpu_count() or 1) if told == "*" else int(told)
+    slots_text = local_master["slots"] or "1"
+    return (os.cpu_count() or 1) if slots_text == "*" else int(slots_text)
 
 
 def _run_workers(

@@ -64,8 +64,8 @@ class SparkEngine:
         self._bind(name, self._spark.createDataFrame([], to_spark(schema)))
 
     def bind_table(self, name: str, table: _Home, columns: tuple[str, ...] | None) -> None:
-        asked = read_request(columns=columns)
-        self._bind(name, read_dataframe(table.table, self._spark, asked))
+        request = read_request(columns=columns)
+        self._bind(name, read_dataframe(table.table, self._spark, request))
 
     def bind_rows(self, name: str, rows: pa.Table) -> None:
         self._bind(name, self._spark.createDataFrame(rows))
@@ -106,13 +106,13 @@ class SparkEngine:
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, _Conversion]],
     ) -> CommitOutcome:
-        def found(context: WriteContext) -> DataFrame:
+        def frame_of(context: WriteContext) -> DataFrame:
             query, conversion = query_of(context)
             return self._converted(self._numbered(query), conversion)
 
         def attempt(number: int) -> CommitOutcome:
-            asked = request.of_attempt(number)
-            return write_found(table, self._spark, schema, asked, options, found)
+            attempt_request = request.of_attempt(number)
+            return write_found(table, self._spark, schema, attempt_request, options, frame_of)
 
         return with_retries(table, options, attempt)
 

@@ -50,7 +50,7 @@ _Groups = tuple[StagedGroup, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    asked: tuple[Candidate, ...]
+    file_groups: tuple[Candidate, ...]
     rows: _Groups
 
 
@@ -72,8 +72,8 @@ def tagged_groups(
         return context, []
     partitions = {path for file in staged for path in file.partitions}
     lookups = _lookups(candidates(context, partitions), shares, storage)
-    found = in_tasks(spark, context, _looked_up, lookups)
-    places = {one.slot: one for one in by_file_group(map(StagedFile.from_json, found))}
+    looked_up = in_tasks(spark, context, _looked_up, lookups)
+    places = {one.slot: one for one in by_file_group(map(StagedFile.from_json, looked_up))}
     weights = [one.bytes for one in shares]
     tasks = min(len(shares), TASKS_MAX, 1 + sum(weights) // _TAG_BYTES)
     works = [
@@ -85,24 +85,24 @@ def tagged_groups(
 
 
 def _lookups(
-    asked: Sequence[Candidate], shares: Sequence[StagedGroup], storage: Storage
+    file_groups: Sequence[Candidate], shares: Sequence[StagedGroup], storage: Storage
 ) -> list[_Lookup]:
     """Each file group with each part of the keys; there is one part unless they are very many."""
-    if not asked:
+    if not file_groups:
         return []
-    sizes = storage.at_once(lambda one: _bytes(one, storage), asked)
-    tasks = min(len(asked), TASKS_MAX, 1 + sum(sizes) // _LOOKUP_BYTES)
+    sizes = storage.at_once(lambda one: _bytes(one, storage), file_groups)
+    tasks = min(len(file_groups), TASKS_MAX, 1 + sum(sizes) // _LOOKUP_BYTES)
     parts = 1 + sum(one.bytes for one in shares) // _KEYS_BYTES_MAX
     dealt_shares = dealt(shares, [one.bytes for one in shares], min(parts, len(shares)))
     return [
         _Lookup(tuple(files), tuple(keys))
         for keys in dealt_shares
-        for files in dealt(asked, sizes, tasks)
+        for files in dealt(file_groups, sizes, tasks)
     ]
 
 
-def _bytes(one: Candidate, storage: Storage) -> int:
-    return size_of(storage, one.slice.base_file) if one.slice.base_file else 0
+def _bytes(candidate: Candidate, storage: Storage) -> int:
+    return size_of(storage, candidate.slice.base_file) if candidate.slice.base_file else 0
 
 
 def _looked_up(context: WriteContext, work: _Lookup) -> list[str]:
@@ -111,7 +111,7 @@ def _looked_up(context: WriteContext, work: _Lookup) -> list[str]:
     columns = [RECORD_KEY, PARTITION_PATH]
     rows = [group.rows for group in read_staged(work.rows, storage, columns)]
     keys = batch_keys(context, pa.concat_tables(rows))
-    met = [one for one in work.asked if context.config.is_global or one.partition in keys]
+    met = [one for one in work.file_groups if context.config.is_global or one.partition in keys]
     places = places_of(context, met, keys, storage)
     if places.num_rows == 0:
         return []
@@ -126,10 +126,10 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
     rows = [group.rows for group in read_staged(work.rows, storage)]
     places = [group.rows for group in read_staged(work.places, storage)]
     prepared = pa.concat_tables([prepared_schema(context).empty_table(), *rows])
-    found = tag(context, prepared, pa.concat_tables([PLACES.empty_table(), *places]), storage)
-    unplaced = pa.repeat(pa.scalar(_UNPLACED, pa.int32()), found.inserts.num_rows)
-    inserts = with_column(found.inserts, SLOT, unplaced)
-    placed = pa.concat_tables([found.updates, inserts])
+    tagged = tag(context, prepared, pa.concat_tables([PLACES.empty_table(), *places]), storage)
+    unplaced = pa.repeat(pa.scalar(_UNPLACED, pa.int32()), tagged.inserts.num_rows)
+    inserts = with_column(tagged.inserts, SLOT, unplaced)
+    placed = pa.concat_tables([tagged.updates, inserts])
     if placed.num_rows == 0:
         return []
     return [stage(row_groups(placed), storage, context.instant, _attempt("tagged")).to_json()]

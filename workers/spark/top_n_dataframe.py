@@ -29,7 +29,7 @@ class TopNWork:
 
     context: ReadContext
     slices: tuple[FileSlice, ...]
-    asked: TopN
+    request: TopN
     columns: tuple[str, ...]
     completions: Completions
 
@@ -46,30 +46,30 @@ class TopNWork:
             columns=self.columns,
             rule=context.rule,
         )
-        yield first_rows(self.asked, self.completions.with_completed_at(rows))
+        yield first_rows(self.request, self.completions.with_completed_at(rows))
 
 
 def top_n_dataframe(
-    table: Table, spark: SparkSession, asked: TopN, columns: Sequence[str] | None
+    table: Table, spark: SparkSession, request: TopN, columns: Sequence[str] | None
 ) -> DataFrame:
     """As `read_top_n`; the rows come in no order."""
-    plan, names = plan_top_n(table, asked, columns)
-    wanted = wanted_columns(asked, plan, names)
+    plan, names = plan_top_n(table, request, columns)
+    wanted = wanted_columns(request, plan, names)
     schema = slice_schema(plan.schema)
     wire = pa.schema([*(schema.field(name) for name in wanted), COMPLETED_FIELD])
     if not plan.slices:
         return spark.createDataFrame([], to_spark(wire)).select(*map(_quoted, names))
     context = ReadContext(table.storage.location, table.config, plan.schema)
     completions = Completions.load(table, table.timeline())
-    work = TopNWork(context, plan.slices, asked, tuple(wanted), completions)
+    work = TopNWork(context, plan.slices, request, tuple(wanted), completions)
     rows = python_scan(spark, work, wire)
-    order = [key for one in asked.order_by for key in _keys(one, schema)]
+    order = [key for one in request.order_by for key in _keys(one, schema)]
     order += [_quoted(name).asc() for name in TIES]
-    if not asked.partition_by:
-        return rows.orderBy(*order).limit(asked.n).select(*map(_quoted, names))
-    groups = Window.partitionBy(*map(_quoted, asked.partition_by)).orderBy(*order)
+    if not request.partition_by:
+        return rows.orderBy(*order).limit(request.n).select(*map(_quoted, names))
+    groups = Window.partitionBy(*map(_quoted, request.partition_by)).orderBy(*order)
     placed = rows.withColumn(_PLACE, row_number().over(groups))
-    return placed.where(col(_PLACE) <= asked.n).select(*map(_quoted, names))
+    return placed.where(col(_PLACE) <= request.n).select(*map(_quoted, names))
 
 
 def _keys(term: Term, schema: pa.Schema) -> Iterator[Column]:

@@ -185,22 +185,24 @@ def write_rows(df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch)
     exception.
     """
     with tagged(df.sparkSession, tag):
-        found = place_rows(df, context)
-        statuses = _placed_rows_written(df.sparkSession, context, found, watch)
-    sought = sought_by(context, found.here, found.staged, open_storage(context.location))
-    return statuses, found.letters, sought
+        placed_rows = place_rows(df, context)
+        statuses = _placed_rows_written(df.sparkSession, context, placed_rows, watch)
+    sought = sought_by(
+        context, placed_rows.here, placed_rows.staged, open_storage(context.location)
+    )
+    return statuses, placed_rows.letters, sought
 
 
 def _placed_rows_written(
-    spark: SparkSession, context: WriteContext, found: PlacedRows, watch: DoomWatch
+    spark: SparkSession, context: WriteContext, placed_rows: PlacedRows, watch: DoomWatch
 ) -> list[WriteStatus]:
-    if not found.staged and not _asks_many(context, found.here):
+    if not placed_rows.staged and not _asks_many(context, placed_rows.here):
         storage = open_storage(context.location)
-        here = placed(context, found.here, storage)
+        here = placed(context, placed_rows.here, storage)
         groups = list(here.groups())
         if _is_small(here.context, groups, storage):
             return write_row_groups(here.context, groups, TaskIds(), storage)
-    return write_in_tasks(spark, context, found, write_owned, watch)
+    return write_in_tasks(spark, context, placed_rows, write_owned, watch)
 
 
 def _asks_many(context: WriteContext, rows: pa.Table) -> bool:
@@ -232,18 +234,18 @@ def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storag
 
 def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | StagedGroup) -> int:
     """Of the base file that a write of this file group reads and writes anew."""
-    standing = context.current_slice(group.partition, group.slot)
-    if standing is None or standing.base_file is None:
+    file_slice = context.current_slice(group.partition, group.slot)
+    if file_slice is None or file_slice.base_file is None:
         return 0
     if context.appends_log(group.partition, group.slot):
         return 0
-    return size_of(storage, standing.base_file)
+    return size_of(storage, file_slice.base_file)
 
 
 def write_in_tasks(
     spark: SparkSession,
     context: WriteContext,
-    found: PlacedRows,
+    placed_rows: PlacedRows,
     write: TaskWrite,
     watch: DoomWatch | None,
     *,
@@ -254,9 +256,9 @@ def write_in_tasks(
     Raises EarlyConflict, and Spark's own exception.
     """
     storage = open_storage(context.location)
-    staged = list(found.staged)
-    if found.here.num_rows:
-        staged.append(stage_prepared(context, found.here, storage, "driver"))
+    staged = list(placed_rows.staged)
+    if placed_rows.here.num_rows:
+        staged.append(stage_prepared(context, placed_rows.here, storage, "driver"))
     if context.looks_up:
         context, groups = tagged_groups(spark, context, staged, storage)
     elif context.config.keeps_keys_single:

@@ -42,11 +42,11 @@ def location(options: Mapping[str, str]) -> str:
     path = options.get(PATH)
     if not path:
         raise InvalidInput(f"the sluice source needs the path of a table, .load(path): {_VIEW}")
-    if (found := _FILE.match(path)) is None:
+    if (file_url := _FILE.match(path)) is None:
         return path
-    if found["host"] not in (None, "", "localhost"):
+    if file_url["host"] not in (None, "", "localhost"):
         raise InvalidInput("a file has no host; write file:///path", given=path)
-    return f"/{path[found.end() :]}"
+    return f"/{path[file_url.end() :]}"
 
 
 def opened(where: str) -> Table:
@@ -80,11 +80,11 @@ def write_options_of(options: Mapping[str, str], *, overwrite: bool) -> tuple[st
     """(operation, options of the write). Raises InvalidInput for an option that is neither."""
     rest = {key: value for key, value in options.items() if key not in (PATH, OPERATION)}
     WRITE_OPTIONS.filled(rest)
-    asked = options.get(OPERATION)
+    operation = options.get(OPERATION)
     if not overwrite:
-        return asked or "upsert", rest
-    if asked not in (None, "insert_overwrite", "insert_overwrite_table"):
+        return operation or "upsert", rest
+    if operation not in (None, "insert_overwrite", "insert_overwrite_table"):
         raise InvalidInput(
-            "mode overwrite replaces; write other operations with append", given=asked
+            "mode overwrite replaces; write other operations with append", given=operation
         )
-    return asked or "insert_overwrite_table", rest
+    return operation or "insert_overwrite_table", rest

@@ -62,31 +62,31 @@ class FilteredWork:
 
 
 def plan_work(
-    table: Table, asked: ReadRequest, condition: str | None = None
+    table: Table, request: ReadRequest, condition: str | None = None
 ) -> tuple[Work, pa.Schema]:
     """What to read and what its rows look like; `condition` as `predicate_of` takes it, over the
     table's columns. Raises as `read_dataframe`.
     """
-    match asked.query:
+    match request.query:
         case Query.SNAPSHOT | Query.READ_OPTIMIZED:
-            return _snapshot(table, asked, condition)
+            return _snapshot(table, request, condition)
         case Query.INCREMENTAL:
-            return _window(table, asked, condition)
+            return _window(table, request, condition)
         case Query.CDC:
             if condition is not None:
                 raise InvalidInput("a filter goes with rows, not with changes", filter=condition)
-            changes = plan_changes(table, since=asked.since, until=asked.until)
+            changes = plan_changes(table, since=request.since, until=request.until)
             images = changes_schema(changes.schema)
-            rows = _wanted(asked, images, tuple(images.names))
+            rows = _wanted(request, images, tuple(images.names))
             return ChangeWork(_context(table, changes.schema), changes), rows
         case _:
-            assert_never(asked.query)
+            assert_never(request.query)
 
 
-def _snapshot(table: Table, asked: ReadRequest, condition: str | None) -> tuple[Work, pa.Schema]:
-    is_optimized = asked.query is Query.READ_OPTIMIZED
-    plan = plan_snapshot(table, as_of=asked.as_of, is_read_optimized=is_optimized)
-    rows = _wanted(asked, slice_schema(plan.schema), plan.schema.field_names)
+def _snapshot(table: Table, request: ReadRequest, condition: str | None) -> tuple[Work, pa.Schema]:
+    is_optimized = request.query is Query.READ_OPTIMIZED
+    plan = plan_snapshot(table, as_of=request.as_of, is_read_optimized=is_optimized)
+    rows = _wanted(request, slice_schema(plan.schema), plan.schema.field_names)
     context = _context(table, plan.schema)
     if condition is None:
         return SliceWork(context, plan.slices, tuple(rows.names)), rows
@@ -97,9 +97,9 @@ def _snapshot(table: Table, asked: ReadRequest, condition: str | None) -> tuple[
     return FilteredWork(SliceWork(context, slices, columns), predicate.expression), rows
 
 
-def _window(table: Table, asked: ReadRequest, condition: str | None) -> tuple[Work, pa.Schema]:
-    plan = plan_incremental(table, since=asked.since, until=asked.until)
-    rows = _wanted(asked, slice_schema(plan.schema), plan.schema.field_names)
+def _window(table: Table, request: ReadRequest, condition: str | None) -> tuple[Work, pa.Schema]:
+    plan = plan_incremental(table, since=request.since, until=request.until)
+    rows = _wanted(request, slice_schema(plan.schema), plan.schema.field_names)
     context = _context(table, plan.schema)
     if condition is None:
         return WindowWork(context, plan), rows
@@ -120,7 +120,7 @@ def _context(table: Table, schema: TableSchema) -> ReadContext:
     return ReadContext(table.storage.location, table.config, schema)
 
 
-def _wanted(asked: ReadRequest, known: pa.Schema, default: tuple[str, ...]) -> pa.Schema:
-    names = asked.columns or default
+def _wanted(request: ReadRequest, known: pa.Schema, default: tuple[str, ...]) -> pa.Schema:
+    names = request.columns or default
     check_columns(names, known.names)
     return pa.schema([known.field(name) for name in names])

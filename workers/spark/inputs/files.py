@@ -24,18 +24,18 @@ class FileSource(WrittenOnce):
     file: CsvFile | Path
 
     @classmethod
-    def from_asked(cls, asked: Asked, around: Surroundings) -> FileSource:
-        path = source_under_root(asked.text("path"), around.environment)
-        if asked.values["kind"] == "parquet":
-            asked.only("path")
+    def from_asked(cls, job_source: Asked, around: Surroundings) -> FileSource:
+        path = source_under_root(job_source.text("path"), around.environment)
+        if job_source.values["kind"] == "parquet":
+            job_source.only("path")
             return cls(path)
-        asked.only("path", "missing", "key", "key_from", "columns")
+        job_source.only("path", "missing", "key", "key_from", "columns")
         file = CsvFile(
             path=str(path),
-            missing=asked.text("missing", "NA"),
-            key=asked.text("key", ""),
-            key_from=names(asked.text("key_from", "")),
-            columns=names(asked.text("columns", "")),
+            missing=job_source.text("missing", "NA"),
+            key=job_source.text("key", ""),
+            key_from=names(job_source.text("key_from", "")),
+            columns=names(job_source.text("columns", "")),
         )
         return cls(file)
 

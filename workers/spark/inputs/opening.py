@@ -15,7 +15,7 @@ from workers.table.table import Table
 _KINDS: Mapping[str, Callable[[Asked, Surroundings], Source]] = {
     "csv": FileSource.from_asked,
     "parquet": FileSource.from_asked,
-    "demo_stream": lambda asked, around: DemoStream.from_asked(asked),
+    "demo_stream": lambda job_source, around: DemoStream.from_asked(job_source),
     "demo_backfill": DemoBackfill.from_asked,
     "demo_evolve": DemoEvolve.from_asked,
 }

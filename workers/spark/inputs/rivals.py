@@ -75,21 +75,21 @@ class DemoBackfill(WrittenOnce):
     rendezvous: Rendezvous
 
     @classmethod
-    def from_asked(cls, asked: Asked, around: Surroundings) -> DemoBackfill:
-        asked.only("seed", "hold_s")
-        hold_s = asked.number("hold_s", 3.0, most=600)
-        seed = asked.integer("seed", 1, least=0, most=2**31)
+    def from_asked(cls, job_source: Asked, around: Surroundings) -> DemoBackfill:
+        job_source.only("seed", "hold_s")
+        hold_s = job_source.number("hold_s", 3.0, most=600)
+        seed = job_source.integer("seed", 1, least=0, most=2**31)
         return cls(seed, Rendezvous(around, hold_s))
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         chance = np.random.default_rng(self.seed)
         moments = _FIRST_MOMENT_US + np.arange(_ROWS) * 1_000_000
-        told: list[pa.Array[Any]] = [
+        columns: list[pa.Array[Any]] = [
             pa.array(moments, pa.int64()).cast(_UTC),
             *(pa.array([f"backfill-{self.seed}"] * _ROWS) for _ in range(3)),
             pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4)),
         ]
-        rows = _rows(BACKFILL_REGION, "b", OWN_FIELDS["impression"], told)
+        rows = _rows(BACKFILL_REGION, "b", OWN_FIELDS["impression"], columns)
         return spark.createDataFrame(rows).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
@@ -102,12 +102,12 @@ class DemoEvolve(WrittenOnce):
     rendezvous: Rendezvous
 
     @classmethod
-    def from_asked(cls, asked: Asked, around: Surroundings) -> DemoEvolve:
-        asked.only("variant", "hold_s")
-        variant = asked.text("variant")
+    def from_asked(cls, job_source: Asked, around: Surroundings) -> DemoEvolve:
+        job_source.only("variant", "hold_s")
+        variant = job_source.text("variant")
         if variant not in ("a", "b"):
             raise InvalidInput("the demo has variants a and b", variant=variant)
-        return cls(variant, Rendezvous(around, asked.number("hold_s", 3.0, most=600)))
+        return cls(variant, Rendezvous(around, job_source.number("hold_s", 3.0, most=600)))
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         """Rows of a region of its own, so that nothing but the schema can conflict."""

@@ -20,17 +20,17 @@ class DemoStream:
     requests: AdRequests
 
     @classmethod
-    def from_asked(cls, asked: Asked) -> DemoStream:
-        asked.only("stream", "seed", "run", "rounds", "requests_per_round", "pace_s")
-        stream = asked.text("stream")
+    def from_asked(cls, job_source: Asked) -> DemoStream:
+        job_source.only("stream", "seed", "run", "rounds", "requests_per_round", "pace_s")
+        stream = job_source.text("stream")
         if stream not in STREAMS:
             raise InvalidInput("the demo has no such stream", stream=stream, known=STREAMS)
         requests = AdRequests(
-            seed=asked.integer("seed", 7, least=0, most=2**31),
-            run=asked.integer("run", 0, least=0, most=_YEAR_2100_S),
-            rounds=asked.integer("rounds", 40, least=1, most=10_000),
-            requests_per_round=asked.integer("requests_per_round", 40, least=1, most=100_000),
-            pace_ms=int(asked.number("pace_s", 5.0, most=3_600) * 1_000),
+            seed=job_source.integer("seed", 7, least=0, most=2**31),
+            run=job_source.integer("run", 0, least=0, most=_YEAR_2100_S),
+            rounds=job_source.integer("rounds", 40, least=1, most=10_000),
+            requests_per_round=job_source.integer("requests_per_round", 40, least=1, most=100_000),
+            pace_ms=int(job_source.number("pace_s", 5.0, most=3_600) * 1_000),
         )
         return cls(stream, requests)
 
