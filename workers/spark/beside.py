@@ -93,6 +93,11 @@ def split_beside(
 def merged_beside(
     spark: SparkSession, context: ReadContext, schema: pa.Schema, slices: Sequence[BesideSlice]
 ) -> DataFrame:
+    """The rows of these slices under `schema`, lazily and in no order: of the base files those that
+    no log replaced or deleted, and the logs' rows that stand.
+
+    The query fails where a base file is not the one that `split_beside` looked at.
+    """
     paths = [one.base.path for one in slices]
     base = native_scan(spark, context.location, schema, paths)
     base = base.selectExpr("*", f"{_NUMBER_SQL} AS {_FILE}", f"_metadata.row_index AS {_POSITION}")
@@ -108,6 +113,10 @@ def merged_beside(
 
 @dataclass(frozen=True, slots=True)
 class DeadRows:
+    """Work whose pieces are one row for each slice: `BesideSlice.number` and the bits of its base
+    rows.
+    """
+
     context: ReadContext
     slices: tuple[BesideSlice, ...]
 
@@ -115,6 +124,9 @@ class DeadRows:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """One table of one row: the number, and 64 base rows to each integer, the lowest bit first;
+        a set bit is a dead row. Raises NotFound, MalformedTable.
+        """
         beside_slice = self.slices[number]
         bits = bits_of(_beside(self.context, beside_slice.slice_).dead())
         lists = pa.ListArray.from_arrays(pa.array([0, len(bits)], pa.int32()), bits)
@@ -123,6 +135,8 @@ class DeadRows:
 
 @dataclass(frozen=True, slots=True)
 class AddedRows:
+    """Work whose pieces are the rows that a slice's logs add to its base file."""
+
     context: ReadContext
     slices: tuple[FileSlice, ...]
     columns: tuple[str, ...]
@@ -131,6 +145,7 @@ class AddedRows:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """Rows of one slice's logs that stand, with `columns`. Raises NotFound, MalformedTable."""
         yield _beside(self.context, self.slices[number]).added(self.columns)
 
 

@@ -40,6 +40,8 @@ class ConnectServerFailed(LakehouseError):
 
 @dataclass(frozen=True, slots=True)
 class ConnectServer:
+    """A server that this machine runs, as `start_connect_server` started it."""
+
     remote: str
     """`sc://localhost:port`: to no other name does a client send a token without TLS."""
     pid: int
@@ -162,6 +164,10 @@ def stop_connect_server(server: ConnectServer, *, clock: Clock | None = None) ->
 def connect_server(
     work_dir: Path, *, heap: str = "1g", environment: Mapping[str, str] | None = None
 ) -> Iterator[ConnectServer]:
+    """A running server for the block, which is stopped with its whole process group afterwards.
+
+    Raises ConnectServerFailed with the end of its log.
+    """
     server = start_connect_server(work_dir, heap=heap, environment=environment)
     try:
         yield server
@@ -170,6 +176,9 @@ def connect_server(
 
 
 def is_listening(remote: str) -> bool:
+    """Whether somebody listens at `sc://host:port`. Raises ValueError for an address without a
+    port.
+    """
     host, _, port = remote.removeprefix("sc://").split("/")[0].partition(":")
     return answers_at(host, int(port))
 

@@ -101,6 +101,9 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
 
 
 def is_doomed(table: Table, context: WriteContext) -> bool:
+    """Whether early detection has put down a rival that wins; False for writes without early
+    detection.
+    """
     return context.markers.early is not None and (
         read_doom(table.storage, context.instant) is not None
     )

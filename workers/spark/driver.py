@@ -52,6 +52,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
+    """How a driver ended, as its report and its `ending.json` say it."""
+
     state: ReportState
     message: str
     instant: InstantTime | None = None
@@ -60,6 +62,7 @@ class Ending:
     """The job itself was wrong; trying again is pointless."""
 
     def as_report(self, operation_id: str) -> OperationReport:
+        """The last report of the operation. `is_refusal` is not part of it."""
         return OperationReport(
             operation_id=operation_id,
             state=self.state,
@@ -69,6 +72,7 @@ class Ending:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """The body of `ending.json`, which `workers.spark.load.read_ending` reads."""
         return {
             "state": self.state.value,
             "message": self.message,
@@ -78,6 +82,10 @@ class Ending:
 
 
 class Driver:
+    """One write job in this process; `remote` is Spark's address, empty where none is set. `run` is
+    called once.
+    """
+
     def __init__(
         self,
         *,

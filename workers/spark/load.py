@@ -28,6 +28,8 @@ _LOG_TAIL_BYTES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StreamColumns:
+    """A stream by its name, and the columns that it alone writes."""
+
     name: str
     columns: tuple[str, ...]
 
@@ -56,6 +58,8 @@ def parse_streams(
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """One file into one table; `run_root` takes a directory for each job, `load-` and 12 digits."""
+
     table: Table
     file: CsvFile
     run_root: Path

@@ -45,6 +45,8 @@ _STAGED_BYTES: Final = 48 << 20
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
+    """What the first job made of a frame: rows that tasks staged, and the few that came back."""
+
     staged: tuple[StagedFile, ...]
     here: pa.Table
     """As `prepare` made them; not among the staged ones."""

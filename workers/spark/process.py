@@ -122,6 +122,11 @@ def is_forbidden(run_dir: Path) -> bool:
 
 
 def read_pid(run_dir: Path) -> int | None:
+    """The pid that the driver of this directory put down; None where none is, or the file is
+    damaged.
+
+    It may have ended, and another process have its pid: see `is_driver`.
+    """
     try:
         pid = json.loads((run_dir / DRIVER_FILE).read_bytes())["pid"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):

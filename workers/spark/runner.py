@@ -49,6 +49,11 @@ _log = logging.getLogger("workers.spark.runner")
 
 
 def main(arguments: list[str]) -> int:
+    """Run the driver of the job in the file that is the only argument, to its end; the exit code.
+
+    0 also where another driver has this operation; 2 for a job that is wrong or not readable, and
+    `_EXIT_CODES` for what came of it.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     if len(arguments) != 1:
         _log.error("usage: python -m workers.spark.runner <job.json>")

@@ -52,6 +52,7 @@ class ReadContext:
 
     @property
     def storage(self) -> Storage:
+        """Opened at each call, as executors get the location only."""
         return open_storage(self.location)
 
 

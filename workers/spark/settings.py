@@ -19,6 +19,8 @@ _POOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
+    """The rule for the values of one Spark setting."""
+
     accepts: Callable[[str], bool]
     wanted: str
     """What a value must be, for a person."""

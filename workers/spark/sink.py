@@ -56,6 +56,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkEnded:
+    """Why the sink ended; neither failed nor fenced after a stop that somebody asked for."""
+
     reason: str
     is_failed: bool = False
     is_fenced: bool = False

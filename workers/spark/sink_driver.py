@@ -34,6 +34,12 @@ _OWN_HEAP: Final = "512m"
 
 
 class SinkDriver:
+    """One sink job in this process; `remote` is Spark's address, empty where none is set.
+
+    Making it opens the table: raises TableNotFound, MalformedTable, UnsupportedTable, and
+    InvalidInput for options or a place that the node refuses.
+    """
+
     def __init__(
         self,
         *,
@@ -95,6 +101,10 @@ class SinkDriver:
 
 
 def ask_to_stop(table: Table, sink_id: str, *, by: str, is_hard: bool = False) -> None:
+    """Put a request to stop beside the table, which the sink's launch looks for; returns at once.
+
+    Raises MalformedTable where an older request is damaged.
+    """
     kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
     request_stop(table.storage, sink_id, StopRequest(kind, by, table.ports.clock.now_ms()))
 

@@ -53,6 +53,10 @@ class _Conversion(Protocol):
 
 
 class SparkEngine:
+    """`workers.sql.engine.Engine` on one Spark session; temporary views hold the relations until
+    `close`.
+    """
+
     dialect: Final = "spark"
 
     def __init__(self, spark: SparkSession) -> None:
@@ -61,27 +65,40 @@ class SparkEngine:
         self._held: dict[str, DataFrame] = {}
 
     def bind_empty(self, name: str, schema: pa.Schema) -> None:
+        """See `Engine`. Raises InvalidInput for a type that Spark does not know."""
         self._bind(name, self._spark.createDataFrame([], to_spark(schema)))
 
     def bind_table(self, name: str, table: _Home, columns: tuple[str, ...] | None) -> None:
+        """See `Engine`; files are chosen now and read when a query is computed. Raises as
+        `read_dataframe`.
+        """
         request = read_request(columns=columns)
         self._bind(name, read_dataframe(table.table, self._spark, request))
 
     def bind_rows(self, name: str, rows: pa.Table) -> None:
+        """See `Engine`; the rows go to Spark at once."""
         self._bind(name, self._spark.createDataFrame(rows))
 
     def bind_snapshot(self, name: str, snapshot: _Snapshot) -> None:
+        """See `Engine`; slices are read when a query is computed. Raises as `read_dataframe`."""
         plan = SnapshotPlan(snapshot.schema, snapshot.slices)
         rows = snapshot_dataframe(snapshot.table, self._spark, plan, snapshot.columns)
         self._bind(name, rows)
 
     def define(self, name: str, query: str) -> None:
+        """See `Engine`; persisted in Spark until `close`, or until the name is defined again.
+
+        Raises InvalidInput for a query that Spark cannot analyse.
+        """
         self._let_go(name)
         rows = self._analysed(query).persist()
         self._held[name] = rows
         self._bind(name, rows)
 
     def schema_of(self, query: str) -> pa.Schema:
+        """See `Engine`; nothing is computed. Raises InvalidInput for a query that Spark cannot
+        analyse.
+        """
         rows = self._analysed(query)
         types = to_arrow(rows.toDF(*_places(rows)).schema)
         named = zip(rows.columns, types, strict=True)
@@ -95,6 +112,7 @@ class SparkEngine:
         return self._looked_at(lambda: self._spark.sql(text, **self._views))
 
     def first(self, query: str) -> dict[str, Any] | None:
+        """See `Engine`; the keys are `_0`, `_1` and so on, by the columns' place in the query."""
         rows = self._numbered(query).limit(1).collect()
         return rows[0].asDict() if rows else None
 
@@ -106,6 +124,11 @@ class SparkEngine:
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, _Conversion]],
     ) -> CommitOutcome:
+        """See `Engine`; each attempt asks `query_of` anew, with the context of its own snapshot.
+
+        Raises InvalidInput for a query that Spark cannot analyse, and as `write_found`.
+        """
+
         def frame_of(context: WriteContext) -> DataFrame:
             query, conversion = query_of(context)
             return self._converted(self._numbered(query), conversion)
@@ -117,6 +140,7 @@ class SparkEngine:
         return with_retries(table, options, attempt)
 
     def close(self) -> None:
+        """See `Engine`: views and persisted rows of this engine go, the session stays."""
         for name in list(self._held):
             self._let_go(name)
         for name in self._views:

@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 def write_group(
     context: RewriteContext, group: GroupRewrite, storage: Storage, task_attempt: int
 ) -> WriteStat:
+    """`rewrite_group` as a task of Spark calls it. Raises as that does."""
     return rewrite_group(context, group, storage, task_attempt=task_attempt)
 
 

@@ -37,6 +37,9 @@ class TopNWork:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """At most n rows of each of the request's groups in one slice, with the completion time of
+        the commit that wrote each. Raises NotFound for a file that was cleaned away.
+        """
         context = self.context
         rows = read_slice(
             context.storage,

@@ -28,6 +28,9 @@ class SliceWork:
         return len(self.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """The merged rows of one slice, a batch at a time. Raises NotFound for a file that was
+        cleaned away.
+        """
         context, slice_ = self.context, self.slices[number]
         for batch in merge_slice_batches(
             context.storage,
@@ -42,6 +45,8 @@ class SliceWork:
 
 @dataclass(frozen=True, slots=True)
 class WindowWork:
+    """The slices of an incremental plan, each with the rows that the window's commits wrote."""
+
     context: ReadContext
     plan: IncrementalPlan
 
@@ -49,6 +54,9 @@ class WindowWork:
         return len(self.plan.slices)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """One table with the window's rows of one slice. Raises NotFound for a file that was
+        cleaned away.
+        """
         context = self.context
         slice_ = self.plan.slices[number]
         yield window_rows(context.storage, context.config, self.plan, slice_, rule=context.rule)
@@ -56,6 +64,8 @@ class WindowWork:
 
 @dataclass(frozen=True, slots=True)
 class ChangeWork:
+    """The units of a changes plan, each with its inserts, updates and deletes."""
+
     context: ReadContext
     plan: ChangesPlan
 
@@ -63,6 +73,7 @@ class ChangeWork:
         return len(self.plan.units)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """One table, the changes of one unit. Raises NotFound for a file that was cleaned away."""
         context, unit = self.context, self.plan.units[number]
         schema = context.schema
         yield unit_changes(context.storage, context.config, schema, unit, rule=context.rule)

@@ -31,11 +31,14 @@ from workers.write.predicate import Predicate, predicate_of
 
 
 class SluiceReader(DataSourceReader):
+    """Reads the pieces of `work` as rows of `schema`, each in a Spark partition of its own."""
+
     def __init__(self, work: Work, schema: pa.Schema) -> None:
         self._work = work
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
+        """One partition for each piece, whose value is the piece's number from 0 on."""
         return [InputPartition(number) for number in range(len(self._work))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -57,6 +60,9 @@ class FilteredWork:
         return len(self.work)
 
     def tables(self, number: int) -> Iterator[pa.Table]:
+        """The other work's tables of this piece without the rows that do not match. Raises as it
+        does.
+        """
         for rows in self.work.tables(number):
             yield rows.filter(self.expression)
 

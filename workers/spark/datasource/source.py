@@ -34,6 +34,7 @@ class SluiceDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The format's name: `spark.read.format("sluice")`."""
         return "sluice"
 
     def schema(self) -> StructType:
@@ -42,6 +43,11 @@ class SluiceDataSource(DataSource):
             return to_spark(self._planned()[1])
 
     def reader(self, schema: StructType) -> SluiceReader:
+        """A reader of what the options ask for, planned now; `schema` is ignored, it is our own
+        again.
+
+        Raises as `plan_work`, TableNotFound, and InvalidInput for options that do not go together.
+        """
         with in_one_sentence():
             return SluiceReader(*self._planned())
 
@@ -54,6 +60,7 @@ class SluiceDataSource(DataSource):
             return SluiceWriter(where, operation, options, schema, self.mergers)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
+        """A reader that raises InvalidInput as soon as Spark asks it where the stream begins."""
         return RefusingStreamReader()
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 (Spark's)

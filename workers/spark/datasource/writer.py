@@ -44,11 +44,17 @@ class NotCommitted(LakehouseError):
 
 @dataclass
 class Staged(WriterCommitMessage):
+    """A task's answer to the driver: the place of its rows, relative to the table."""
+
     path: str | None
     """None when the task had no rows."""
 
 
 class SluiceWriter(DataSourceArrowWriter):
+    """One write of a frame with `schema`: made in the driver's planner, shipped to tasks, committed
+    or aborted once. Each has a staging directory of its own.
+    """
+
     def __init__(
         self,
         location: str,
@@ -96,6 +102,7 @@ class SluiceWriter(DataSourceArrowWriter):
                 raise NotCommitted("the write was not committed", outcome=outcome)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what the tasks staged; nothing was written to the table yet."""
         self._tidy(open_storage(self._location))
 
     def _batch(self, storage: Storage, messages: Sequence[WriterCommitMessage | None]) -> pa.Table:

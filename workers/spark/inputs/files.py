@@ -25,6 +25,9 @@ class FileSource(WrittenOnce):
 
     @classmethod
     def from_asked(cls, job_source: Asked, around: Surroundings) -> FileSource:
+        """The CSV or Parquet file that the job names. Raises InvalidInput for an unknown key, or a
+        path outside the source roots.
+        """
         path = source_under_root(job_source.text("path"), around.environment)
         if job_source.values["kind"] == "parquet":
             job_source.only("path")
@@ -40,12 +43,16 @@ class FileSource(WrittenOnce):
         return cls(file)
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """The whole file, whatever `number`; a CSV file's columns as it chooses them, with the key
+        made.
+        """
         if isinstance(self.file, CsvFile):
             return _csv_frame(spark, self.file)
         schema = to_spark(parquet_schema(self.file))
         return spark.read.schema(schema).parquet(f"file://{self.file}")
 
     def before_commit(self, instant: InstantTime) -> None:
+        """Nothing: no rival is waited for."""
         return
 
 

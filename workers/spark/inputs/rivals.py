@@ -71,17 +71,25 @@ def _pair(writer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DemoBackfill(WrittenOnce):
+    """One of two writers that write the same rows of the demo's backfill region."""
+
     seed: int
     rendezvous: Rendezvous
 
     @classmethod
     def from_asked(cls, job_source: Asked, around: Surroundings) -> DemoBackfill:
+        """With `seed` (1 unless given) and `hold_s`, the seconds to hold on once the rival was seen
+        (3).
+
+        Raises InvalidInput for another key or a value out of bounds.
+        """
         job_source.only("seed", "hold_s")
         hold_s = job_source.number("hold_s", 3.0, most=600)
         seed = job_source.integer("seed", 1, least=0, most=2**31)
         return cls(seed, Rendezvous(around, hold_s))
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """The region's rows, whatever `number`: the keys of every seed are the same."""
         chance = np.random.default_rng(self.seed)
         moments = _FIRST_MOMENT_US + np.arange(_ROWS) * 1_000_000
         columns: list[pa.Array[Any]] = [
@@ -93,16 +101,26 @@ class DemoBackfill(WrittenOnce):
         return spark.createDataFrame(rows).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
+        """Waits for the rival to show up, a bounded time, and then `hold_s` more: see
+        `Rendezvous.meet`.
+        """
         self.rendezvous.meet(instant)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoEvolve(WrittenOnce):
+    """One of two writers that add a column each, variant `a` and variant `b`."""
+
     variant: str
     rendezvous: Rendezvous
 
     @classmethod
     def from_asked(cls, job_source: Asked, around: Surroundings) -> DemoEvolve:
+        """With `variant`, and `hold_s`, the seconds to hold on once the rival was seen (3).
+
+        Raises InvalidInput for a variant that is neither a nor b, another key, a value out of
+        bounds.
+        """
         job_source.only("variant", "hold_s")
         variant = job_source.text("variant")
         if variant not in ("a", "b"):
@@ -118,6 +136,9 @@ class DemoEvolve(WrittenOnce):
         return spark.createDataFrame(_rows(region, self.variant, [field], [scores])).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
+        """Waits for the rival to show up, a bounded time, and then `hold_s` more: see
+        `Rendezvous.meet`.
+        """
         self.rendezvous.meet(instant)
 
     def _next_number(self) -> int:

@@ -16,6 +16,8 @@ from workers.table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Round:
+    """A frame to write, and its number from 0 on."""
+
     number: int
     frame: DataFrame
 
@@ -28,7 +30,9 @@ class Source(Protocol):
         """Which run of the source this is: positions of other runs do not count."""
 
     @property
-    def rounds(self) -> int: ...
+    def rounds(self) -> int:
+        """How many there are in all; the driver ends after the last one."""
+        ...
 
     @property
     def pace_s(self) -> float:
@@ -38,7 +42,9 @@ class Source(Protocol):
     def is_repeatable(self) -> bool:
         """A round that was rolled back by others is simply written again."""
 
-    def frame(self, spark: SparkSession, number: int) -> DataFrame: ...
+    def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """The rows of round `number`, to be written as one commit; the same ones each time."""
+        ...
 
     def before_commit(self, instant: InstantTime) -> None:
         """All files of the round are written; the commit follows when this returns."""
@@ -51,18 +57,22 @@ class WrittenOnce:
 
     @property
     def run(self) -> int:
+        """Always 0: there is no second run to tell from the first."""
         return 0
 
     @property
     def rounds(self) -> int:
+        """Always 1."""
         return 1
 
     @property
     def pace_s(self) -> float:
+        """Always 0: no next round waits."""
         return 0.0
 
     @property
     def is_repeatable(self) -> bool:
+        """Never: a round that was rolled back ends the write."""
         return False
 
 
@@ -78,18 +88,25 @@ class Asked:
             raise InvalidInput("source has unknown keys", keys=unknown, known=sorted(names))
 
     def integer(self, name: str, default: int, *, least: int, most: int) -> int:
+        """The whole number at `name`, `default` where absent. Raises InvalidInput outside `least`
+        to `most`.
+        """
         value = self.values.get(name, default)
         if type(value) is not int or not least <= value <= most:
             raise InvalidInput("source wants a whole number", key=name, least=least, most=most)
         return value
 
     def number(self, name: str, default: float, *, most: float) -> float:
+        """The number at `name`, `default` where absent. Raises InvalidInput unless it is from 0 to
+        `most`.
+        """
         value = self.values.get(name, default)
         if type(value) not in (int, float) or not 0 <= float(value or 0) <= most:
             raise InvalidInput("source wants a number", key=name, most=most)
         return float(value or 0)
 
     def text(self, name: str, default: str | None = None) -> str:
+        """The text at `name`. Raises InvalidInput where it is none, or absent without a default."""
         value = self.values.get(name, default)
         if not isinstance(value, str):
             raise InvalidInput("source wants a text", key=name)

@@ -16,11 +16,16 @@ _YEAR_2100_S = 4_102_444_800
 
 @dataclass(frozen=True, slots=True)
 class DemoStream:
+    """The rounds of one stream of the demo's ad requests, each the same whenever it is made."""
+
     stream: Stream
     requests: AdRequests
 
     @classmethod
     def from_asked(cls, job_source: Asked) -> DemoStream:
+        """Raises InvalidInput for a stream that the demo has not, another key or a value out of
+        bounds.
+        """
         job_source.only("stream", "seed", "run", "rounds", "requests_per_round", "pace_s")
         stream = job_source.text("stream")
         if stream not in STREAMS:
@@ -36,23 +41,29 @@ class DemoStream:
 
     @property
     def run(self) -> int:
+        """As the job names it, 0 unless given: rounds of another run are not counted as written."""
         return self.requests.run
 
     @property
     def rounds(self) -> int:
+        """As the job names them, 40 unless given."""
         return self.requests.rounds
 
     @property
     def pace_s(self) -> float:
+        """Seconds from the start of one round to the next, 5 unless the job names others."""
         return self.requests.pace_ms / 1_000
 
     @property
     def is_repeatable(self) -> bool:
+        """Always: a round follows from the job and its number."""
         return True
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """This stream's events of round `number`, in one partition of Spark."""
         events = self.requests.events(self.stream, number)
         return spark.createDataFrame(events).coalesce(1)  # A handful of rows: one task places them.
 
     def before_commit(self, instant: InstantTime) -> None:
+        """Nothing: no rival is waited for."""
         return
