@@ -38,6 +38,10 @@ class AppendedRows:
         self._bucket = append_bucket(source.topic, source.partition, context.config.buckets)
 
     def prepared(self, held: PendingRows) -> PreparedRows:
+        """The rows by file group, no key twice, tombstones among them in the order of offsets.
+
+        Raises BadRows, InvalidInput where there are no dead letters.
+        """
         arrived = _with_tombstones(held)
         rows = with_coordinates(self._context, arrived, self._source)
         sifted = sift_rows(

@@ -19,7 +19,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class RecordParts(Protocol):
     """What of a record is looked at only where it is bad."""
 
-    def key(self) -> bytes | None: ...
+    def key(self) -> bytes | None:
+        """None for a record without one."""
+        ...
 
     def headers(self) -> Any:
         """Pairs of a name and bytes; None for none."""
@@ -48,6 +50,8 @@ class RawBatch:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
+    """A record that the table cannot take, as a dead letter will hold it, and why it cannot."""
+
     offset: int
     key: bytes | None
     value: bytes | None
@@ -69,6 +73,10 @@ class Tombstone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
+    """What a decoder made of a `RawBatch`. `rows`, `offsets` and `timestamps_ms` go together, in
+    the order of offsets; bad records and tombstones stand apart, each with its own offset.
+    """
+
     rows: pa.Table
     """Payload columns only, under the types of the schema that was asked for."""
     offsets: Offsets

@@ -25,10 +25,14 @@ class TopicRange(Protocol):
     """What the broker says of the topic."""
 
     @property
-    def topic_id(self) -> str: ...
+    def topic_id(self) -> str:
+        """The broker's id: a topic that was deleted and made again has another."""
+        ...
 
     @property
-    def cluster_id(self) -> str: ...
+    def cluster_id(self) -> str:
+        """Empty where the brokers say none."""
+        ...
 
     @property
     def watermarks(self) -> Mapping[int, tuple[int, int]]:
@@ -37,6 +41,8 @@ class TopicRange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
+    """Where a transaction reads from; `starts` has every partition of the topic."""
+
     bases: OffsetMap
     """The standing offsets; partitions that have none are not in it."""
     starts: OffsetMap
@@ -44,6 +50,7 @@ class Beginning:
     """Partition to the offsets, the last one exclusive, that the topic lost unread."""
 
     def reads_something(self, topic: TopicRange) -> bool:
+        """Whether any partition has records at or above its start."""
         return any(topic.watermarks[one][1] > start for one, start in self.starts.items())
 
 

@@ -53,6 +53,10 @@ _OFFSET_MAX = 2**63 - 2
 
 @dataclass(frozen=True, slots=True)
 class SinkConfig:
+    """The options of a sink, typed and checked; `sink_config` makes it, and SINK_OPTIONS has their
+    meaning, bounds and defaults.
+    """
+
     sink_id: str
     topic: str
     bootstrap: str

@@ -77,6 +77,10 @@ from workers.sink.messages import (
 
 
 def step(state: CoordinatorState, event: CoordinatorEvent) -> Step:
+    """The next state, and the effects that a runtime performs in this order. Pure.
+
+    An answer to work that is not under way is a mistake of the runtime, and fails an assertion.
+    """
     if state.is_over:
         return state, []
     match event:

@@ -34,11 +34,13 @@ Step = tuple[CoordinatorState, list[CoordinatorEffect]]
 
 
 def requested(state: CoordinatorState, work: Work, effect: CoordinatorEffect) -> Step:
+    """The state with this work under way, and the one effect that asks for it. No other may be."""
     assert state.work is Work.NOTHING, (state, effect)
     return replace(state, work=work), [effect]
 
 
 def answered(state: CoordinatorState, work: Work) -> CoordinatorState:
+    """The state without the work that was under way, which is this."""
     assert state.work is work, (state, work)
     return replace(state, work=Work.NOTHING)
 
@@ -59,6 +61,7 @@ def backoff_ms(state: CoordinatorState) -> int:
 
 
 def begin_failed(state: CoordinatorState, failed: BeginFailed) -> Step:
+    """After a growing pause comes the next `Begin`; the sink stops where the failure is final."""
     state = replace(state, failures=state.failures + 1)
     if state.name is not CoordinatorName.FENCED:
         state = replace(state, name=CoordinatorName.FAILED_COMMIT, reason=failed.reason)
@@ -68,11 +71,17 @@ def begin_failed(state: CoordinatorState, failed: BeginFailed) -> Step:
 
 
 def timed_out(state: CoordinatorState, reason: str) -> Step:
+    """Abort the transaction: somebody did not come, or did not report, in time. Counts as a
+    failure.
+    """
     state = replace(state, failures=state.failures + 1)
     return aborted(state, CoordinatorName.WRITE_STATUS_TIMEDOUT, reason)
 
 
 def failed(state: CoordinatorState, reason: str) -> Step:
+    """Abort the transaction, and count a failure: the next one begins after a pause, and is
+    shorter.
+    """
     state = replace(state, failures=state.failures + 1)
     return aborted(state, CoordinatorName.FAILED_COMMIT, reason)
 
@@ -83,6 +92,9 @@ def died(state: CoordinatorState, reason: str) -> Step:
 
 
 def aborted(state: CoordinatorState, name: CoordinatorName, reason: str) -> Step:
+    """Ask for the transaction's rollback. Its fate must not be unknown; `abort_ended` goes on from
+    there.
+    """
     transaction = state.transaction
     assert transaction is not None, state
     assert not transaction.is_unknown, state
@@ -91,6 +103,7 @@ def aborted(state: CoordinatorState, name: CoordinatorName, reason: str) -> Step
 
 
 def abort_ended(state: CoordinatorState, now_ms: int) -> Step:
+    """The transaction is over: next come columns that it lacked, a new one, or the end."""
     state = replace(state, transaction=None)
     goes_on = state.name is not CoordinatorName.FENCED and state.stopping is None
     if state.needed_fields and goes_on:
@@ -121,6 +134,9 @@ def schema_refused(state: CoordinatorState, refused: SchemaRefused) -> Step:
 
 
 def commit_or_settle(state: CoordinatorState) -> Step:
+    """Ask for the commit of what was reported; where it was tried and its fate is unknown, for
+    that.
+    """
     transaction = state.transaction
     assert transaction is not None, state
     if transaction.is_unknown:
@@ -131,6 +147,7 @@ def commit_or_settle(state: CoordinatorState) -> Step:
 
 
 def commit_ended(state: CoordinatorState, ended: CommitEnded) -> Step:
+    """What follows from a commit: ACK and the next one, a new try, settling, or a rollback."""
     match ended.result:
         case Committed(offsets):
             return _committed(state, offsets, ended.now_ms)
@@ -145,6 +162,7 @@ def commit_ended(state: CoordinatorState, ended: CommitEnded) -> Step:
 
 
 def settled(state: CoordinatorState, ended: Settled) -> Step:
+    """As `commit_ended`, once it was looked up what became of the commit."""
     assert state.transaction is not None, state
     match ended.result:
         case Committed(offsets):
@@ -254,6 +272,7 @@ def left_or_repeated(state: CoordinatorState, now_ms: int) -> Step:
 
 
 def over(state: CoordinatorState, reason: str) -> Step:
+    """The last state, STOPPED unless it is FENCED, and the last effect."""
     is_error = state.stopping is not None and state.stopping.is_error
     if state.name is not CoordinatorName.FENCED:
         state = replace(state, name=CoordinatorName.STOPPED)

@@ -50,6 +50,8 @@ class BeginFailed:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
+    """The instant is completed."""
+
     offsets: Mapping[int, int]
     """The full map, as it stands in the commit."""
 
@@ -115,6 +117,10 @@ class SchemaRefused:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
+    """Somebody wants the sink to stop. A hard stop may follow a graceful one, and not the other
+    way.
+    """
+
     is_graceful: bool
     """Commit what was read, at once. Otherwise the transaction is aborted."""
     reason: str
@@ -153,6 +159,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """Commit the files that these reports name, and the offsets where they end."""
+
     instant: InstantTime
     reports: tuple[Report, ...]
     """One of each partition, by partition."""

@@ -12,6 +12,8 @@ from workers.sink.messages import Ignored, ParticipantName, Ready, Report
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:
+    """The coordinator's times and bounds."""
+
     interval_ms: int = 60_000
     write_timeout_ms: int = 300_000
     init_delay_ms: int = 100
@@ -78,6 +80,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
+    """The open transaction. `offsets` is partition to where it begins, `schema` Avro JSON,
+    `read_at` the completion time of the newest commit that it builds on, `commits` how often a
+    commit was tried.
+    """
+
     instant: InstantTime
     offsets: Mapping[int, int]
     schema: str
@@ -93,15 +100,19 @@ class Transaction:
 
     @property
     def ordered_reports(self) -> tuple[Report, ...]:
+        """By partition, each once; only those that have come so far."""
         return tuple(self.reports[one] for one in sorted(self.reports))
 
     @property
     def is_empty(self) -> bool:
+        """Whether no report so far brings a file or moves an offset."""
         return all(one.is_empty for one in self.reports.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
+    """Why the coordinator begins nothing more, and whether it still commits what was read."""
+
     is_graceful: bool
     reason: str
     is_error: bool = False
@@ -109,6 +120,8 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
+    """All that one coordinator knows; `coordinator.step` makes the next state from it."""
+
     coordinator_id: str
     epoch: int
     run_id: str

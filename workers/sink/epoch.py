@@ -21,6 +21,8 @@ _TRIES_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
+    """The epoch file's content: who raised the number, on which host, when (ms since 1970, UTC)."""
+
     number: int
     owner: str
     host: str

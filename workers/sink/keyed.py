@@ -48,6 +48,10 @@ _DELETES = pa.array(["d", "delete"])
 
 
 class KeyedRows:
+    """Makes versions of rows from the batches of one participant in one transaction; not for
+    several threads, and `tombstones` counts over all calls.
+    """
+
     def __init__(
         self, context: WriteContext, config: SinkConfig, source: Source, storage: Storage
     ) -> None:
@@ -71,6 +75,11 @@ class KeyedRows:
         )
 
     def prepared(self, held: PendingRows) -> PreparedRows:
+        """Rows and deletes by file group, in the order of offsets, a key as often as records name
+        it.
+
+        Raises BadRows, InvalidInput where there are no dead letters.
+        """
         arrived = held.arrived
         rows = with_coordinates(self._context, arrived, self._source)
         arrived = replace(arrived, rows=rows)
@@ -86,6 +95,9 @@ class KeyedRows:
         return PreparedRows(row_groups(self._joined(parts)), bad)
 
     def tombstones(self) -> TombstoneCounts:
+        """Of all calls of `prepared`; reads the keys of file groups, so it is asked once, at the
+        end.
+        """
         return self._lookout.counts()
 
     def _split(self, arrived: Arrived) -> tuple[Arrived, Arrived]:

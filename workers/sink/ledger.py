@@ -83,6 +83,7 @@ class SinkTransaction:
 
     @property
     def instant(self) -> InstantTime:
+        """Request time of the transaction's instant on the table."""
         return self.transaction.instant
 
     @property

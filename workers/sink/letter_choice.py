@@ -32,12 +32,15 @@ class LetterChoice:
     cause: str = ""
 
     def has(self, letter: LetterId, cause: str | None) -> bool:
+        """Whether this letter is meant, which was put aside for `cause`."""
         is_named = not self.places or (letter.partition, letter.offset) in self.places
         return is_named and (not self.cause or cause == self.cause)
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenLetters:
+    """The letters that a replay is to send, and how many it passes over."""
+
     letters: pa.Table
     """At most LETTERS_MAX, oldest first, as `letters_in` gives them."""
     already: int
@@ -79,6 +82,7 @@ def chosen_letters(
 
 
 def letter_id(row: dict[str, Any]) -> LetterId:
+    """Which record the letter holds; `row` has the columns of `letters.READ_SCHEMA`."""
     return LetterId(row[TOPIC], row[PARTITION], row[OFFSET], row[TOPIC_ID] or "")
 
 

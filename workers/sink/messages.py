@@ -208,15 +208,19 @@ class Ignored(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NotAMessage:
+    """A record of the control topic that means nothing to this sink."""
+
     cause: Ignored
     detail: str = field(default="", compare=False)
 
 
 def type_name(message: Message) -> str:
+    """RFC-32's name, as it stands in the JSON; READY is ours."""
     return _NAMES[type(message)]
 
 
 def to_json(message: Message, *, sink_id: str, table_id: str) -> bytes:
+    """The fields of the message and of whose it is, as compact JSON; `from_json` reads it."""
     body = {one.name: getattr(message, one.name) for one in fields(message)}
     header = {
         "protocol_version": PROTOCOL_VERSION,

@@ -56,6 +56,8 @@ class Attempt:
 
 
 class StaleCause(StrEnum):
+    """What an attempt no longer agrees with, and so what its coordinator does."""
+
     EPOCH = "epoch"
     """Another coordinator has taken over: stop."""
     TOPIC = "topic"

@@ -21,11 +21,14 @@ from workers.timeline.timeline import Timeline
 
 
 class Origin(NamedTuple):
+    """Which topic of a name the rows of a commit came from."""
+
     topic_id: str
     cluster_id: str
     """Empty where a commit does not say."""
 
     def is_that_of(self, other: Origin) -> bool:
+        """Whether both may be the same topic: a cluster that is not known is no difference."""
         if self.cluster_id and other.cluster_id and self.cluster_id != other.cluster_id:
             return False
         return self.topic_id == other.topic_id

@@ -60,6 +60,8 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class ParticipantState:
+    """All that one participant knows; `step` makes the next state from it."""
+
     partition: int
     participant_id: str
     """Unique for ever: a partition that is assigned again has a new participant."""
@@ -88,6 +90,7 @@ Step = tuple[ParticipantState, list[ParticipantEffect]]
 
 
 def step(state: ParticipantState, event: ParticipantEvent) -> Step:
+    """The next state, and the effects that a runtime performs in this order. Pure."""
     if state.name is ParticipantName.STOPPED:
         return _when_stopped(state, event)
     match event:

@@ -45,6 +45,10 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class WriteFailed:
+    """Opening, reading, writing or closing failed: the participant reports it, and drops its
+    writer.
+    """
+
     instant: InstantTime
     reason: str
 
@@ -91,6 +95,8 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class OpenWriter:
+    """Make a writer and a decoder for the transaction of this START."""
+
     start: StartCommit
 
 

@@ -34,6 +34,7 @@ class Arrived:
     timestamps_ms: Offsets
 
     def take(self, positions: Offsets) -> Arrived:
+        """The rows at these positions, in the order of the positions."""
         return Arrived(
             self.rows.take(positions),
             self.offsets[positions],
@@ -43,10 +44,13 @@ class Arrived:
 
 @dataclass(slots=True)
 class PendingRows:
+    """Decoded batches since the last flush, and about how many bytes of memory they hold."""
+
     batches: list[DecodedBatch] = field(default_factory=list)
     bytes: int = 0
 
     def add(self, batch: DecodedBatch) -> None:
+        """Keep the batch's rows and tombstones; its bad records are the caller's."""
         if not (len(batch.offsets) or batch.tombstones):
             return
         assert batch.rows.num_rows == len(batch.offsets) == len(batch.timestamps_ms), batch
@@ -56,6 +60,7 @@ class PendingRows:
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is neither a row nor a tombstone."""
         return not self.batches
 
     @property
@@ -70,16 +75,21 @@ class PendingRows:
 
     @property
     def tombstones(self) -> list[Tombstone]:
+        """Of all batches, in the order of their offsets."""
         return [one for batch in self.batches for one in batch.tombstones]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
+    """Rows ready to be written, by file group, and those that the table cannot hold."""
+
     groups: Iterator[RowGroup]
     bad: tuple[BadRecord, ...] = ()
 
 
 class Preparer(Protocol):
+    """Makes rows to write from pending ones, for one participant in one transaction."""
+
     def prepared(self, held: PendingRows) -> PreparedRows:
         """Raises BadRows where there are no dead letters."""
 
@@ -89,6 +99,8 @@ class Preparer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SiftedRows:
+    """Rows as `prepare` made them, in the order of their offsets, and those that it refused."""
+
     prepared: pa.Table
     offsets: Offsets
     """Of the prepared rows."""

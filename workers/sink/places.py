@@ -11,30 +11,38 @@ DIRECTORY = ".hoodie/.sluice/sink"
 
 @dataclass(frozen=True, slots=True)
 class SinkPlaces:
+    """The paths of one sink, relative to the table."""
+
     sink_id: str
 
     @property
     def directory(self) -> str:
+        """Holds all the others."""
         return f"{DIRECTORY}/{self.sink_id}"
 
     @property
     def epoch(self) -> str:
+        """See `workers.sink.epoch`."""
         return f"{self.directory}/epoch"
 
     @property
     def first_look(self) -> str:
+        """See `workers.sink.first_look`."""
         return f"{self.directory}/first-look"
 
     @property
     def stop(self) -> str:
+        """See `workers.sink.stop_request`."""
         return f"{self.directory}/stop"
 
     @property
     def state(self) -> str:
+        """See `workers.sink.state_file`."""
         return f"{self.directory}/state.json"
 
     @property
     def replays(self) -> str:
+        """A directory; see `workers.sink.replays`."""
         return f"{self.directory}/replays"
 
 

@@ -46,6 +46,8 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
+    """A claim on letters, and its end where one stands; `at_ms` is when it was made, UTC."""
+
     number: int
     token: str
     """Unique to this replay; in a header of each record that it sends."""

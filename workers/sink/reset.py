@@ -39,6 +39,8 @@ RUNS_WITHIN_MS = 15_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionReset:
+    """Of one partition: where the table stands, where it is to go on, and what the topic has."""
+
     partition: int
     stands: int | None
     """Of the table now; None where it has none of this partition."""
@@ -49,11 +51,14 @@ class PartitionReset:
 
     @property
     def to_read(self) -> int:
+        """Offsets from where it goes on to the topic's end."""
         return self.end - self.next
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
+    """What a reset would do, for a person to look at; `partitions` are the topic's, sorted."""
+
     last_commit: Standing
     topic_id: str
     cluster_id: str
@@ -63,10 +68,12 @@ class ResetPlan:
 
     @property
     def is_same_topic(self) -> bool:
+        """Whether the table's offsets are of the topic that has the name now."""
         return self.last_commit.topic_id == self.topic_id
 
     @property
     def offsets(self) -> dict[int, int]:
+        """Partition to the next offset to read, as the reset commits it."""
         return {one.partition: one.next for one in self.partitions}
 
     @property

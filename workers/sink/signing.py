@@ -56,6 +56,7 @@ class ControlCodec:
 
     @property
     def ignored(self) -> Mapping[Ignored, int]:
+        """How many records were ignored so far, by cause; a copy."""
         return dict(self._ignored)
 
     def encode(self, message: Message) -> tuple[bytes, ...]:

@@ -10,6 +10,8 @@ from workers.write.status import TaskIds
 
 @dataclass(frozen=True, slots=True)
 class Source:
+    """Where the records of a participant come from, for rows, letters and the names of files."""
+
     topic: str
     partition: int
     participant: str = ""
@@ -21,6 +23,7 @@ class Source:
 
     @property
     def task(self) -> TaskIds:
+        """What the file names of this attempt are made of; another attempt has other numbers."""
         digest = hashlib.sha256(self.participant.encode()).digest()
         numbers = [int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4)]
         return TaskIds(self.partition, stage=numbers[0], attempt=numbers[1])

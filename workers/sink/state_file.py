@@ -28,6 +28,8 @@ _BYTES_MAX = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ParticipantShown:
+    """A partition, and who reads it; empty texts where nobody was heard of."""
+
     partition: int
     participant: str = ""
     worker: str = ""
@@ -47,6 +49,8 @@ class ParticipantShown:
 
 @dataclass(frozen=True, slots=True)
 class TransactionShown:
+    """A transaction that has ended; `outcome` is committed or aborted, times are ms since 1970."""
+
     instant: InstantTime
     outcome: str
     started_ms: int
@@ -70,6 +74,8 @@ class TraceEntry:
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
+    """The content of `state.json`; times are milliseconds since 1970, UTC."""
+
     sink_id: str
     topic: str
     epoch: int

@@ -16,6 +16,8 @@ _NOTHING = b'{"kind": "none"}'
 
 
 class StopKind(StrEnum):
+    """How a sink is to stop."""
+
     GRACEFUL = "graceful"
     """End the transaction, commit it, acknowledge it, then stop."""
     HARD = "hard"
@@ -24,6 +26,8 @@ class StopKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
+    """Who asked for a stop, and when (ms since 1970, UTC)."""
+
     kind: StopKind
     by: str
     at_ms: int

@@ -43,6 +43,10 @@ class ReadKeys:
 
 
 class TombstoneKeys:
+    """Reads keys in the sink's key format; a key that begins with a zero byte is read as Avro where
+    the format is not told.
+    """
+
     def __init__(self, config: SinkConfig, schema: pa.Schema) -> None:
         """`schema` has the fields that find a row. Raises InvalidInput for a damaged file."""
         self._format = config.key_format
@@ -52,6 +56,10 @@ class TombstoneKeys:
             self._avro = AvroValues(schema, SchemaRegistry(config.schema_file), takes_plain=True)
 
     def read(self, keys: Sequence[bytes | None]) -> ReadKeys:
+        """The keys that name a row, in their order, and for each other one why it does not.
+
+        Raises InvalidInput when a schema file that has changed is damaged or gone.
+        """
         framed = [at for at, key in enumerate(keys) if key is not None and self._is_framed(key)]
         is_framed = set(framed)
         texts = [at for at in range(len(keys)) if at not in is_framed]

@@ -40,6 +40,10 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TombstoneCounts:
+    """Tombstones of one participant in one transaction: all that were taken, those of them that met
+    no row, and those of which that is not known.
+    """
+
     taken: int = 0
     unmet: int = 0
     not_looked_for: int = 0

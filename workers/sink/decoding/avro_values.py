@@ -33,6 +33,10 @@ class AvroValues:
         self._takes_plain = takes_plain and len(schema) == 1
 
     def decode(self, values: Sequence[Value]) -> Decoded:
+        """A value of a schema that the file lacks, or that cannot become the table's, is bad.
+
+        Raises InvalidInput when a schema file that has changed is damaged or gone.
+        """
         return decoded_by_halving(values, self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:

@@ -25,6 +25,8 @@ class Chunk:
 
 @dataclass(slots=True)
 class Decoded:
+    """Chunks in the order of the values; each value is a row of a chunk or has a cause in `bad`."""
+
     chunks: list[Chunk] = field(default_factory=list)
     bad: dict[int, str] = field(default_factory=dict)
     """Position among the values -> cause."""

@@ -46,6 +46,7 @@ class CsvValues:
         self._new = new_fields_of(named, schema) if infers else ()
 
     def decode(self, values: Sequence[Value]) -> Decoded:
+        """Line ends of a value are ignored. A value of other than the agreed columns is bad."""
         return decoded_by_halving([one.rstrip(b"\r\n") for one in values], self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:

@@ -26,7 +26,9 @@ Decode: TypeAlias = Callable[[RawBatch], DecodedBatch]
 class Values(Protocol):
     """Values of one format."""
 
-    def decode(self, values: Sequence[Value]) -> Decoded: ...
+    def decode(self, values: Sequence[Value]) -> Decoded:
+        """A row for each value in their order, but for those in `bad`; no value is None."""
+        ...
 
 
 def decoder(

@@ -66,6 +66,7 @@ def temporal_paths(column_type: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def has_map(column_type: Any) -> bool:
+    """Whether the type is a map, or has one within its lists and structs."""
     types = pa.types
     if types.is_list(column_type):
         return has_map(column_type.value_type)

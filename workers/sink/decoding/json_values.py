@@ -54,6 +54,7 @@ class JsonValues:
         self._brings_more = False
 
     def decode(self, values: Sequence[Value]) -> Decoded:
+        """A value that is no JSON object, or has a field that does not fit its column, is bad."""
         if self._has_map:
             values = [self._with_pairs(one) for one in values]
         return decoded_by_halving(values, self._chunk)

@@ -25,6 +25,8 @@ _NOT_SCHEMAS = (
 
 
 class SchemaRegistry:
+    """The schemas of one file, at most 16 MiB; not for several threads."""
+
     def __init__(self, path: str) -> None:
         """Raises InvalidInput for a file that is not as said above."""
         self._path = Path(path)

@@ -30,6 +30,10 @@ _DELIVERY_S: Final = 120.0
 
 
 class Feed:
+    """Produces orders to the sink's topic; its producer tries for `delivery_s` to get each
+    delivered.
+    """
+
     def __init__(
         self, config: SinkConfig, orders: Orders, clock: Clock, *, delivery_s: float = _DELIVERY_S
     ) -> None:

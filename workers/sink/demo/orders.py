@@ -37,6 +37,8 @@ _BACK_MAX: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """A record of the orders' topic: the order's key and its new state, as JSON but for poison."""
+
     key: bytes
     value: bytes | None
     """None takes the order away."""
@@ -44,6 +46,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
+    """A repeatable stream of orders: events follow from `seed`, `run`, number and time."""
+
     seed: int
     run: int
     """Orders of two runs have different ids."""

@@ -70,15 +70,18 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
+        """`host:port` for clients, on loopback; known before the broker is started."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int:
+        """Of the broker's process, which must have been started."""
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 
     @property
     def log(self) -> Path:
+        """What the process prints; each start goes on behind what is there."""
         return self._directory / "kafka.log"
 
     def prepare(self) -> list[str]:

@@ -60,6 +60,9 @@ class PartitionConsumer:
 
     @property
     def seeks(self) -> int:
+        """How often `seek` was called; batches carry it, so that those from before a seek can be
+        told.
+        """
         return self._seeks
 
     @property
@@ -76,6 +79,10 @@ class PartitionConsumer:
             self._take()
 
     def pause(self) -> None:
+        """Give the partition up: what was fetched is dropped, and polls return None until `resume`.
+
+        Raises KafkaFailed.
+        """
         if not self._is_paused:
             self._is_paused = True
             with kafka_errors("partition not given up", topic=self._topic):
@@ -108,6 +115,7 @@ class PartitionConsumer:
             self._consumer.commit(offsets=[self._at(offset)], asynchronous=True)
 
     def close(self) -> None:
+        """Leave the broker. The consumer is not used again."""
         self._consumer.close()
 
     def _polled(self, records_max: int, timeout_s: float) -> RawBatch | None:

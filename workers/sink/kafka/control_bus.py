@@ -94,6 +94,7 @@ class ControlBus:
         return records
 
     def close(self) -> None:
+        """Stop listening. The bus is not used again."""
         self._consumer.close()
 
     def _value(self, message: Message | None) -> bytes | None:

@@ -20,10 +20,12 @@ def kafka_errors(message: str, **values: object) -> Iterator[None]:
 
 
 def failed(message: str, error: KafkaError, **values: object) -> KafkaFailed:
+    """Ours for the library's error: the message, the values, then the library's name and reason."""
     return KafkaFailed(message, **values, kafka=error.name(), reason=error.str())
 
 
 def error_of(raised: KafkaException) -> KafkaError:
+    """The error that the library's exception carries: its code decides what it means."""
     error = raised.args[0]
     assert isinstance(error, KafkaError), raised
     return error

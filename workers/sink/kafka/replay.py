@@ -64,6 +64,8 @@ Choose = Callable[[Collection[LetterId]], ChosenLetters]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
+    """How many of the chosen letters were sent, and why the others were not."""
+
     sent: int
     already: int
     """Letters that were chosen and had been sent before."""

@@ -37,6 +37,8 @@ _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
+    """What the broker said of a topic, at one moment."""
+
     topic_id: str
     """Another one after the topic was deleted and made again under its name."""
     watermarks: Mapping[int, tuple[int, int]]
@@ -122,6 +124,10 @@ class Topics:
         return True
 
     def delete(self, topic: str) -> None:
+        """The topic and all its records; brokers may name it for a moment longer.
+
+        Raises NotFound, KafkaFailed.
+        """
         futures = self._admin.delete_topics([topic], request_timeout=self._timeout_s)
         self._answer(futures[topic], "topic not deleted", topic)
 

@@ -84,6 +84,10 @@ _log = logging.getLogger(__name__)
 
 
 class CoordinatorLoop:
+    """One coordinator: a thread calls `run` once, others put into `inbox`, call `leave` and look at
+    `ended`, which says why `run` has returned; it stays None where `run` raised.
+    """
+
     def __init__(
         self, table: Table, launch: Launch, worker: str, topics: Topics, outbox: Outbox
     ) -> None:

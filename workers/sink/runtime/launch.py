@@ -11,6 +11,8 @@ from workers.sink.epoch import Epoch
 
 @dataclass(frozen=True, slots=True)
 class Launch:
+    """What the driver hands to each worker; pickled on the way."""
+
     config: SinkConfig
     run_id: str
     """Without a `/`."""
@@ -30,6 +32,7 @@ class Launch:
         return f"{self.run_id}/{worker}"
 
     def is_owner(self, owner: str) -> bool:
+        """Whether `owner`, as an epoch or a state names it, is a worker of this launch."""
         return launch_of(owner) == self.run_id
 
     def is_after(self, epoch: Epoch) -> bool:
@@ -49,6 +52,8 @@ def launch_of(owner: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnded:
+    """Why a worker or its coordinator ended; neither an error nor fenced after a stop."""
+
     reason: str
     is_error: bool = False
     """Starting again is in vain until somebody does something."""

@@ -14,6 +14,7 @@ class Inbox:
         self._waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def put(self, message: Message) -> None:
+        """From any thread; never waits."""
         self._waiting.put(message)
 
     def take(self, wait_s: float) -> list[Message]:
@@ -35,7 +36,9 @@ class Outbox:
         self._waiting = Inbox()
 
     def put(self, message: Message) -> None:
+        """From any thread; never waits."""
         self._waiting.put(message)
 
     def drain(self) -> list[Message]:
+        """All that are there now, in the order in which they were put; never waits."""
         return self._waiting.take(0)

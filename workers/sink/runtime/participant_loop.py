@@ -71,6 +71,10 @@ class Surroundings:
 
 
 class ParticipantLoop:
+    """One participant: a thread calls `run` once, others put into `inbox`, call `leave` and look at
+    `finished`. Making it raises KafkaFailed.
+    """
+
     def __init__(self, around: Surroundings, state: ParticipantState) -> None:
         self.inbox = Inbox()
         self._around = around
@@ -85,6 +89,7 @@ class ParticipantLoop:
 
     @property
     def partition(self) -> int:
+        """The one partition that it reads."""
         return self._state.partition
 
     def leave(self, reason: str) -> None:

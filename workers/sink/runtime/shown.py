@@ -105,16 +105,19 @@ class SinkShown:
         )
 
     def topic(self, ends: Mapping[int, tuple[int, int]]) -> None:
+        """Partition to the first offset that is left and the end, as the broker said just now."""
         self._ends = ends
         seen = self._former.participants if self._former else {}
         self._read_before_look = {partition: one.offset for partition, one in seen.items()}
         self._has_changed = True
 
     def table(self, offsets: Mapping[int, int]) -> None:
+        """Partition to the next offset that the table lacks."""
         self._table_offsets = offsets
         self._has_changed = True
 
     def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
+        """The transaction of these reports is in the table; counts its tombstones."""
         rows = sum(one.records - one.bad_records for one in reports)
         bad = sum(one.bad_records for one in reports)
         for report in reports:
@@ -130,11 +133,13 @@ class SinkShown:
         self._ended(instant, "committed", "", now_ms, rows, bad)
 
     def not_committed(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
+        """A line of the trace with the reason; nothing for a result that is a commit."""
         if not isinstance(result, Committed):
             detail = f"{type(result).__name__}: {result.reason}"
             self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, detail))
 
     def aborted(self, abort: Abort, now_ms: int) -> None:
+        """The transaction is over without a commit."""
         self._ended(abort.instant, "aborted", abort.reason, now_ms)
 
     def passed_over(self, records: Mapping[Ignored, int]) -> None:

@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 
 class SinkWorker:
+    """One of a launch's workers; made and run, once, by one thread."""
+
     def __init__(
         self,
         table: Table,
