@@ -29,6 +29,10 @@ class Committed:
     """Keys of the file groups that it wrote into which other engines read otherwise all the same,
     until the table is compacted.
     """
+    lists_exhausted: int = 0
+    """Lists of the n greatest that may miss elements since, because it took out more than their
+    slack.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,12 @@ def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
     return inexact
 
 
+def has_retractions(memory: pa.Array[Any]) -> bool:
+    """Whether any list takes something out of older ones."""
+    values, _ = _flattened(memory, _is_valid(memory))
+    return bool(_is_retraction(values).any())
+
+
 def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
     """The elements of all lists in their order, without nulls; the position of each one's list; and
     which are marked as cut.

@@ -7,42 +7,40 @@ remembers this.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from workers.errors import NotFound
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.merge.collected_lists import is_inexact, own_memories
-from workers.merge.group_state import is_alive
+from workers.merge.inexact import NAMED, named_inexact
 from workers.read.file_slice import merged_state_parts
 from workers.read.snapshot import plan_snapshot
 from workers.read.undisturbed import expired
+from workers.schema.table_schema import TableSchema
+from workers.table.file_group import FileSlice
 from workers.table.table import Table
-
-_FOUND: Final = pa.schema([(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH, "column")])
 
 
 def inexact_lists(table: Table) -> pa.Table:
     """A row for each: `_hoodie_record_key`, `_hoodie_partition_path` and the list's `column`. Rows
     that the table's join hides are among them. Raises SnapshotExpired, and as `plan_snapshot`.
     """
-    plan, rule = plan_snapshot(table), table.config.groups
-    inexact = [_FOUND.empty_table()]
+    plan = plan_snapshot(table)
+    return inexact_lists_of(table, plan.schema, plan.slices)
+
+
+def inexact_lists_of(table: Table, schema: TableSchema, slices: Iterable[FileSlice]) -> pa.Table:
+    """Those of some slices. Raises SnapshotExpired."""
+    named, rule = [NAMED.empty_table()], table.config.groups
     if rule is None:
-        return inexact[0]
-    groups = rule.groups(plan.schema.field_names)
+        return named[0]
+    groups = rule.groups(schema.field_names)
     wanted = {RECORD_KEY, PARTITION_PATH, *(name for one in groups for name in one.lists)}
-    for slice_ in plan.slices:
-        parts = merged_state_parts(table.storage, table.config, plan.schema, slice_, columns=wanted)
+    for slice_ in slices:
+        parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=wanted)
         try:
-            for states in parts:
-                alive = states.filter(pa.array(is_alive(states)))
-                for column, (memory, aggregate) in own_memories(alive, groups).items():
-                    rows = alive.filter(pa.array(is_inexact(memory, aggregate)))
-                    rows = rows.select([RECORD_KEY, PARTITION_PATH])
-                    named = pa.repeat(pa.scalar(column), rows.num_rows)
-                    inexact.append(rows.append_column("column", named).cast(_FOUND))
+            named += [named_inexact(states, groups) for states in parts]
         except NotFound as error:
             raise expired(error) from error
-    return pa.concat_tables(inexact)
+    return pa.concat_tables(named)

@@ -198,7 +198,9 @@ class SinkLedger:
                 return CommitFailed(str(error), may_retry=True)
             return self._after(begun.instant, str(error))
         match outcome:
-            case Committed():
+            case Committed(warnings=warnings):
+                for warning in warnings:
+                    _log.warning("committed: instant=%s warning=%s", outcome.instant, warning)
                 return SinkCommitted(condition.merged)
             case Conflicted(conflict=conflict):
                 return condition.stale or CommitFailed(conflict.message)

@@ -151,7 +151,7 @@ class Driver:
                 case Committed():
                     last = outcome
                     rows += outcome.rows
-                    self._tell_rounds(number + 1, _committed(outcome), outcome.instant)
+                    self._tell_rounds(number + 1, committed_message(outcome), outcome.instant)
                 case Conflicted() | RolledBack() | Unknown():
                     return _unhappy(outcome)
                 case _:
@@ -161,7 +161,7 @@ class Driver:
         if last is None:
             return Ending(ReportState.SUCCEEDED, "everything was written by another driver")
         completed = {"completed_at": last.completed_at, "rows": rows}
-        return Ending(ReportState.SUCCEEDED, _committed(last), last.instant, completed)
+        return Ending(ReportState.SUCCEEDED, committed_message(last), last.instant, completed)
 
     def _round(
         self, table: Table, source: Source, spark: SparkSession, number: int
@@ -276,7 +276,8 @@ def _next_round(table: Table, job: WriteJob, source: Source) -> int:
     return 0
 
 
-def _committed(outcome: Committed) -> str:
+def committed_message(outcome: Committed) -> str:
+    """What the operation shows of a commit."""
     tried = f" at attempt {outcome.attempts}" if outcome.attempts > 1 else ""
     warned = "".join(f"; {one}" for one in outcome.warnings)
     return f"committed {outcome.instant} with {outcome.rows} rows{tried}{warned}"

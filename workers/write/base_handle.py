@@ -24,6 +24,7 @@ from workers.table.file_group import FileSlice
 from workers.timeline.group_facts import Told, added
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
+from workers.write.exhausted_lists import may_exhaust
 from workers.write.groups import RowGroup
 from workers.write.rows import (
     arriving_states,
@@ -107,6 +108,7 @@ class BaseWrite:
         if (arrived := arriving_states(context, self.group, task, self.file_name)) is not None:
             newer = pa.concat_tables([arrived, newer], promote_options="default")
         merged, known, facts = merge(newer, context.rule), 0, MergeFacts()
+        base: pa.Table | None = None
         if self.current_slice is not None:
             base = standing_states(storage, self.current_slice, context)
             there = base.filter(pa.array(is_alive(base)))
@@ -139,6 +141,7 @@ class BaseWrite:
             max_ordering(context, fresh),
             empty_columns(context, fresh),
             moved_rows(self.group),
+            may_exhaust_lists=may_exhaust(context, newer, base, merged),
         )
 
     @property

@@ -24,12 +24,7 @@ from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Ro
 from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.sought_keys import Sought
 from workers.concurrency.transaction import Started
-from workers.errors import (
-    LakehouseError,
-    LockTimeout,
-    StorageFailed,
-    WriteOutcomeUnknown,
-)
+from workers.errors import LakehouseError, LockTimeout, StorageFailed, WriteOutcomeUnknown
 from workers.files.names import parse_base_file, parse_log_file
 from workers.markers.doom import read_doom
 from workers.markers.store import delete_markers
@@ -53,6 +48,7 @@ from workers.timeline.metadata import WriteStat
 from workers.write.columns import writer_schema
 from workers.write.context import WriteContext
 from workers.write.dead_letters import DeadLetters, check_bad_rows
+from workers.write.exhausted_lists import with_exhausted
 from workers.write.finalize import drop_strays
 from workers.write.overtaken import OvertakenRows
 from workers.write.read_otherwise import KeysReadOtherwise
@@ -206,6 +202,7 @@ class Transaction:
             size = sum(one.stat.bytes for one in written)
             groups = {(one.stat.partition_path, one.stat.file_id) for one in written}
             outcome = self._in_vain(outcome.conflict, groups, len(written), size)
+        outcome = with_exhausted(self._table, outcome, written)  # Before files are tidied away.
         self._tidy(outcome, written)
         return outcome
 

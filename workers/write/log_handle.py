@@ -21,6 +21,7 @@ from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.deletes import delete_records, moved_records
+from workers.write.exhausted_lists import may_exhaust
 from workers.write.groups import RowGroup
 from workers.write.rows import (
     arriving_states,
@@ -93,6 +94,7 @@ class LogWrite:
             empty_columns(context, versions),
             moved_rows(self.group),
             has_low_ordering=has_low_ordering(context, versions),
+            may_exhaust_lists=may_exhaust(context, versions, None, None),
         )
 
 

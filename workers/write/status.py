@@ -27,6 +27,8 @@ class WriteStatus:
     """Some row has no ordering value, or one that is not above the 0 that other engines take none
     for.
     """
+    may_exhaust_lists: bool = False
+    """They take something out of lists of the n greatest, maybe more than the slack of some."""
 
     def to_json(self) -> str:
         """For `from_json` in another process."""

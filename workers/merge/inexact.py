@@ -1,0 +1,32 @@
+"""Which lists of the n greatest may miss elements, by key, and what could make lists such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.merge.collected_lists import has_retractions, is_inexact, own_memories
+from workers.merge.group_state import is_alive
+from workers.options.column_groups import ColumnGroup
+
+NAMED: Final = pa.schema([(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH, "column")])
+
+
+def named_inexact(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
+    """A row for each such list of rows that are there, under `NAMED`."""
+    alive = states.filter(pa.array(is_alive(states)))
+    named = [NAMED.empty_table()]
+    for column, (memory, aggregate) in own_memories(alive, groups).items():
+        rows = alive.filter(pa.array(is_inexact(memory, aggregate)))
+        rows = rows.select([RECORD_KEY, PARTITION_PATH])
+        columns = pa.repeat(pa.scalar(column), rows.num_rows)
+        named.append(rows.append_column("column", columns).cast(NAMED))
+    return pa.concat_tables(named)
+
+
+def takes_out(states: pa.Table, groups: Sequence[ColumnGroup]) -> bool:
+    """Whether an element of some list is taken out: nothing else makes a list inexact."""
+    return any(has_retractions(memory) for memory, _ in own_memories(states, groups).values())

@@ -1,0 +1,104 @@
+"""Lists of the n greatest out of which a commit took more than their slack: told with its outcome.
+
+Which lists these are is known once the commit is visible, whoever committed beside it. Only file
+groups are looked at of which a task says that something was taken out of a list: as they are with
+the commit and as they were before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from workers.concurrency.outcome import CommitOutcome, Committed
+from workers.errors import LakehouseError
+from workers.merge.inexact import named_inexact, takes_out
+from workers.read.history import History
+from workers.read.inexact_lists import inexact_lists_of
+from workers.read.snapshot import schema_for_reading
+from workers.read.undisturbed import undisturbed
+from workers.table.table import Table
+from workers.timeline.timeline import Timeline
+from workers.write.context import WriteContext
+from workers.write.status import WriteStatus
+
+NAMES_MAX = 10
+_log = logging.getLogger(__name__)
+_Lists = set[tuple[str, str]]
+"""By record key and column."""
+
+
+def may_exhaust(
+    context: WriteContext, newer: pa.Table, base: pa.Table | None, merged: pa.Table | None
+) -> bool:
+    """Whether rows that come into a file group may leave a list of it without enough. What stands
+    there and what comes out is known where a base file is written.
+    """
+    if context.rule.groups is None:
+        return False
+    groups = context.rule.groups.groups(context.schema.field_names)
+    if not takes_out(newer, groups):
+        return False
+    if merged is None:
+        return True
+    before = _named(named_inexact(base, groups)) if base is not None else set()
+    return bool(_named(named_inexact(merged, groups)) - before)
+
+
+def with_exhausted(
+    table: Table, outcome: CommitOutcome, written: Sequence[WriteStatus]
+) -> CommitOutcome:
+    """`outcome` with a warning of such lists. A commit stands whatever happens here."""
+    looked_at: Sequence[WriteStatus] = [one for one in written if one.may_exhaust_lists]
+    if not (looked_at and isinstance(outcome, Committed)):
+        return outcome
+    if any(one.moved for one in written):
+        looked_at = written  # A list that came from another partition may have been told before.
+    groups = {(one.stat.partition_path, one.stat.file_id) for one in looked_at}
+    try:
+        before, after = undisturbed(table, lambda seen: _named_around(table, seen, outcome, groups))
+    except (LakehouseError, OSError) as error:
+        _log.warning("lists were not looked at: instant=%s error=%s", outcome.instant, error)
+        warning = f"committed, but whether lists may miss elements since could not be seen: {error}"
+        return replace(outcome, warnings=(*outcome.warnings, warning))
+    exhausted = sorted(after - before)
+    if not exhausted:
+        return outcome
+    warnings = (*outcome.warnings, _warning(exhausted))
+    return replace(outcome, warnings=warnings, lists_exhausted=len(exhausted))
+
+
+def _named_around(
+    table: Table, timeline: Timeline, outcome: Committed, groups: set[tuple[str, str]]
+) -> tuple[_Lists, _Lists]:
+    """Of these file groups, just before the commit was visible and once it was."""
+    at = outcome.completed_at
+    earlier = [one.completed_at for one in timeline.completed() if one.completed_at < at]
+    before = max(earlier, default=None)
+    history = History.load(table, timeline, earliest=before or at)
+    schema = schema_for_reading(table, timeline, at, has_data=True)
+    stood = history.slices(before, groups=groups) if before else ()
+    stands = history.slices(at, groups=groups)
+    return (
+        _named(inexact_lists_of(table, schema, stood)),
+        _named(inexact_lists_of(table, schema, stands)),
+    )
+
+
+def _named(lists: pa.Table) -> _Lists:
+    keys, _, columns = (column.to_pylist() for column in lists.columns)
+    return set(zip(map(str, keys), map(str, columns), strict=True))
+
+
+def _warning(exhausted: Sequence[tuple[str, str]]) -> str:
+    many = "1 list" if len(exhausted) == 1 else f"{len(exhausted)} lists"
+    names = ", ".join(f"{column} of {key}" for key, column in exhausted[:NAMES_MAX])
+    hidden = len(exhausted) - NAMES_MAX
+    more = f" and {hidden} more" if hidden > 0 else ""
+    return (
+        f"{many} may miss elements since this commit, which took out more than their slack: "
+        f"{names}{more}; inexact_lists() names all of the table"
+    )
