@@ -70,21 +70,7 @@ NOT_RENAMED_YET = (
     "tests/workers/test_processes.py",
     "tests/workers/timeline/",
     "tests/workers/write/",
-    "workers/index/",
-    "workers/jobs.py",
-    "workers/lakehouse.py",
-    "workers/markers/",
-    "workers/options/",
-    "workers/processes.py",
-    "workers/recovery/",
-    "workers/schema/",
-    "workers/sink/",
     "workers/spark/",
-    "workers/table/",
-    "workers/table_services/",
-    "workers/tasks/",
-    "workers/timeline/",
-    "workers/write/",
 )
 """Whoever has renamed a folder takes it off; nothing is put on."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -189,7 +189,7 @@ def _standing_rollback(
             if plan is not None and plan.target == target:
                 prepared = _Prepared(instant.requested_at, plan)
                 candidates.append((instant.requested_at == by, instant.is_completed, prepared))
-    return max(candidates, key=lambda one: one[:2], default=(False, False, None))[2]
+    return max(candidates, key=lambda candidate: candidate[:2], default=(False, False, None))[2]
 
 
 def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:

@@ -54,7 +54,7 @@ READ_SCHEMA = pa.schema([*LETTERS, pa.field(INSTANT_COLUMN, pa.string())])
 
 def letters_table(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
     """Sorted by offset."""
-    bad = sorted(bad, key=lambda one: one.offset)
+    bad = sorted(bad, key=lambda record: record.offset)
     moments = [_held(one.timestamp_ms) for one in bad]
     columns: dict[str, pa.Array[Any]] = {
         ERROR_COLUMN: pa.array([one.cause for one in bad], pa.string()),

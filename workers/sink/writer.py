@@ -165,7 +165,7 @@ class SinkWriter:
         if not bad:
             return
         if self._config.on_bad_record is OnBadRecord.FAIL:
-            first = min(bad, key=lambda one: one.offset)
+            first = min(bad, key=lambda record: record.offset)
             raise BadRecords(
                 "a record cannot be taken, and the sink is told to stop at one",
                 topic=self._source.topic,

@@ -88,7 +88,7 @@ def _archived_schema(
         for one in table.archived_instants(completed_until=until)
         if one.instant.action.writes_data and one.instant.completed_at > (since or "")
     ]
-    for instant in sorted(archived, key=lambda one: one.completed_at, reverse=True):
+    for instant in sorted(archived, key=lambda completed: completed.completed_at, reverse=True):
         if version := _carried(instant, _archived_metadata(table, instant)):
             return version
     return None

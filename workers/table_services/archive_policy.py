@@ -84,7 +84,7 @@ def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) ->
     """As late as `settings` ask for and nothing holds; empty while there are not more commits than
     are kept at most. Raises MalformedTable.
     """
-    commits = sorted(timeline.completed_writes(), key=lambda one: one.requested_at)
+    commits = sorted(timeline.completed_writes(), key=lambda write: write.requested_at)
     if len(commits) <= settings.max_commits:
         return Start("", len(commits))
     wanted = commits[-settings.min_commits].requested_at
@@ -101,7 +101,7 @@ def _limits(
     """(the latest start that is allowed, why)."""
     newest = [one for one in commits if one.action is table.data_action]
     if newest:  # The table's schema is the newest commit's, whenever that was requested.
-        yield max(newest, key=lambda one: one.completed_at).requested_at, "the newest commit"
+        yield max(newest, key=lambda write: write.completed_at).requested_at, "the newest commit"
     if limit := _pending_limit(timeline, commits):
         yield limit, "a pending instant"
     if held := late_writer_hold(table, timeline, wait_ms=settings.late_writer_hours * _HOUR_MS):
@@ -157,7 +157,7 @@ def late_writer_hold(
         and ((instant := timeline.find(one.instant)) is None or _is_unpublished(instant, one))
         and one.may_live(table.ports, wait_ms=wait_ms)
     ]
-    return min(holding_writers, key=lambda one: one.instant, default=None)
+    return min(holding_writers, key=lambda writer: writer.instant, default=None)
 
 
 def _is_unpublished(instant: Instant, writer: LateWriter) -> bool:
@@ -169,7 +169,7 @@ def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> Instan
     """Nothing that a snapshot or a checkpoint from `since` on goes by is archived."""
     young = [one.requested_at for one in commits if one.completed_at > since]
     before = [one for one in commits if one.completed_at <= since]
-    shown = max(before, key=lambda one: one.completed_at, default=None)
+    shown = max(before, key=lambda write: write.completed_at, default=None)
     return min([*young, *([shown.requested_at] if shown else [])])
 
 

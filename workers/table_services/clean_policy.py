@@ -105,7 +105,7 @@ def _completed_writes(
     known = {one.instant.requested_at: one.instant for one in archived_instants(table.storage)}
     known |= {one.requested_at: one for one in active}
     writes = [one for one in known.values() if one.action.writes_data]
-    return sorted(writes, key=lambda one: (one.completed_at, one.requested_at))
+    return sorted(writes, key=lambda write: (write.completed_at, write.requested_at))
 
 
 def _policy_bound(

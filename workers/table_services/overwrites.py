@@ -131,7 +131,7 @@ class Overwrite:
         is_whole_table = self._operation == "insert_overwrite_table"
         gone = sorted(
             (one for one in slices if is_whole_table or one.partition in touched),
-            key=lambda one: (one.partition, one.file_id),
+            key=lambda file_slice: (file_slice.partition, file_slice.file_id),
         )
         files = tuple(
             PlanItem(path, "delete", size_of(table.storage, path))

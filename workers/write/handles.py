@@ -74,7 +74,7 @@ def _written(
     markers = _markers(context, storage)
     markers.create_all(write.marker for write in writes)
     partitions = sorted({write.marker.partition for write in writes})
-    storage.at_once(lambda one: ensure_partition(storage, one, context.instant), partitions)
+    storage.at_once(lambda path: ensure_partition(storage, path, context.instant), partitions)
     statuses: list[WriteStatus] = []
     for start in range(0, len(writes), storage.files_at_once):
         markers.confirm()

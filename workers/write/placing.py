@@ -134,7 +134,7 @@ def _small_files(
         and not slice_.log_files
         and (path, slot) not in context.kept_apart
     ]
-    sizes = storage.at_once(lambda one: size_of(storage, one[2]), base_files)
+    sizes = storage.at_once(lambda base_file: size_of(storage, base_file[2]), base_files)
     small_files: dict[str, list[SmallFile]] = {}
     for (path, slot, _), size in zip(base_files, sizes, strict=True):
         if size < sizing.small_file_bytes:
@@ -142,7 +142,7 @@ def _small_files(
     if not context.config.is_merge_on_read:
         return small_files
     return {
-        path: sorted(files, key=lambda one: one.bytes)[: sizing.candidates_max]
+        path: sorted(files, key=lambda file: file.bytes)[: sizing.candidates_max]
         for path, files in small_files.items()
     }
 

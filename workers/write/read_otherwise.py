@@ -158,7 +158,7 @@ class KeysReadOtherwise:
 
     def _since(self, timeline: Timeline) -> list[_Commit]:
         """In the order in which they completed."""
-        later = sorted(self._later(timeline), key=lambda one: one.completed_at)
+        later = sorted(self._later(timeline), key=lambda instant: instant.completed_at)
         read = [self._commits[one] for one in later]
         return [one for one in read if one is not None]
 

@@ -124,6 +124,6 @@ def _counted(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     snapshot number them.
     """
     numbered: dict[tuple[str, int], FileSlice] = {}
-    for partition, slices in groupby(view.slices, lambda one: one.partition):
+    for partition, slices in groupby(view.slices, lambda file_slice: file_slice.partition):
         numbered |= {(partition, slot): one for slot, one in enumerate(slices)}
     return numbered

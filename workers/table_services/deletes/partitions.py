@@ -71,7 +71,7 @@ class DeletePartition:
 def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> ServicePlan:
     gone = sorted(
         (one for one in slices if one.partition in paths),
-        key=lambda one: (one.partition, one.file_id),
+        key=lambda file_slice: (file_slice.partition, file_slice.file_id),
     )
     items = tuple(
         PlanItem(path, "delete", size_of(table.storage, path)) for one in gone for path in one.files

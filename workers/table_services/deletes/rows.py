@@ -144,7 +144,7 @@ def _matching(
     """`columns` (key and partition when empty) of the rows to delete, per slice that has any."""
     kept = columns or _key_columns(table)
     wanted = None if selection.columns is None else {*kept, *selection.columns}
-    ordered = sorted(slices, key=lambda one: (one.partition, one.file_id))
+    ordered = sorted(slices, key=lambda file_slice: (file_slice.partition, file_slice.file_id))
     for done, slice_ in enumerate(ordered, start=1):
         rows = read_slice(
             table.storage, table.config.showing_unmatched, schema, slice_, columns=wanted
