@@ -128,7 +128,7 @@ def _first(
     *,
     has_rows: bool,
 ) -> int:
-    """Of a partition that this sink never saw before; `known` are those that it did."""
+    """Where to begin in a partition that this sink never saw; `known` are those that it did."""
     low, high = ends
     if known:
         return low  # It was added to the topic: all of it is new.

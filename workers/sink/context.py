@@ -60,7 +60,7 @@ def sink_request(sink: tuple[str, int] | None = None) -> WriteRequest:
 
 
 def batch_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
-    """What the batches of a transaction bring, of a table with this schema."""
+    """What the batches of a transaction bring for a table with this schema."""
     if config.mode is SinkMode.APPEND or IS_DELETED in schema.names:
         return schema
     return schema.append(pa.field(IS_DELETED, pa.bool_()))
@@ -78,7 +78,7 @@ def payload_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
 
 
 def required_columns(config: TableConfig) -> tuple[str, ...]:
-    """Without which a record finds no row. Of a key of several fields some may be null."""
+    """Columns without which a record finds no row; a key of several fields may lack some."""
     return () if config.names_key_fields else config.record_key
 
 

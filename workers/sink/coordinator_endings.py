@@ -250,8 +250,8 @@ def fenced(state: CoordinatorState, reason: str) -> Step:
 
 
 def left(state: CoordinatorState, now_ms: int) -> Step:
-    """Tell participants that there will be no other transaction, until they have stopped too. An
-    instant whose fate is unknown stays as it is, for the next coordinator.
+    """Tell participants, until they have stopped too, that there will be no other transaction.
+    An instant whose fate is unknown stays as it is, for the next coordinator.
     """
     deadline_ms = now_ms + state.settings.farewell_ms
     state = replace(state, is_leaving=True, deadline_ms=deadline_ms, sent_ms=now_ms)

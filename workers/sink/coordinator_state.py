@@ -61,7 +61,7 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The participant of one partition, as it last told of itself."""
+    """The participant of one partition, as it last reported itself."""
 
     participant_id: str
     since_ms: int
@@ -162,8 +162,8 @@ class CoordinatorState:
 
     @property
     def interval_ms(self) -> int:
-        """How long the next transaction reads. Where something fails again and again, one that is
-        as long as ever may never see its end; a shorter one may.
+        """How long the next transaction reads. Where something fails again and again, a transaction
+        of full length may never come to its end; a shorter one may.
         """
         shorter = self.settings.interval_ms >> min(self.failures, 20)
         return max(shorter, min(self.settings.interval_ms, self.settings.interval_least_ms))

@@ -18,8 +18,8 @@ _TRIES_MAX = 100
 
 
 def first_look(storage: Storage, sink_id: str, topic: TopicRange) -> OffsetMap:
-    """Of each partition that the topic had then, where it ended; kept by whoever asks first. What
-    was seen of a topic that has been made anew since is replaced.
+    """Partition to where it ended when the topic was first looked at; kept by whoever asks first.
+    What was seen of a topic that has been made anew since is replaced.
 
     Raises MalformedTable; StorageFailed, WriteOutcomeUnknown, after which it is asked again.
     """

@@ -104,7 +104,7 @@ class SinkTransaction:
 
 @dataclass(slots=True)
 class SinkLedger:
-    """Of one coordinator; one thread uses it. `options` are those of `sink_write_options`.
+    """One coordinator's ledger; one thread uses it. `options` are those of `sink_write_options`.
 
     Making one raises InvalidInput, UnsupportedTable for a table that the sink cannot write.
     """
@@ -228,7 +228,7 @@ class SinkLedger:
             return CommitUnknown(str(error))
 
     def abort(self, begun: SinkTransaction, reason: str) -> None:
-        """Roll it back. Where that fails the next `begin` does it, of whichever coordinator."""
+        """Roll it back. Where that fails, the next `begin` does it, by whichever coordinator."""
         begun.transaction.abort(reason)
 
     def evolve(self, new_fields: str) -> None:

@@ -18,7 +18,7 @@ from workers.sink.tables import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from workers.write.dead_letters import ERROR_COLUMN
 
 LETTERS_MAX = 10_000
-"""That are sent at once; what is left is sent by asking again."""
+"""Letters that are sent at once; what is left is sent by asking again."""
 NAMED_MAX = 1_000
 _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})\Z")
 

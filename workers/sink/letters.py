@@ -147,7 +147,8 @@ def read_letters(path: str, names: Iterable[str], *, most: int = 10_000) -> pa.T
 
 
 def letters_in(path: str, name: str) -> pa.Table:
-    """Of one file; none where somebody took it away. What an older file has no column for is null.
+    """The letters of one file; none where somebody took it away. Columns that an older file lacks
+    are null.
 
     Raises MalformedTable.
     """

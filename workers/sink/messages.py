@@ -143,7 +143,7 @@ class Ready:
     offset: int
     """The next offset it would write: the local one."""
     since_ms: int
-    """When it came to be; of two for one partition the younger one counts."""
+    """When it came to be; where a partition has two, the younger one counts."""
 
 
 CoordinatorMessage = StartCommit | EndCommit | AckCommit
@@ -195,7 +195,7 @@ class Ignored(StrEnum):
     TABLE = "table"
     SINK = "sink"
     EPOCH = "epoch"
-    """Of a coordinator that another has taken over from."""
+    """From a coordinator that another one has replaced."""
     INSTANT = "instant"
     """About another transaction."""
     SENDER = "sender"

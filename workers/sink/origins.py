@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class CommittedOrigins:
-    """Of one table and one name of a topic, for one coordinator."""
+    """Looks up which topics of one name have rows in a table, for one coordinator."""
 
     def __init__(self, table: Table, topic: str) -> None:
         self._table, self._topic = table, topic

@@ -145,5 +145,5 @@ def _end_of(name: str) -> str:
 
 
 def ends_of(watermarks: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The claim's `ends`, of what `Topics.facts` tells."""
+    """The claim's `ends`, from the watermarks of `Topics.facts`."""
     return tuple((partition, end) for partition, (_, end) in sorted(watermarks.items()))

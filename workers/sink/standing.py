@@ -40,13 +40,13 @@ TOMBSTONES_KEY = "hoodie.sink.tombstones"
 UNMET_KEY = "hoodie.sink.tombstones.unmet"
 """Tombstones that met no row."""
 NOT_LOOKED_FOR_KEY = "hoodie.sink.tombstones.not.looked.for"
-"""Tombstones of which it would have taken too much to find out."""
+"""Tombstones whose rows were not looked for, because it would have taken too much."""
 LOST_KEY = "hoodie.sink.lost.offsets"
 """`partition=from-to`, to exclusive: records that the topic lost before they were read."""
 
 
 class StandingOffsets:
-    """Of one sink, for one coordinator."""
+    """Looks up where one sink stands, for one coordinator."""
 
     def __init__(self, table: Table, sink_id: str) -> None:
         self._table = table

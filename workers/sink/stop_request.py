@@ -53,8 +53,8 @@ def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
 
 
 def clear_stop(storage: Storage, sink_id: str, *, asked_before_ms: int) -> None:
-    """Whoever starts the sink does this first, before it looks for requests: what was asked of the
-    launch before is over, and what was asked since this one was wanted stays.
+    """Whoever starts the sink does this first, before it looks for requests: a request to an
+    earlier launch is over, and one that was made since this launch was wanted stays.
 
     Raises StorageFailed.
     """

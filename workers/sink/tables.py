@@ -121,7 +121,7 @@ def append_key_prefix(source: Source, key: Sequence[str] = APPEND_KEY) -> str:
 
 
 def append_bucket(topic: str, partition: int, buckets: int) -> int:
-    """Where all records of a partition go."""
+    """The bucket that all records of a partition go to."""
     key = pa.array([_hashed_key(topic, partition)])
     return int(bucket_of_keys(key, buckets=buckets, index_fields=APPEND_HASH)[0])
 

@@ -27,7 +27,7 @@ from workers.write.context import WriteContext
 from workers.write.prepare import SLOT
 
 TOMBSTONES_MAX = 100_000
-"""Of one transaction and partition that are looked for."""
+"""Tombstones of one transaction and partition that are looked for."""
 _SLICE_BYTES_MAX = 64 << 20
 """Of file groups that are read for it."""
 ROW, DELETE, TOMBSTONE = range(3)
@@ -53,7 +53,7 @@ NO_TOMBSTONES = TombstoneCounts()
 
 
 class TombstoneLookout:
-    """Of one participant in one transaction."""
+    """Counts the tombstones of one participant in one transaction."""
 
     def __init__(self, context: WriteContext, storage: Storage, bytes_max: int) -> None:
         self._context, self._storage = context, storage

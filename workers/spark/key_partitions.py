@@ -88,7 +88,7 @@ def _settled(context: WriteContext, work: _Work) -> list[str]:
 
 
 def _staged(context: WriteContext, groups: Sequence[RowGroup]) -> str:
-    """As JSON the staged files: of rows, of states that arrive, of keys that leave."""
+    """The staged files as JSON: of rows, of states that arrive, of keys that leave."""
     storage, ids = open_storage(context.location), task_ids()
     parts = {
         _ROWS: [one for one in groups if one.rows.num_rows],

@@ -69,7 +69,10 @@ class Work(Protocol):
 def native_scan(
     spark: SparkSession, location: str, schema: pa.Schema, paths: Iterable[str]
 ) -> DataFrame:
-    """`recursiveFileLookup` keeps Spark from reading columns out of directory names."""
+    """The rows of these Parquet files, with paths relative to `location`, read by Spark itself.
+
+    `recursiveFileLookup` keeps it from reading columns out of directory names.
+    """
     reader = spark.read.schema(to_spark(schema)).option("recursiveFileLookup", "true")
     prefix = "file://" if location.startswith("/") else ""
     return reader.parquet(*[f"{prefix}{location}/{path}" for path in paths])

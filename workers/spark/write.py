@@ -233,7 +233,7 @@ def _is_small(context: WriteContext, groups: Sequence[RowGroup], storage: Storag
 
 
 def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | StagedGroup) -> int:
-    """Of the base file that a write of this file group reads and writes anew."""
+    """Size of the base file that a write of this file group reads and writes anew; 0 if none."""
     file_slice = context.current_slice(group.partition, group.slot)
     if file_slice is None or file_slice.base_file is None:
         return 0

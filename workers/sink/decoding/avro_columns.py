@@ -226,7 +226,7 @@ _FIXED: Mapping[str, str] = {"boolean": "u1", "float": "<f4", "double": "<f8"}
 
 
 def _resolved(avro: Any, names: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The kind and the definition, of a name too."""
+    """The kind and the definition of a type, also of one that is given by name."""
     if isinstance(avro, str):
         if avro in names:
             avro = names[avro]

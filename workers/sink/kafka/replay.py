@@ -70,7 +70,7 @@ class Replayed:
     already: int
     """Letters that were chosen and had been sent before."""
     gone: int = 0
-    """Whose record the topic has lost, and of which only the decoded row is left."""
+    """Letters whose record the topic has lost; only its decoded row is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,8 @@ class _Replaying:
     def _originals(
         self, letters: Mapping[int, LetterId], ends: tuple[int, int]
     ) -> Iterator[_Record]:
-        """The records of one partition, of which letters hold what was decoded, as far as the topic
-        has them.
+        """The records of one partition whose letters hold only what was decoded, as far as the
+        topic has them.
         """
         first, end = ends
         left = deque(one for one in sorted(letters) if first <= one < end)

@@ -17,7 +17,7 @@ class Launch:
     run_id: str
     """Without a `/`."""
     secret: bytes = field(repr=False)
-    """Signs the control messages; of two launches each ignores the other's."""
+    """Signs the control messages; two launches ignore each other's."""
     workers: int
     """How many share the partitions."""
     epoch_before: int
@@ -41,12 +41,12 @@ class Launch:
 
 
 def launch_id(operation_id: str) -> str:
-    """Of the one launch that an operation makes, so that it can be told whose an epoch is."""
+    """The `run_id` of the one launch that an operation makes, by which its epochs are known."""
     return operation_id.replace("-", "")
 
 
 def launch_of(owner: str) -> str:
-    """What launched the holder of an epoch, as it is written beside the table."""
+    """The `run_id` of the launch whose worker this owner of an epoch is."""
     return owner.partition("/")[0]
 
 

@@ -33,7 +33,7 @@ def plan_services(table: Table, config: SinkConfig, options: Mapping[str, str]) 
 def own_write_options(
     config: SinkConfig, location: str, options: Mapping[str, str]
 ) -> WriteOptions:
-    """How the sink writes to the table at `location`, of options that ask for services as well.
+    """How the sink writes to the table at `location`, by options that may ask for services as well.
 
     Raises InvalidInput, for a setting of a service too.
     """
@@ -42,7 +42,7 @@ def own_write_options(
 
 
 def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]) -> int:
-    """Carry out the pending plans, of whoever made them; how many were."""
+    """Carry out the pending plans, whoever made them; returns how many were carried out."""
     done = 0
     for instant in table.timeline().pending():
         name = _PLANS.get(instant.action)
@@ -62,4 +62,4 @@ def _scheduling(config: SinkConfig) -> dict[str, str]:
         "hoodie.compact.schedule.inline": config.schedules_compaction,
         "hoodie.clustering.schedule.inline": config.schedules_clustering,
     }
-    return {key: "true" for key, is_asked in scheduled.items() if is_asked}
+    return {key: "true" for key, is_scheduled in scheduled.items() if is_scheduled}

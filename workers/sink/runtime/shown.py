@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class SinkShown:
-    """Of one coordinator; what its predecessors told stays in the trace and among transactions."""
+    """What one coordinator shows; its predecessors' trace and transactions stay."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SinkShown:
     # What happens -----------------------------------------------------------------------------
 
     def message(self, message: Message, now_ms: int) -> None:
-        """Sent or received; of what participants repeat, only what is new of them."""
+        """A message sent or received; a READY that says nothing new is left out."""
         if isinstance(message, Ready) and not self._is_news(message):
             return
         partition = message.partition if isinstance(message, Report | Ready) else None

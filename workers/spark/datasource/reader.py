@@ -51,7 +51,7 @@ class SluiceReader(DataSourceReader):
 
 @dataclass(frozen=True, slots=True)
 class FilteredWork:
-    """Of another work's rows those that match."""
+    """The rows of another work that match."""
 
     work: Work
     expression: Any
