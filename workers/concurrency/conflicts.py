@@ -144,7 +144,7 @@ class Conflict:
     key_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """As it comes back from storage: lists instead of tuples."""
+        """This conflict as it comes back from storage: lists instead of tuples."""
         body: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return body
 
@@ -191,7 +191,7 @@ def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
 def _sharing_a_bucket(
     ours: frozenset[FileGroupKey], theirs: frozenset[FileGroupKey]
 ) -> frozenset[FileGroupKey]:
-    """Those of ours whose bucket theirs touched too, under whatever id."""
+    """Our file groups whose bucket theirs touched too, under whatever id."""
     taken = {_bucket_key(key) for key in theirs}
     return frozenset(key for key in ours if _bucket_key(key) in taken)
 

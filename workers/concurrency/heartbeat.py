@@ -56,7 +56,7 @@ class Heartbeat:
 
     @property
     def bound_ms(self) -> int:
-        """For how long the writer may be silent before others may take it for dead."""
+        """How long the writer may be silent before others may take it for dead."""
         return self.interval_ms * self.tolerable_misses
 
     def is_expired(self, now_ms: int) -> bool:

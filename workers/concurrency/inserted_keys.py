@@ -138,7 +138,7 @@ class _Inserted:
 
     @cached_property
     def keys(self) -> SortedKeys:
-        """Those that it got; of a file that was written anew also those of updated rows."""
+        """The keys that it got; in a file that was written anew also those of updated rows."""
         rows = read_base_file(self.storage, self.stat.path, [RECORD_KEY, COMMIT_TIME])
         if self.stat.prev_base_file:
             is_ours: Any = pc.equal(rows.column(COMMIT_TIME), pa.scalar(self.instant))

@@ -19,8 +19,8 @@ class ReadOtherwise(Protocol):
     """The file groups of one write as other engines merge them."""
 
     def counted(self, timeline: Timeline, again: RowsAgain | None, /) -> KeyCounts:
-        """With every commit of `timeline`, this one and the rows that are written again. Raises
-        StorageFailed.
+        """(partition, file id) -> keys that other engines read otherwise, once every commit of
+        `timeline`, this one and the rows that are written again are visible. Raises StorageFailed.
         """
 
 

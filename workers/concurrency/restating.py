@@ -171,7 +171,8 @@ class Follower:
 def begun(
     table: Table, options: WriteOptions, timeline: Timeline, restatement: Restatement | None
 ) -> Iterator[Follower | None]:
-    """Under the table lock. What is not decided in this block is rolled back as a dead writer's.
+    """Begin the instant that states a commit again, None without a restatement. Under the table
+    lock; what is not decided in this block is rolled back as a dead writer's.
 
     Raises LeaseLost, StorageFailed.
     """

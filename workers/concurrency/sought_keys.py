@@ -95,7 +95,7 @@ class SoughtCheck:
         return (changed_since_read if were_read else deleted_unseen)(ours, theirs, met)
 
     def _held(self, sought_keys: SoughtKeys, stat: WriteStat) -> list[str] | None:
-        """Those of the keys that the file holds; None where it is gone and cannot tell."""
+        """The sought keys that the file holds; None where it is gone and cannot tell."""
         try:
             if stat.is_log:
                 keys_by_block = _log_keys(self.storage, stat.path, sought_keys)

@@ -20,7 +20,7 @@ from workers.concurrency.beginning import begin_under, note_sleeper
 from workers.concurrency.conflicts import Conflict, write_set
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
-from workers.concurrency.locks.lease import Lease, TableLock, told_of
+from workers.concurrency.locks.lease import Lease, TableLock, holding_text
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack, Unknown
 from workers.concurrency.proposal import Proposal
@@ -211,14 +211,14 @@ def _commit_once(
             table.check_writable()
             return _decide(table, options, instant, timeline, lease, verdict)
     except InstantRolledBack:
-        return standing_outcome(table, instant.requested_at)
+        return current_outcome(table, instant.requested_at)
     except LeaseLost:
         return _after_failure(table, instant.requested_at, _LEASE_LOST)
     except (WriteOutcomeUnknown, StorageFailed) as error:
         return _after_failure(table, instant.requested_at, str(error))
 
 
-def standing_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
+def current_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
     """What the decision object, or the history, says now; Unknown while neither does."""
     match settled_decision(table.storage, instant):
         case CommitDecision(completed_at=completed_at):
@@ -231,7 +231,7 @@ def standing_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
 
 def _after_failure(table: Table, instant: InstantTime, reason: str) -> CommitOutcome:
     try:
-        outcome = standing_outcome(table, instant)
+        outcome = current_outcome(table, instant)
     except (StorageFailed, WriteOutcomeUnknown) as error:
         return Unknown(instant, f"{reason}; then {error}")
     return replace(outcome, reason=reason) if isinstance(outcome, Unknown) else outcome
@@ -243,7 +243,7 @@ def _taken_away(
     """Not None when the instant was decided, or a foreign writer removed it, while we worked."""
     instant = started.instant.requested_at
     if decisions.is_settled(table.storage, instant):
-        return standing_outcome(table, instant)
+        return current_outcome(table, instant)
     mine = timeline.find(instant)
     if mine is None or mine.state is not State.INFLIGHT:
         return RolledBack(instant, BY, "its timeline files are gone")
@@ -353,7 +353,7 @@ def _decide(
         stop_points.reach("before_publish", writer=proposal.writer)
         last = follower.inflight.requested_at if follower else timeline.last_time
         completed_at = next_instant(clock, last)
-        metadata = proposal.metadata.with_extra(**{LOCK_KEY: told_of(lease)})
+        metadata = proposal.metadata.with_extra(**{LOCK_KEY: holding_text(lease)})
         completion = transitions.Completion(
             instant=instant.completed(completed_at),
             content=metadata.encode(instant.action),

@@ -125,8 +125,8 @@ def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True
 
 
 def _touched_partitions(table: Table, requested_at: InstantTime, *, by_markers: bool) -> list[str]:
-    """Those that its markers name may have no metadata file yet. Their listing tells the rest: a
-    killed task's last effects may come in any order.
+    """The partitions to list. Those that markers name may have no metadata file yet; listing tells
+    the rest, for a killed task's last effects may come in any order.
     """
     names = read_names(table.storage, requested_at)
     marked = {parse_marker(name).partition for name in names.all()}

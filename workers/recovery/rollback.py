@@ -106,7 +106,7 @@ def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -
             return
         is_void = decisions.read(table.storage, rollback_instant) is not None
         by = _decided_by(table, plan.target) if plan else None
-        prepared = _standing_rollback(table, timeline, plan.target, by) if plan and by else None
+        prepared = _current_rollback(table, timeline, plan.target, by) if plan and by else None
         is_mine = prepared is not None and prepared.rollback_instant == rollback_instant
         if plan is None or is_void or not is_mine:
             transitions.discard(table.storage, rollback_instant, Action.ROLLBACK)
@@ -136,7 +136,7 @@ def _prepare(
             # What is still pending no other engine has taken into its own metadata.
             table.check_writable()
         by = _decided_by(table, request.target)
-        if by and (prepared := _standing_rollback(table, timeline, request.target, by)):
+        if by and (prepared := _current_rollback(table, timeline, request.target, by)):
             return prepared
         plan = plan_rollback(
             table,
@@ -165,7 +165,9 @@ def _prepare(
 
 
 def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> None:
-    """Before the fence stands: whoever is behind his last look at it may still write a file."""
+    """Note the target's writer before the fence stands: whoever looked at it just before may still
+    write a file.
+    """
     if target.is_completed or request.writer_has_ended:
         return
     heartbeat = heartbeats.read_heartbeat(table.storage, target.requested_at)
@@ -175,7 +177,7 @@ def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> Non
         late_writers.note_beginner(table.storage, target.requested_at, process)
 
 
-def _standing_rollback(
+def _current_rollback(
     table: Table, timeline: Timeline, target: InstantTime, by: InstantTime
 ) -> _Prepared | None:
     """The rollback of `target` on the timeline, pending or complete: never a second one (RB2). Of
@@ -272,7 +274,9 @@ def execute(
     *,
     on_progress: Progress | None = None,
 ) -> RollbackOutcome:
-    """From the durable plan to the end. Every step may be repeated."""
+    """Carry a prepared rollback out, from its durable plan to the end. Every step may be
+    repeated.
+    """
     started_ms = table.ports.clock.now_ms()
     plan = prepared.plan
     _unpublish_if_completed(table, plan)

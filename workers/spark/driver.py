@@ -21,7 +21,7 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
 )
-from workers.concurrency.transaction import standing_outcome
+from workers.concurrency.transaction import current_outcome
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
 from workers.options.node_options import refuse_connections
@@ -227,7 +227,7 @@ class Driver:
         deadline_s = clock.monotonic_s() + _SETTLE_WAIT_S
         while isinstance(outcome, Unknown) and clock.monotonic_s() < deadline_s:
             clock.sleep(_POLL_S)
-            outcome = standing_outcome(table, outcome.instant)
+            outcome = current_outcome(table, outcome.instant)
         return outcome
 
     def _wait_until(self, moment_s: float) -> None:

@@ -102,7 +102,9 @@ class Adopt:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         """As `Service.run`, at once and under the table lock: only properties of the table are
-        written. InvalidInput for parameters as of `plan`, LeaseLost.
+        written.
+
+        Raises InvalidInput for parameters, LeaseLost, and as `Service.run`.
         """
         adoption = _checked(table, request.parameters)
         with table_lock(table, options).held() as lease:
@@ -144,7 +146,9 @@ def _checked(table: Table, parameters: Mapping[str, str]) -> _Adoption:
 
 
 def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
-    """As asked for, else as the table's properties say. Raises InvalidInput."""
+    """The index that was asked for, else the one that the table's properties name. Raises
+    InvalidInput.
+    """
     index_parameters = {key: parameters.get(key, "") for key in INDEX_OPTIONS}
     if not any(index_parameters.values()):
         properties = load_properties(table.storage)

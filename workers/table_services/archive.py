@@ -60,8 +60,8 @@ class Archive:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, under the table lock. LeaseLost when it was lost midway: the next
-        writer, or the next run, goes on.
+        """As `Service.run`, under the table lock. Raises LeaseLost when that was lost midway: the
+        next writer, or the next run, goes on.
         """
         settings = archive_settings(request.parameters)
         table.check_writable()

@@ -81,8 +81,8 @@ class Start:
 
 
 def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) -> Start:
-    """As late as `settings` ask for and nothing holds; empty while there are not more commits than
-    are kept at most. Raises MalformedTable.
+    """Where the timeline may start: as late as the limits of `settings` ask, unless something holds
+    it; `at` is empty while there are no more commits than are kept at most. Raises MalformedTable.
     """
     commits = sorted(timeline.completed_writes(), key=lambda write: write.requested_at)
     if len(commits) <= settings.max_commits:

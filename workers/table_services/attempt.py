@@ -49,8 +49,8 @@ class AttemptHeartbeat:
         self._repetition: Repetition | None = None
 
     def start(self, former: Tagged | None) -> None:
-        """From here on every former attempt is out. `former` is the heartbeat that was found too
-        old, or given up; None where there was none.
+        """Put this heartbeat in the place of `former`, which was too old or given up; None where
+        there was none. Every former attempt is out from here on.
 
         Under the table lock, but whoever sleeps loses that one: raises ServiceBusy when another
         heartbeat stands there by now.
@@ -97,12 +97,12 @@ class AttemptHeartbeat:
         self.stop()
         is_fresh = self._ports.clock.monotonic_s() - self._last_beat_s < self._bound_s
         # Once it has expired somebody may be taking over this very moment, from what stands there.
-        heartbeat = standing_heartbeat(self._storage, self._instant) if is_fresh else None
+        heartbeat = current_heartbeat(self._storage, self._instant) if is_fresh else None
         if heartbeat is not None and heartbeat.content == self._content:
             self._storage.replace_if_match(path_of(self._instant), GIVEN_UP, heartbeat.tag)
 
 
-def standing_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
+def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
     """The heartbeat file of an instant with its tag, whoever's it is; None where there is none."""
     try:
         return storage.read_tagged(path_of(instant))

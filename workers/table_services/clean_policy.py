@@ -95,9 +95,11 @@ def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retai
 def _completed_writes(
     table: Table, timeline: Timeline, settings: CleanSettings
 ) -> list[CompletedInstant]:
-    """By completion; those of the history too, where the active timeline has too few to count.
+    """Completed writes by completion; those of the history too, where the active timeline has too
+    few to count.
 
-    Otherwise nothing were cleaned ever again where archiving keeps fewer than cleaning (bug G5).
+    Otherwise nothing would ever be cleaned again where archiving keeps fewer than cleaning (bug
+    G5).
     """
     active = timeline.completed_writes()
     if settings.policy is not CleanPolicy.KEEP_LATEST_COMMITS or len(active) > settings.commits:

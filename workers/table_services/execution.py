@@ -21,7 +21,7 @@ from typing import TypeVar
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import path_of, read_heartbeat
-from workers.concurrency.locks.lease import told_of
+from workers.concurrency.locks.lease import holding_text
 from workers.concurrency.silence import rolled_back_in_silence
 from workers.concurrency.transaction import (
     refuse_during_restore,
@@ -46,7 +46,7 @@ from workers.recovery.rollback import RollbackRequest, rollback
 from workers.storage.base import Storage
 from workers.table.overtaken import look_again
 from workers.table.table import Table
-from workers.table_services.attempt import AttemptHeartbeat, standing_heartbeat, stands
+from workers.table_services.attempt import AttemptHeartbeat, current_heartbeat, stands
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant, State
@@ -139,7 +139,7 @@ class Claim:
         self._may_be_decided = False
         self.warnings: tuple[str, ...] = ()
         """Known once it is finished."""
-        self.lock_told = ""
+        self.holding_text = ""
         """What its commit says of the lock that it is decided under; known to a ContentMaker."""
 
     @property
@@ -148,7 +148,9 @@ class Claim:
         return self._heartbeat.attempt
 
     def confirm(self) -> None:
-        """Before each effect. Raises ServiceBusy, InstantRolledBack."""
+        """Called before each effect: raises ServiceBusy when another attempt took the plan over,
+        InstantRolledBack when the instant is decided.
+        """
         confirm_attempt(self.table.storage, self.instant.requested_at, self.attempt)
 
     def finish(self, content: ContentMaker, files: Collection[str] = ()) -> Instant:
@@ -184,7 +186,7 @@ class Claim:
             if instant.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
             self._refuse_after_silence(timeline, files)
-            self.lock_told = told_of(lease)
+            self.holding_text = holding_text(lease)
             body = content(timeline)
             self.table.check_writable()
             lease.confirm()  # It may have run out while the content was made.
@@ -295,7 +297,7 @@ def _claim(
                 raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
             if decisions.read(table.storage, requested_at) is not None:
                 raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
-            former = standing_heartbeat(table.storage, requested_at)
+            former = current_heartbeat(table.storage, requested_at)
             _refuse_busy(table, requested_at, options)
             heartbeat = AttemptHeartbeat(
                 table.storage, table.ports, requested_at, service=service, options=options
@@ -326,7 +328,9 @@ def _refuse_busy(table: Table, requested_at: InstantTime, options: WriteOptions)
 
 
 def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -> None:
-    """For executors, which have no claim. Raises ServiceBusy, InstantRolledBack."""
+    """What `Claim.confirm` is, for executors, which have no claim. Raises ServiceBusy,
+    InstantRolledBack.
+    """
     if decisions.is_settled(storage, requested_at):
         raise InstantRolledBack("instant is decided already", instant=requested_at)
     if not stands(storage, requested_at, attempt):

@@ -122,15 +122,17 @@ def run_due(table: Table, options: Mapping[str, str]) -> None:
     """
     own = write_options(own_options(options), table.config.mode_of("service"))
     due_services = [
-        (one, parameters) for one in _INLINE if (parameters := _asked(table, one, options))
+        (one, parameters)
+        for one in _INLINE
+        if (parameters := _possible_parameters(table, one, options))
     ]
     for inline, parameters in due_services:
         _run(table, inline.name, parameters, own)
 
 
 def own_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those that are the write's, without those of services. Raises InvalidInput for a service's
-    setting.
+    """The options that are the write's, without those of services. Raises InvalidInput for a
+    service's setting.
     """
     for inline in _INLINE:
         _parameters(inline, options)
@@ -138,7 +140,9 @@ def own_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key not in service_keys}
 
 
-def _asked(table: Table, inline: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
+def _possible_parameters(
+    table: Table, inline: _Inline, options: Mapping[str, str]
+) -> dict[str, str] | None:
     """The service's parameters; None when it is not to run. Raises InvalidInput."""
     parameters = _parameters(inline, options)
     is_possible = table.config.is_merge_on_read or not inline.only_merge_on_read

@@ -104,7 +104,7 @@ def left_lock(table: Table) -> tuple[FoundFile, str | None] | None:
 
 
 def age(age_ms: int) -> str:
-    """For people: `5 minutes old`, from two hours on in hours, from two days on in days."""
+    """An age for people: `5 minutes old`, from two hours on in hours, from two days on in days."""
     minutes = age_ms // _MINUTE_MS
     if minutes < _MINUTES_TOLD:
         return f"{minutes} minutes old"

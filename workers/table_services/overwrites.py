@@ -78,7 +78,7 @@ class Overwrite:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`; PlanChanged as well when another writer was faster."""
+        """As `Service.run`; raises PlanChanged as well when another writer was faster."""
         incoming = _incoming(request.parameters, current_schema(table))
         plan = self._plan(table, incoming, (), ())
 

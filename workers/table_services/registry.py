@@ -48,5 +48,5 @@ def service(name: str) -> Service:
 
 
 def service_names() -> list[str]:
-    """Of all services, sorted."""
+    """The names of all services, sorted."""
     return sorted(_SERVICES)

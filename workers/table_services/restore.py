@@ -60,7 +60,7 @@ class Restore:
         """Parameter: `instant`, a savepoint's or a completed commit's, or a pending restore's own.
         A pending restore's plan when there is one.
         """
-        target = _asked(parameters)
+        target = _target_of(parameters)
         timeline = table.timeline()
         for instant, stored in _pending(table, timeline):
             return _shown(table, timeline, stored.target, pending=instant.requested_at)
@@ -74,10 +74,12 @@ class Restore:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         """Carry pending restores out; then, unless one of them was what the caller confirmed or
-        named, plan a new one and carry it out. ServiceBusy while another process is at it,
-        ServiceRefused where others go on writing, and as `Service.run`.
+        named, plan a new one and carry it out.
+
+        Raises ServiceBusy while another process is at it, ServiceRefused where others go on
+        writing, and as `Service.run`.
         """
-        target = _asked(request.parameters)
+        target = _target_of(request.parameters)
         table.check_writable()
         if request.expected_plan_hash is not None:
             self.plan(table, request.parameters).check(request)
@@ -103,7 +105,7 @@ class Restore:
         return _carry_out(table, request, options, planned, on_progress)
 
 
-def _asked(parameters: Mapping[str, str]) -> InstantTime:
+def _target_of(parameters: Mapping[str, str]) -> InstantTime:
     if unknown := set(parameters) - {INSTANT_KEY}:
         raise InvalidInput("unknown parameter", key=min(unknown), known=[INSTANT_KEY])
     if not parameters.get(INSTANT_KEY):

@@ -51,26 +51,26 @@ class RewriteKind(Protocol):
 
     @property
     def action(self) -> Action:
-        """That its plans have on the timeline while they are pending."""
+        """The action that its plans have on the timeline while they are pending."""
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
-        """Of the file group that the new base file belongs to."""
+        """The id of the file group that the new base file belongs to. Raises MalformedTable."""
         ...
 
     def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
-        """None keeps the order in which a slice stands. Raises InvalidInput."""
+        """The order of rows in new files; None keeps that of the slice. Raises InvalidInput."""
         ...
 
     def validate(
         self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
     ) -> None:
-        """Under the lock. Raises PlanOvertaken."""
+        """Called under the table lock before the plan completes. Raises PlanOvertaken."""
         ...
 
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
-        """Of the commit that completes the plan: `stats` of the new files, and `extra`."""
+        """What the completed plan's commit says: `stats` of the new files, and `extra`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Rewritten:
 
     @property
     def figures(self) -> dict[str, int]:
-        """By name, as a `ServiceOutcome` has figures."""
+        """The figures by name, as `ServiceOutcome.figures`."""
         return {
             "file_groups": self.file_groups,
             "log_files": self.log_files,
@@ -209,7 +209,7 @@ class _Execution:
             SCHEMA_KEY: schema.avro_json,
             WRITER_KEY: self._options.writer or self._kind.service,
             ROWS_KEY: str(sum(stat.num_writes for stat in stats)),
-            LOCK_KEY: self._claim.lock_told,
+            LOCK_KEY: self._claim.holding_text,
         }
         if self._options.operation_id:
             extra[OPERATION_KEY] = self._options.operation_id

@@ -63,7 +63,7 @@ class Savepoint:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock. ServiceBusy during a restore;
+        """As `Service.run`, at once and under the table lock. Raises ServiceBusy during a restore,
         LeaseLost with the savepoint taken back.
         """
         parameters = _checked(request.parameters)
@@ -112,7 +112,9 @@ class DeleteSavepoint:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock. LeaseLost with nothing deleted."""
+        """As `Service.run`, at once and under the table lock. Raises LeaseLost with nothing
+        deleted.
+        """
         parameters = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
             table.check_writable()
@@ -120,7 +122,7 @@ class DeleteSavepoint:
             plan = _deletion(table, timeline, parameters)
             plan.check(request)
             lease.confirm()
-            for instant in _standing(timeline, parameters.get(INSTANT_KEY, "")):
+            for instant in _savepoints_of(timeline, parameters.get(INSTANT_KEY, "")):
                 transitions.delete_savepoint(table.storage, instant)
         return ServiceOutcome(self.name, plan.instant, f"deleted the savepoint of {plan.instant}")
 
@@ -147,7 +149,7 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
         )
     if decisions.is_undone(table.storage, requested_at):
         return _Proposal(commit, {}, _refused(requested_at, "this commit is being rolled back"))
-    if _standing(timeline, requested_at):
+    if _savepoints_of(timeline, requested_at):
         refused = _refused(requested_at, "this commit has a savepoint already")
         return _Proposal(commit, {}, replace(refused, is_done=True))
     view = FileSystemView.load(table, timeline=timeline, as_of=commit.completed_at)
@@ -182,7 +184,7 @@ def _refused(instant: InstantTime, why: str) -> ServicePlan:
                        instant=instant or None, blockers=(why,))  # fmt: skip
 
 
-def _standing(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
+def _savepoints_of(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
     return [
         one
         for one in timeline.completed()

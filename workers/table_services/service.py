@@ -61,7 +61,7 @@ class ServicePlan:
 
     @property
     def bytes_total(self) -> int:
-        """Of all items."""
+        """The bytes of all items."""
         return sum(item.bytes for item in self.items)
 
     @property
@@ -112,7 +112,7 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """Under which people and tasks ask for it."""
+        """The name by which people and tasks ask for it."""
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Changes nothing. Raises InvalidInput for parameters that it does not know."""

@@ -55,7 +55,7 @@ def _completed_at(visible: VisibleFiles, path: str) -> InstantTime:
 
 
 def bytes_of(storage: Storage, paths: Iterable[str]) -> int:
-    """Of all these files together. Raises NotFound for the first that is gone."""
+    """The bytes of all these files together. Raises NotFound for the first that is gone."""
     size = 0
     for path in paths:
         file = storage.info(path)

@@ -32,13 +32,13 @@ from workers.write.rows import (
     brought,
     conform_states,
     conform_with_meta,
+    current_states,
     empty_columns,
     has_low_ordering,
     key_count,
     max_ordering,
     moved_rows,
     new_rows,
-    standing_states,
 )
 from workers.write.status import TaskIds, WriteStatus
 
@@ -110,7 +110,7 @@ class BaseWrite:
         merged, known, facts = merge(newer, context.rule), 0, MergeFacts()
         base: pa.Table | None = None
         if self.current_slice is not None:
-            base = standing_states(storage, self.current_slice, context)
+            base = current_states(storage, self.current_slice, context)
             there = base.filter(pa.array(is_alive(base)))
             known = there.num_rows
             if self.group.leaving is not None:
@@ -175,7 +175,7 @@ class BaseDelete:
         StorageFailed; NotFound where the current base file is gone.
         """
         grouped = context.rule.groups
-        base = (standing_states if grouped else base_rows)(storage, self.current_slice, context)
+        base = (current_states if grouped else base_rows)(storage, self.current_slice, context)
         goes = _is_held(base, self.group.rows)
         kept = base.filter(pa.array(~goes))
         if grouped is not None and self.group.leaving is None:
@@ -224,7 +224,7 @@ def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -
 def _write_states(
     context: WriteContext, storage: Storage, path: str, states: pa.Table
 ) -> tuple[BaseFileSize, Told]:
-    """And the tombstones that the file keeps."""
+    """The size of the file, and the tombstones that it keeps."""
     assert context.rule.groups is not None, context.config.name
     content = StatesOfFile(context.rule.groups, context.instant)
     size = write_base_parts(

@@ -232,7 +232,7 @@ class Transaction:
         tasks wrote since.
         """
         self.abort("rolled back by another")
-        outcome = transaction.standing_outcome(self._table, self._instant)
+        outcome = transaction.current_outcome(self._table, self._instant)
         if isinstance(outcome, RolledBack):
             self._started.heartbeat.remove()  # A beat may have met the end of the rollback.
             self._tidy_undone(files_of(self._table, self._instant))
@@ -390,7 +390,7 @@ class Transaction:
 
 
 def _file_group(file: FileInfo) -> FileGroupKey | None:
-    """Of a data file; None of any other."""
+    """The file group of a data file; None for any other."""
     partition, _, name = file.path.rpartition("/")
     file_name = parse_base_file(name) or parse_log_file(name)
     return (partition, file_name.file_id) if file_name else None

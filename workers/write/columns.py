@@ -96,7 +96,9 @@ def _deleted_by(config: TableConfig) -> tuple[str, ...]:
 def written_columns(
     table: Table, request: WriteRequest, batch: pa.Schema | None, schema: TableSchema
 ) -> tuple[str, ...]:
-    """In the schema's order: what locates rows to delete, a stream's own columns, or all."""
+    """What the write's files hold, in the schema's order: what locates rows to delete, a stream's
+    own columns, or all.
+    """
     config = table.config
     names = schema.field_names
     if request.operation in ("delete", "delete_partition"):

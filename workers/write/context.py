@@ -109,7 +109,7 @@ class WriteContext:
 
     @property
     def own_columns(self) -> list[str]:
-        """Without those that locate and order rows."""
+        """The written columns without those that locate and order rows."""
         shared = {*self.config.record_key, *self.config.partition_by, *self.config.ordering}
         return [name for name in self.columns if name not in shared]
 

@@ -37,7 +37,7 @@ class RowGroup:
 
     @property
     def written_rows(self) -> int:
-        """With those that arrive."""
+        """How many rows the file gets from this group, with those that arrive."""
         return self.rows.num_rows + (self.arriving.num_rows if self.arriving is not None else 0)
 
 

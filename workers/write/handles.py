@@ -37,9 +37,9 @@ FileWrite = BaseWrite | BaseDelete | LogWrite | LogDelete
 def write_file_groups(
     context: WriteContext, prepared: pa.Table, task: TaskIds, storage: Storage
 ) -> list[WriteStatus]:
-    """As `write_row_groups`, of all rows of the write, as `prepare` made them.
+    """Write all rows of the write, as `prepare` made them: `write_row_groups` once they are placed.
 
-    Raises InvalidInput besides, before any file, for keys that an insert may not bring.
+    Raises as that, and before any file InvalidInput for keys that an insert may not bring.
     """
     placement = placed(context, prepared, storage)
     return write_row_groups(placement.context, placement.groups(), task, storage)

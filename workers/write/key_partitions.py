@@ -94,13 +94,14 @@ class _Slot:
         return relocated(self._context, self._groups, self._read(alive), self._read(deleted))
 
     def elsewhere(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """By partition the keys that stand there and do not in the one that the batch names, and
-        those of which a delete is remembered there. Looks at the keys of the rows alone.
+        """Two maps from partition: to the keys that stand there and not in the partition that the
+        batch names, and to those of which a delete is remembered there. Looks at the keys of the
+        rows alone.
         """
         is_delete = self._context.operation == "delete"
         if not is_delete:
             self._refuse_doubled()
-        presences = self._looked_up(self._asked())
+        presences = self._looked_up(self._keys_to_find())
         alive = {
             path: keys.array.take(one.alive) for path, keys, one in presences if len(one.alive)
         }
@@ -149,8 +150,10 @@ class _Slot:
     def _partitions_of(self, key: Any) -> list[str]:
         return [path for path, keys in self._keys.items() if pc.is_in(key, keys.array).as_py()]
 
-    def _asked(self) -> dict[str, SortedKeys]:
-        """Of each standing file group of the slot the keys to look for that are another's."""
+    def _keys_to_find(self) -> dict[str, SortedKeys]:
+        """Partition -> the keys to look for in its file group of the slot, which the batch names
+        for others.
+        """
         unknown = self._not_at_home()
         others = {
             partition: [keys for path, keys in unknown.items() if path != partition]
@@ -163,7 +166,7 @@ class _Slot:
         }
 
     def _not_at_home(self) -> dict[str, Any]:
-        """Of each partition of the batch the keys that have no row there."""
+        """Partition of the batch -> those of its keys that have no row there."""
         home = {path: keys for path, keys in self._keys.items() if path in self._slices}
         known = {path: keys.array.take(found.alive) for path, keys, found in self._looked_up(home)}
         everywhere = pa.concat_arrays([_NO_KEYS, *known.values()])

@@ -127,7 +127,7 @@ class OvertakenRows:
                 lacking.setdefault(group, set()).update(met.lacking)
         by_group: dict[GroupKey, _KeysByLog] = {}
         for group, keys in again.items():
-            theirs = self._standing_there(group, lacking[group], rivals)
+            theirs = self._winning_there(group, lacking[group], rivals)
             mine = {self._ours[group].path: keys.difference(*theirs.values())}
             if logs := {path: found for path, found in {**theirs, **mine}.items() if found}:
                 by_group[group] = logs
@@ -171,11 +171,12 @@ class OvertakenRows:
         is_ordered = self._context.config.ordering_field is not None
         return is_ordered and self._is_whole and bool(ours.columns - theirs.columns)
 
-    def _standing_there(
+    def _winning_there(
         self, group: GroupKey, keys: Set[str], rivals: _Rivals
     ) -> dict[str, set[str]]:
-        """Of `keys` those whose row stands in the log of one of them, which lacks a column that
-        ours has. What completed before we began may be greater still; then this changes nothing.
+        """Log file -> those of `keys` whose row stands in this log of a rival, which lacks a column
+        that ours has. What completed before we began may be greater still; then this changes
+        nothing.
         """
         if not keys:
             return {}
@@ -302,7 +303,9 @@ class OvertakenRows:
     def _rows_of(
         self, context: WriteContext, group: GroupKey, path: str, keys: Set[str]
     ) -> pa.Table:
-        """Of the rows of others no deletes: the row stands that came after them."""
+        """The rows of a log under these keys; without deletes where the log is another's, for the
+        row stands that came after them.
+        """
         slice_, reader = self._opened(context, group, path)
         versions = reader.versions(slice_)
         assert versions is not None, path

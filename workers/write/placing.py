@@ -99,7 +99,9 @@ def padding(context: WriteContext, shares: Shares) -> WriteContext:
 
 
 def in_order(context: WriteContext, inserts: pa.Table) -> pa.Table:
-    """As a bulk insert sorts them, so that its files hold ranges that do not overlap."""
+    """The inserts as a bulk insert sorts them, so that its files hold ranges that do not
+    overlap.
+    """
     options = context.options
     if context.operation != "bulk_insert" or options.sort_mode is SortMode.NONE:
         return inserts

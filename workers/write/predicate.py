@@ -61,7 +61,9 @@ class Predicate:
 
 
 def predicate_of(given: object, schema: pa.Schema) -> Predicate:
-    """From a text or a `pyarrow.compute` expression. Raises InvalidInput when it does not fit."""
+    """The predicate of a text or a `pyarrow.compute` expression. Raises InvalidInput when it does
+    not fit.
+    """
     if isinstance(given, str):
         predicate = _Parser(given, schema).parse()
     elif isinstance(given, pc.Expression):

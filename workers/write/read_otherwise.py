@@ -157,13 +157,13 @@ class KeysReadOtherwise:
         return [one for one in timeline.completed_writes() if one.requested_at not in known]
 
     def _since(self, timeline: Timeline) -> list[_Commit]:
-        """In the order in which they completed."""
+        """Commits that completed since the write began, in the order in which they did."""
         later = sorted(self._later(timeline), key=lambda instant: instant.completed_at)
         read = [self._commits[one] for one in later]
         return [one for one in read if one is not None]
 
     def _at_start_of(self, group: GroupKey) -> list[_Commit | None]:
-        """Whose logs it had; None for one that cannot be asked."""
+        """The commits whose logs the file group had; None for one that cannot be asked."""
         instants = (self._instant_of(path) for path in self._log_files(group))
         return [None if instant is None else self._commits[instant] for instant in instants]
 

@@ -16,7 +16,9 @@ _TELLING = (Action.COMMIT, Action.DELTACOMMIT)
 
 
 def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
-    """Without base files' filters, which weigh as much for few rows. Raises MalformedTable."""
+    """Bytes of one record in the newest files, without their filters, which weigh as much for few
+    rows. Raises MalformedTable.
+    """
     bloom = view.table.config.bloom
     newest = (one for one in reversed(view.timeline.completed_writes()) if one.action in _TELLING)
     written: list[tuple[int, int]] = []

@@ -84,7 +84,7 @@ def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
 
 
 def numbered(groups: Iterable[RowGroup]) -> list[RowGroup]:
-    """Those with something to write, their rows counted on."""
+    """The groups with something to write, their rows counted on."""
     numbered_groups, first_row = [], 0
     for group in groups:
         if group.rows.num_rows or group.leaving is not None:
@@ -120,7 +120,7 @@ def _tells(states: pa.Table) -> Mask:
 
 
 def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:
-    """Those of the keys of `rows`, in the partition columns of these."""
+    """The states of those keys that `rows` have too, in the partition columns of these."""
     keys = single(rows.column(RECORD_KEY))
     mine = pa.concat_tables(one.filter(_has(one, keys)) for one in states)
     located = rows.select([RECORD_KEY, *context.config.partition_by])
@@ -143,7 +143,7 @@ def _with_leaving(groups: Sequence[RowGroup], leaving: States) -> list[RowGroup]
 
 
 def _located(rows: pa.Table, stored: pa.Table) -> pa.Table:
-    """With the partition columns that `stored` has of each key."""
+    """The rows with the partition columns that `stored` has of each key."""
     at = pc.index_in(rows.column(RECORD_KEY), value_set=single(stored.column(RECORD_KEY)))
     for name in set(rows.column_names) & set(stored.column_names) - {RECORD_KEY}:
         place = rows.schema.get_field_index(name)

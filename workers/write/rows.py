@@ -65,20 +65,20 @@ def moved_rows(group: RowGroup) -> int:
 
 
 def leaving_keys(group: RowGroup) -> int:
-    """Of how many keys what stands here goes to another partition, rows or remembered deletes."""
+    """How many keys leave for another partition, of rows or of remembered deletes."""
     return 0 if group.leaving is None else group.leaving.num_rows
 
 
 def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:
-    """As `conform_with_meta`, for a table with column groups."""
+    """What `conform_with_meta` does, for a table with column groups."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
     states = conformed_states(rows, rule, context.schema, None)
     return with_absent(states, rule.groups(context.schema.field_names), context.columns)
 
 
-def standing_states(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
-    """As `base_rows`, with the deleted keys that the file remembers."""
+def current_states(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
+    """The rows that `base_rows` gives, as states, with the deleted keys that the file remembers."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
     assert current_slice.base_file is not None, current_slice

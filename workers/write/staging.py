@@ -54,7 +54,7 @@ class StagedFile:
     """Of rows that are staged by shares."""
 
     def to_json(self) -> str:
-        """For `from_json` in another process."""
+        """Text for `from_json` in another process."""
         listed = [astuple(one) for one in self.batches]
         body = {"path": self.path, "batches": listed, "partitions": self.partitions}
         return json.dumps(body)

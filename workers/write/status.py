@@ -31,7 +31,7 @@ class WriteStatus:
     """They take something out of lists of the n greatest, maybe more than the slack of some."""
 
     def to_json(self) -> str:
-        """For `from_json` in another process."""
+        """Text for `from_json` in another process."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -53,7 +53,7 @@ class DeadLetterFile:
     rows: int
 
     def to_json(self) -> str:
-        """For `from_json` in another process."""
+        """Text for `from_json` in another process."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -73,7 +73,7 @@ class NullCheck:
         self._passed.update(new)
 
     def under_lock(self, timeline: Timeline) -> Conflict | dict[str, str]:
-        """As the condition of a commit."""
+        """`check` as the condition of a commit: it adds nothing to the metadata."""
         self.check(timeline)
         return {}
 

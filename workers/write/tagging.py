@@ -36,7 +36,7 @@ class Tagged:
 
 
 def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagged:
-    """For an index that looks keys up in the row's own partition.
+    """Updates and inserts under an index that looks keys up in the row's own partition.
 
     Raises InvalidInput for keys that an insert doubles under policy `fail`.
     """

@@ -90,7 +90,7 @@ class Binding:
         )
 
     def address(self, settings: LockSettings, environment: Mapping[str, str]) -> LockUrl:
-        """With the password, when this process was told one.
+        """Where the record is kept, with the password when this process was given one.
 
         Raises InvalidInput in a process of a node for a server that only the table names: whoever
         may write a table's files must not choose whom a node calls.
@@ -137,7 +137,9 @@ def binding_for(settings: LockSettings, storage: Storage) -> Binding:
 
 
 def lock_provider(storage: Storage) -> str:
-    """As `hoodie.write.lock.provider` names it. Raises MalformedTable."""
+    """The provider that the table is bound to, as `hoodie.write.lock.provider` names it. Raises
+    MalformedTable.
+    """
     binding = read_binding(storage)
     return str(binding.provider if binding else LockProvider.STORAGE)
 

@@ -75,7 +75,7 @@ class _RowRecord:
         raise NotImplementedError
 
     def read(self) -> Standing | None:
-        return _standing(self._run(_SELECT, self._key), self.place)
+        return _record_of(self._run(_SELECT, self._key), self.place)
 
     def create(self, state: LockState) -> bool:
         return _inserted(self._run, self._key, state)
@@ -231,7 +231,7 @@ def _text(state: LockState) -> str:
     return state.encode().decode()
 
 
-def _standing(selection: _Done, place: str) -> Standing | None:
+def _record_of(selection: _Done, place: str) -> Standing | None:
     """The text of the record is its tag: no two holdings ever write the same."""
     if not selection.rows:
         return None

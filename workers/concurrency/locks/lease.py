@@ -71,7 +71,7 @@ class Lease(Protocol):
 
     @property
     def provider(self) -> str:
-        """As `hoodie.write.lock.provider` names it."""
+        """The provider's name, as `hoodie.write.lock.provider` spells it."""
 
     @property
     def epoch(self) -> int:
@@ -83,7 +83,7 @@ class Lease(Protocol):
 
     @property
     def waited_ms(self) -> int:
-        """From asking to holding."""
+        """Time from asking for the lock to holding it."""
 
     def completes(self, what: str) -> None:
         """Say what is about to be decided under this lease, when that is known only now.
@@ -95,7 +95,7 @@ class Lease(Protocol):
         """Raises LeaseLost when the lock may be somebody else's by now."""
 
 
-def told_of(lease: Lease) -> str:
+def holding_text(lease: Lease) -> str:
     """What a commit says of the holding that it was decided under."""
     return json.dumps(
         {"provider": lease.provider, "epoch": lease.epoch, "waited_ms": lease.waited_ms}

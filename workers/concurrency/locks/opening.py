@@ -84,7 +84,7 @@ class BoundLock:
         return binding
 
     def _bind(self, settings: LockSettings) -> None:
-        """Under the storage lease, which is what an unbound table has."""
+        """Write the binding under the storage lease, which is what an unbound table has."""
         wanted = binding_for(settings, self._storage) if settings.provider else _UNBOUND
         self._try_out(wanted)
         with self._lease_lock(_UNBOUND).held() as lease:
@@ -143,7 +143,7 @@ class BoundLock:
         )
 
     def _foreign_lease_ms(self) -> int:
-        """As the table says to all writers, else Hudi's default; this writer's own option is about
+        """What the table tells all writers, else Hudi's default; this writer's own option is about
         its own lease. Raises InvalidInput.
         """
         properties = load_properties(self._storage)

@@ -40,8 +40,8 @@ class LockState:
 
     @property
     def epoch(self) -> int:
-        """Of a foreign owner: its end of validity, which is greater than any epoch counted so
-        far.
+        """The holding's number; for a foreign owner its end of validity, which is greater than any
+        epoch counted so far.
         """
         return int(parts[1]) if (parts := self._parts) else self.valid_until_ms
 
@@ -67,7 +67,7 @@ class LockState:
 
     @property
     def lease_ms(self) -> int | None:
-        """For how long a holder may stay without renewing; None of a foreign owner."""
+        """How long a holder may stay without renewing; None for a foreign owner."""
         if (parts := self._parts) is None:
             return None
         token = (*parts[2].split(".", 2), "")[1]
@@ -99,7 +99,7 @@ class LockState:
         return replace(self, owner=f"{head}/{what}")
 
     def encode(self) -> bytes:
-        """As Hudi writes it: JSON without spaces, of `expired`, `validUntil` and `owner`."""
+        """JSON without spaces of `expired`, `validUntil` and `owner`, as Hudi writes it."""
         body = {
             "expired": self.is_expired,
             "validUntil": self.valid_until_ms,

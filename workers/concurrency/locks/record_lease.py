@@ -76,7 +76,7 @@ class RecordLease:
 
     @property
     def is_standing(self) -> bool:
-        """As far as this process knows."""
+        """Whether the lease lasts still, as far as this process knows."""
         with self._changing:
             return not self._has_run_out()
 
@@ -145,7 +145,9 @@ class RecordLease:
         self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
 
     def _looked_at(self) -> Standing | None:
-        """None as well when the lease ran out before anybody could look. Raises RecordBusy."""
+        """The record; None as well when the lease ran out before anybody could look. Raises
+        RecordBusy.
+        """
         try:
             return self._patiently(self._store.read)
         except RecordBusy:
@@ -168,7 +170,9 @@ class RecordLease:
             clock.sleep(_BUSY_PAUSE_S)
 
     def _is_mine(self, record: Standing | None) -> bool:
-        """By epoch and token: of what is being completed an unanswered change may have told."""
+        """Compares epoch and token: an unanswered change may have altered what is being
+        completed.
+        """
         if record is None:
             return False
         return holding_of(record.state.owner) == holding_of(self._state.owner)

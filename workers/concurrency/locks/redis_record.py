@@ -47,7 +47,7 @@ class RedisRecord:
 
     def read(self) -> Standing | None:
         """See RecordStore."""
-        content = self._asked(lambda client: cast("bytes | None", client.get(self._key)))
+        content = self._answer_of(lambda client: cast("bytes | None", client.get(self._key)))
         if content is None:
             return None
         return Standing(decode_lock(content, self.place), content.decode())
@@ -56,14 +56,14 @@ class RedisRecord:
         """See RecordStore."""
         content = state.encode()
         return bool(
-            self._asked(lambda client: client.set(self._key, content, nx=True), is_change=True)
+            self._answer_of(lambda client: client.set(self._key, content, nx=True), is_change=True)
         )
 
     def replace(self, state: LockState, tag: str) -> bool:
         """See RecordStore."""
         content = state.encode().decode()
         return bool(
-            self._asked(
+            self._answer_of(
                 lambda client: client.eval(_REPLACE, 1, self._key, tag, content), is_change=True
             )
         )
@@ -74,7 +74,9 @@ class RedisRecord:
             self._client.close()
             self._client = None
 
-    def _asked(self, call: Callable[[redis.Redis], _Answer], *, is_change: bool = False) -> _Answer:
+    def _answer_of(
+        self, call: Callable[[redis.Redis], _Answer], *, is_change: bool = False
+    ) -> _Answer:
         from redis import exceptions
 
         try:

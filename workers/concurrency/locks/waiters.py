@@ -77,7 +77,9 @@ class StorageWaiting:
             _log.warning("still listed as waiting: path=%s error=%s", self._path, error)
 
     def _sweep(self, now_ms: int) -> None:
-        """By their names: in a crowd all others wait still, and each look is a call to storage."""
+        """Goes by file names: in a crowd all others wait still, and each look is a call to
+        storage.
+        """
         for name in self._storage.list_names(DIRECTORY):
             path = f"{DIRECTORY}/{name}"
             if now_ms > _until_ms(self._storage, path):
@@ -85,7 +87,7 @@ class StorageWaiting:
 
 
 def _until_ms(storage: Storage, path: str) -> int:
-    """As the name says, else as the content does; 0 where it is damaged."""
+    """The end of the wait by the file's name, else by its content; 0 where that is damaged."""
     until_text, dash, _ = path.rpartition("/")[2].partition("-")
     if dash and until_text.isascii() and until_text.isdigit():
         return int(until_text)
@@ -94,7 +96,7 @@ def _until_ms(storage: Storage, path: str) -> int:
 
 
 def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
-    """Those that still wait as far as one can see, longest first."""
+    """Writers that still wait as far as one can see, longest first."""
     read = (_read(storage, file.path) for file in storage.list_files(DIRECTORY))
     waiters = [one for one in read if one is not None and now_ms <= one.until_ms]
     return sorted(waiters, key=lambda waiter: waiter.since_ms)

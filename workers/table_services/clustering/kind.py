@@ -87,7 +87,9 @@ class ClusteringKind:
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
-        """Of a replacecommit: the new files, the file groups that they replace, and the order."""
+        """A replacecommit's: the new files, the file groups that they replace, and the order of
+        rows.
+        """
         replaced: dict[str, list[str]] = {}
         for slice_ in slices:
             replaced.setdefault(slice_.partition, []).append(slice_.file_id)

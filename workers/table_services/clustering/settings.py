@@ -52,7 +52,7 @@ def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
 
 
 def order_of(values: Mapping[str, str]) -> RowOrder:
-    """From a service's parameters or from a plan's strategy. Raises InvalidInput."""
+    """The order that a service's parameters or a plan's strategy name. Raises InvalidInput."""
     return RowOrder(listed(values.get(SORT_COLUMNS_KEY, "")), _layout(values.get(LAYOUT_KEY, "")))
 
 

@@ -24,7 +24,7 @@ class Candidate:
 
     @property
     def bytes(self) -> int:
-        """Of its base file and its logs, as they stand on storage."""
+        """What its base file and its logs take on storage."""
         return self.base_bytes + self.log_bytes
 
 

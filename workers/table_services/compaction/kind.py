@@ -37,5 +37,5 @@ class CompactionKind:
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
-        """Of a commit that says that it is a compaction."""
+        """A commit's that says that it is a compaction."""
         return commit_metadata(stats, extra=extra, operation_type="COMPACT", compacted=True)

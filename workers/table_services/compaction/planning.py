@@ -35,7 +35,7 @@ class Backlog:
 
     @property
     def figures(self) -> dict[str, int]:
-        """By name, as a `ServicePlan` has figures."""
+        """The fields by name, as `ServicePlan.figures`."""
         return {
             "delta_commits": self.delta_commits,
             "log_files": self.log_files,

@@ -64,7 +64,7 @@ def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
 
 
 def _strategy(text: str) -> Strategy:
-    """By Hudi's class name, with or without its package. The class itself is never loaded."""
+    """The strategy by Hudi's class name, with or without its package; the class is never loaded."""
     short = text.rpartition(".")[2].removesuffix("CompactionStrategy")
     short = "Unbounded" if short == "UnBounded" else short
     for strategy in Strategy:

@@ -47,7 +47,7 @@ class DeletePartition:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`; PlanChanged as well when another writer was faster."""
+        """As `Service.run`; raises PlanChanged as well when another writer was faster."""
         paths = _paths(request.parameters)
         write_request = WriteRequest(_NAME, partitions=paths)
         plan = _plan(table, paths, ())

@@ -63,7 +63,7 @@ class Delete:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`; PlanChanged as well when another writer was faster."""
+        """As `Service.run`; raises PlanChanged as well when another writer was faster."""
         plan = _plan(table, [])
 
         def attempt(number: int) -> CommitOutcome | None:
@@ -181,7 +181,9 @@ def _plan(table: Table, matching_rows: _RowsBySlice) -> ServicePlan:
 
 
 def _digest(rows: pa.Table) -> str:
-    """Of the keys in their order: other rows are another plan, the same rows elsewhere are not."""
+    """A hash of the keys in their order: other rows are another plan, the same rows elsewhere are
+    not.
+    """
     ordered = rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, ordered.schema) as stream:

@@ -77,8 +77,8 @@ class Upgrade:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock. LeaseLost when it was lost midway:
-        the next run goes on.
+        """As `Service.run`, at once and under the table lock. Raises LeaseLost when that was lost
+        midway: the next run goes on.
         """
         fields = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
