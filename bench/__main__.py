@@ -73,39 +73,41 @@ LARGE: Final = ("read", "read_logs")
 
 
 def main(arguments: list[str]) -> int:
-    asked = _parsed(arguments)
+    options = _parsed(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     log = logging.getLogger("bench")
     if (load := os.getloadavg()[0]) > _LOAD_MAX:
         log.warning("load average is %.1f: ratios of a busy machine are no results", load)
-    only = asked.only.split(",") if asked.only else [*ALL, *STANDALONE]
-    lines = _run_alone(asked, [name for name in only if name in STANDALONE])
+    only = options.only.split(",") if options.only else [*ALL, *STANDALONE]
+    lines = _run_alone(options, [name for name in only if name in STANDALONE])
     only = [name for name in only if name in ALL]
     if only:
-        lines += _run(asked, asked.rows or _ROWS, only)
-    if asked.rows is None and (large := [name for name in LARGE if name in only]):
-        lines += _run(asked, workloads.LARGE_ROWS, large, with_peers=False)
+        lines += _run(options, options.rows or _ROWS, only)
+    if options.rows is None and (large := [name for name in LARGE if name in only]):
+        lines += _run(options, workloads.LARGE_ROWS, large, with_peers=False)
     sys.stdout.write(as_text(lines) + "\n")
-    result = Path(asked.out)
-    found = [line.to_json() for line in lines]
-    if asked.only and result.exists():
-        found = _replaced(json.loads(result.read_text()), found)
-    result.write_text(json.dumps(found, indent=1) + "\n")
+    result = Path(options.out)
+    measured = [line.to_json() for line in lines]
+    if options.only and result.exists():
+        measured = _replaced(json.loads(result.read_text()), measured)
+    result.write_text(json.dumps(measured, indent=1) + "\n")
     return 1 if any(line.ratio is None for line in lines) else 0
 
 
-def _replaced(former: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _replaced(former: list[dict[str, Any]], measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The former lines, with those that were measured again in their places, new ones last."""
-    again = {(line["name"], line["peer"]): line for line in found}
+    again = {(line["name"], line["peer"]): line for line in measured}
     kept = [again.pop((line["name"], line["peer"]), line) for line in former]
     return [*kept, *again.values()]
 
 
-def _run_alone(asked: argparse.Namespace, names: list[str]) -> list[Line]:
+def _run_alone(options: argparse.Namespace, names: list[str]) -> list[Line]:
     log = logging.getLogger("bench")
-    folder = Path(asked.folder)
-    crowd_rounds: Alone = partial(crowd.many_writers, seconds=asked.seconds, rounds=asked.rounds)
-    steady: Alone = partial(sink_memory.sink_memory, minutes=asked.minutes)
+    folder = Path(options.folder)
+    crowd_rounds: Alone = partial(
+        crowd.many_writers, seconds=options.seconds, rounds=options.rounds
+    )
+    steady: Alone = partial(sink_memory.sink_memory, minutes=options.minutes)
     standalone = {**STANDALONE, "crowd": crowd_rounds, "sink_memory": steady}
     lines: list[Line] = []
     for name in names:
@@ -121,26 +123,26 @@ def _run_alone(asked: argparse.Namespace, names: list[str]) -> list[Line]:
 
 
 def _run(
-    asked: argparse.Namespace, rows: int, names: list[str], *, with_peers: bool = True
+    options: argparse.Namespace, rows: int, names: list[str], *, with_peers: bool = True
 ) -> list[Line]:
     log = logging.getLogger("bench")
-    folder = Path(asked.folder)
+    folder = Path(options.folder)
     tables = folder / f"tables-{rows}"
     shutil.rmtree(tables, ignore_errors=True)
     lines: list[Line] = []
     with ExitStack() as stack:
         ours = stack.enter_context(engine("sluice", tables))
         hudi = delta = None
-        if with_peers and not asked.alone:
+        if with_peers and not options.alone:
             delta = stack.enter_context(engine("delta", tables))
-            found = hudi_environment()
-            if isinstance(found, HudiMissing):
-                log.warning("without Apache Hudi: %s", found.reason)
+            environment = hudi_environment()
+            if isinstance(environment, HudiMissing):
+                log.warning("without Apache Hudi: %s", environment.reason)
             else:
-                python, jar = str(found.python), str(found.jar)
+                python, jar = str(environment.python), str(environment.jar)
                 hudi = stack.enter_context(engine("hudi", tables, python=python, arguments=(jar,)))
         data = Dataset(folder / "data", rows)
-        bench = Bench(data, tables, ours, hudi, delta, asked.repeats)
+        bench = Bench(data, tables, ours, hudi, delta, options.repeats)
         for name in names:
             log.info("%s, %s rows, load average %.1f", name, rows, os.getloadavg()[0])
             try:

@@ -100,20 +100,20 @@ def crowd(folder: Path, writers: int, *, seconds: float, rows: int = ROWS) -> Cr
         table_type="MERGE_ON_READ",
         options={"hoodie.bucket.index.num.buckets": str(BUCKETS)},
     )
-    told = _told(location, writers, seconds, rows)
+    writings = _crowd_run(location, writers, seconds, rows)
     table = open_table(location)
-    _check(table, told, rows)
+    _check(table, writings, rows)
     writes = table.timeline()[1:]  # Without the table's creation.
     # Processes take a while to start, and a commit that began before the time is up ends after it.
     first, last = writes[0].requested_at, max(one.completed_at or "" for one in writes)
     took_s = (parse_instant(last) - parse_instant(first)) / 1000
-    commits = sum(len(one["commits"]) for one in told)
-    found = Crowd(took_s, commits, _lock_waits_ms(table), os.getloadavg()[0])
+    commits = sum(len(one["commits"]) for one in writings)
+    measured = Crowd(took_s, commits, _lock_waits_ms(table), os.getloadavg()[0])
     shutil.rmtree(location, ignore_errors=True)
-    return found
+    return measured
 
 
-def _told(location: Path, writers: int, seconds: float, rows: int) -> list[dict[str, Any]]:
+def _crowd_run(location: Path, writers: int, seconds: float, rows: int) -> list[dict[str, Any]]:
     shares = [list(range(at, writers, _PROCESSES)) for at in range(min(_PROCESSES, writers))]
     jobs = [
         {"location": str(location), "writers": share, "seconds": seconds, "rows": rows}
@@ -128,30 +128,30 @@ def _told(location: Path, writers: int, seconds: float, rows: int) -> list[dict[
         )
         for job in jobs
     ]
-    told: list[dict[str, Any]] = []
+    writings: list[dict[str, Any]] = []
     for process in processes:
         out, _ = process.communicate(timeout=seconds + _STOP_MAX_S)
         if process.returncode:
             raise JobFailed(f"a process of the crowd ended with {process.returncode}")
-        told += json.loads(out.strip().splitlines()[-1])
-    return told
+        writings += json.loads(out.strip().splitlines()[-1])
+    return writings
 
 
-def _check(table: LakehouseTable, told: list[dict[str, Any]], rows: int) -> None:
+def _check(table: LakehouseTable, writings: list[dict[str, Any]], rows: int) -> None:
     """No conflict; every commit that was told is there, each key once, with its last version."""
-    if failures := [failure for one in told for failure in one["failures"]]:
+    if failures := [failure for one in writings for failure in one["failures"]]:
         raise JobFailed(f"{len(failures)} writes failed, the first: {failures[0]}")
     known = {one.requested_at for one in table.timeline()}
-    if lost := [at for one in told for at in one["commits"] if at not in known]:
+    if lost := [at for one in writings for at in one["commits"] if at not in known]:
         raise JobFailed(f"{len(lost)} commits are lost, the first: {lost[0]}")
-    found = table.read(columns=["id", "ts"]).to_pydict()
+    columns = table.read(columns=["id", "ts"]).to_pydict()
     expected = {
         f"w{one['writer']}-{n}": one["last_ts"]
-        for one in told
+        for one in writings
         if one["last_ts"]
         for n in range(rows)
     }
-    if len(found["id"]) != len(expected) or dict(zip(*found.values(), strict=True)) != expected:
+    if len(columns["id"]) != len(expected) or dict(zip(*columns.values(), strict=True)) != expected:
         raise JobFailed("the rows are not those that were committed")
 
 

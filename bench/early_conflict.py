@@ -24,16 +24,17 @@ def early_conflict(bench: Bench) -> Iterator[Line]:
     table = bench.table("early-conflict")
     given = str(bench.data.initial())
     bench.ours.do("load", table=table, rows=given, kind="cow", buckets=_GROUPS // _PARTITIONS)
-    yield _line("written in vain", [_told(bench, table, "before")])
+    yield _line("written in vain", [_one_write(bench, table, "before")])
     yield _line(
-        "the rival registers meanwhile", [_told(bench, table, "during") for _ in range(_ROUNDS)]
+        "the rival registers meanwhile",
+        [_one_write(bench, table, "during") for _ in range(_ROUNDS)],
     )
 
 
-def _told(bench: Bench, table: str, when: str) -> dict[str, Any]:
+def _one_write(bench: Bench, table: str, when: str) -> dict[str, Any]:
     measured = bench.ours.do("early_conflict", table=table, rows=bench.next_updates(), when=when)
-    said: dict[str, Any] = measured.answer
-    return said
+    counts: dict[str, Any] = measured.answer
+    return counts
 
 
 def _line(what: str, rounds: list[dict[str, Any]]) -> Line:

@@ -79,12 +79,14 @@ def _measured(folder: Path, name: str, database: str, stack: ExitStack) -> Itera
     node = stack.enter_context(_node(folder, environment))
     outside = stack.enter_context(engine("fleet", folder, environment=environment))
     outside.do("register", root=str(root))
-    found = outside.do("await_synced", tables=FLEET, patience_s=_PATIENCE_S).answer
-    found["cpu_s"] = sum(node.cpu_s().values())
-    if found["synced"] != FLEET or found["refused"]:
-        raise JobFailed(f"of {FLEET} tables: {found}")
+    synced = outside.do("await_synced", tables=FLEET, patience_s=_PATIENCE_S).answer
+    synced["cpu_s"] = sum(node.cpu_s().values())
+    if synced["synced"] != FLEET or synced["refused"]:
+        raise JobFailed(f"of {FLEET} tables: {synced}")
     what = f"mirror of {FLEET} tables, {name}"
-    yield Line(f"{what}: all synced", _LIMIT, found["all_s"], None, found["all_s"], _SYNCED, found)
+    yield Line(
+        f"{what}: all synced", _LIMIT, synced["all_s"], None, synced["all_s"], _SYNCED, synced
+    )
     yield _seen(outside, root, what)
     yield from _idle(outside, node, what)
     discarded = node.discarded()

@@ -41,8 +41,8 @@ def bloom_filters(folder: Path) -> Iterator[Line]:
         raise JobFailed(f"filters leave {left:,} keys that are not there")
     yield _line(f"bloom filter of {KEYS:,} keys, made", KEYS, measured["make"])
     yield _line(f"{KEYS:,} keys asked for, each held", KEYS, measured["ask_held"])
-    asked = f"{KEYS:,} keys asked for, absent from {_FILES} files"
-    yield _line(asked, KEYS * _FILES, measured["ask_absent"])
+    name = f"{KEYS:,} keys asked for, absent from {_FILES} files"
+    yield _line(name, KEYS * _FILES, measured["ask_absent"])
 
 
 def _doing(filters: Engine, job: str) -> Side:
@@ -78,8 +78,8 @@ def bloom_upserts(folder: Path) -> Iterator[Line]:
     shutil.rmtree(tables, ignore_errors=True)
 
 
-def _upserting(one: Engine, data: Dataset, table: str, **more: str) -> Side:
+def _upserting(side: Engine, data: Dataset, table: str, **more: str) -> Side:
     """Of a table that is loaded at once. Every side gets the same rounds."""
-    one.do("load", table=table, rows=str(data.initial()), **_BLOOM, **more)
+    side.do("load", table=table, rows=str(data.initial()), **_BLOOM, **more)
     given = _BLOOM | more if more else {}
-    return lambda number: one.do("upsert", table=table, rows=str(data.updates(number)), **given)
+    return lambda number: side.do("upsert", table=table, rows=str(data.updates(number)), **given)

@@ -222,13 +222,13 @@ def _slow(folder: Path, *interval_ms: str) -> Iterator[tuple[Server, Callable[[]
 
 @contextmanager
 def _hudi(folder: Path) -> Iterator[Server | None]:
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        _log.warning("without Apache Hudi: %s", found.reason)
+    environment = hudi_environment()
+    if isinstance(environment, HudiMissing):
+        _log.warning("without Apache Hudi: %s", environment.reason)
         yield None
         return
     with engine(
-        "hudi_timeline", folder, python=str(found.python), arguments=(str(found.jar),)
+        "hudi_timeline", folder, python=str(environment.python), arguments=(str(environment.jar),)
     ) as driver:
         port = driver.do("port").answer
         yield Server(port, driver.java_pid(), _table(folder), has_tokens=False)

@@ -11,7 +11,7 @@ from bench.support.hudi_environment import HudiMissing, hudi_environment
 
 def hudi_engine(driver: str, folder: Path) -> AbstractContextManager[Engine]:
     """A driver in Hudi's own environment; raises JobFailed where there is none."""
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        raise JobFailed(f"without Apache Hudi: {found.reason}")
-    return engine(driver, folder, python=str(found.python), arguments=(str(found.jar),))
+    environment = hudi_environment()
+    if isinstance(environment, HudiMissing):
+        raise JobFailed(f"without Apache Hudi: {environment.reason}")
+    return engine(driver, folder, python=str(environment.python), arguments=(str(environment.jar),))

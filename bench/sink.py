@@ -79,10 +79,10 @@ def _against_hudi(folder: Path, broker: Broker, small: Measured, rate: float) ->
 
 def _consumed(ours: Any, folder: Path, broker: Broker, topic: str, count: int) -> Measured:
     where = {"folder": str(folder), "bootstrap": broker.bootstrap}
-    told = ours.do("consume", topic=topic, count=count, **where).answer
-    if told["rows"] != count or told["distinct"] != count:
-        raise JobFailed(f"the table has {told} of {count} records")
-    return Measured(told["s"], told["cpu_s"], told)
+    consumed = ours.do("consume", topic=topic, count=count, **where).answer
+    if consumed["rows"] != count or consumed["distinct"] != count:
+        raise JobFailed(f"the table has {consumed} of {count} records")
+    return Measured(consumed["s"], consumed["cpu_s"], consumed)
 
 
 def _of(name: str, measured: Measured, value: float, goal: Goal) -> Line:

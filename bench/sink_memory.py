@@ -41,14 +41,14 @@ def sink_memory(folder: Path, minutes: int = MINUTES) -> Iterator[Line]:
     broker = Broker(folder / "kafka", kafka_class_path(KEPT))
     broker.start()
     try:
-        told = _measured(folder, broker, minutes)
+        watched = _measured(folder, broker, minutes)
     finally:
         broker.stop()
-    by_minute = told["peak_mb"]
+    by_minute = watched["peak_mb"]
     peak, growth = max(by_minute[1:]), by_minute[-1] - by_minute[1]
     name = f"sink, memory of a participant above rest, buffer {BUFFER_MB} MB"
     bound = Goal(2 * BUFFER_MB, " MB", is_least=False)
-    yield Line(name, "(a limit)", minutes * 60.0, None, peak, bound, told)
+    yield Line(name, "(a limit)", minutes * 60.0, None, peak, bound, watched)
     flat = Goal(
         QUEUE_BYTES_MAX >> 20, " MB", is_least=False
     )  # What was fetched ahead comes and goes.
@@ -66,10 +66,10 @@ def _measured(folder: Path, broker: Broker, minutes: int) -> dict[str, Any]:
         shape = {"partitions": _PARTITIONS, "interval_s": _INTERVAL_S}
         ours.do("rest", count=_WARM * _PARTITIONS, buffer_mb=BUFFER_MB, **shape, **where)
         flows.set()
-        told: dict[str, Any] = ours.do("watch", minutes=minutes).answer
-    if told["behind"] > 3 * _INTERVAL_S * _EACH_SECOND * _PARTITIONS:
-        raise JobFailed(f"the sink does not keep up: {told}")
-    return told
+        watched: dict[str, Any] = ours.do("watch", minutes=minutes).answer
+    if watched["behind"] > 3 * _INTERVAL_S * _EACH_SECOND * _PARTITIONS:
+        raise JobFailed(f"the sink does not keep up: {watched}")
+    return watched
 
 
 @contextmanager

@@ -82,19 +82,19 @@ def _plans(folder: Path) -> Iterator[Line]:
     for what, has_logs in (("base files", False), ("base and log files", True)):
         table = folder / "wide"
         wide_table(table, partitions=_PARTITIONS, file_groups=_FILE_GROUPS, has_logs=has_logs)
-        seconds, asked = [], {}
+        seconds, requests = [], {}
         for _ in range(_COLD_ROUNDS):
             with engine("timeline", folder) as reader:
                 planned = reader.do("plan", folder=str(table))
                 if planned.answer != _PARTITIONS * _FILE_GROUPS:
                     raise JobFailed(f"a plan of {planned.answer} file slices")
                 seconds.append(planned.seconds)
-                asked = reader.do("requests", folder=str(table)).answer
+                requests = reader.do("requests", folder=str(table)).answer
         shutil.rmtree(table)
         value = statistics.median(seconds)
         name = f"{_PARTITIONS:,} partitions x {_FILE_GROUPS} file groups, {what}"
         details = {"runs": len(seconds), "min_s": min(seconds), "max_s": max(seconds)}
         yield Line(f"plan of a snapshot, {name}", _LIMIT, value, None, value, _PLAN, details)
-        total = sum(asked.values())
-        told = {"asked": asked}
-        yield Line(f"requests of it, {what}", _LIMIT, None, None, total, _REQUESTS, told)
+        total = sum(requests.values())
+        request_details = {"asked": requests}
+        yield Line(f"requests of it, {what}", _LIMIT, None, None, total, _REQUESTS, request_details)

@@ -69,11 +69,11 @@ def commit_elsewhere(folder: Path, content: bytes) -> None:
 def add_files(folder: Path, listed: Sequence[CompletedInstant], content: bytes) -> None:
     """The three files of each."""
     (folder / _LAYOUT.directory).mkdir(parents=True, exist_ok=True)
-    for one in listed:
+    for instant in listed:
         for state in (State.REQUESTED, State.INFLIGHT):
-            pending = Instant(one.requested_at, one.action, state)
+            pending = Instant(instant.requested_at, instant.action, state)
             (folder / _LAYOUT.path(pending)).write_bytes(b"")
-        (folder / _LAYOUT.path(one)).write_bytes(content)
+        (folder / _LAYOUT.path(instant)).write_bytes(content)
 
 
 def commit_content() -> bytes:

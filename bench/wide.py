@@ -58,9 +58,9 @@ def wide_reads(folder: Path, *, keys: int = KEYS) -> Iterator[Line]:
             sides["join"] = _joining(spark, where, columns)
             measured = taking_turns(sides, READS)
             for table, goal in zip(("compacted", "logs"), goals, strict=True):
-                told = "compacted" if table == "compacted" else f"{ROUNDS} logs per stream"
+                state = "compacted" if table == "compacted" else f"{ROUNDS} logs per stream"
                 line = compared(
-                    f"wide table, {told}, {what}",
+                    f"wide table, {state}, {what}",
                     _JOIN,
                     measured[table],
                     measured["join"],
@@ -135,17 +135,17 @@ def _together_and_in_turn(
     folder: Path, writers: dict[str, Engine], batches: int, rows: int
 ) -> dict[str, list[Measured]]:
     first = writers[STREAMS[0]]
-    for name, one in writers.items():
-        one.do("draw", stream=name, batches=batches, rows=rows, keys=KEYS)
+    for name, writer in writers.items():
+        writer.do("draw", stream=name, batches=batches, rows=rows, keys=KEYS)
     contents: list[Any] = []
 
     def on_fresh_table(kind: str, run: Callable[[str], Measured]) -> Side:
         def side(_: int) -> Measured:
             table = str(folder / kind)
             first.do("create", table=table, buckets=4)
-            found = run(table)
+            measured = run(table)
             contents.append(first.do("content", table=table).answer)
-            return found
+            return measured
 
         return side
 
@@ -203,8 +203,8 @@ def partial_updates(folder: Path, *, keys: int = KEYS) -> Iterator[Line]:
         hudi = stack.enter_context(hudi_engine("hudi", folder))
         ours.do("partial_draw", folder=where, keys=keys, rounds=_ROUNDS + 1, share=SHARE)
         engines = dict(zip(_TABLES, (ours, hudi), strict=True))
-        for one in engines.values():
-            one.do("partial_load", folder=where)
+        for side in engines.values():
+            side.do("partial_load", folder=where)
         sides: dict[str, Side] = {name: _updating(one, where) for name, one in engines.items()}
         measured = taking_turns(sides, _ROUNDS)
         scans: dict[str, Side] = {name: _scanning(one, where) for name, one in engines.items()}
@@ -212,15 +212,15 @@ def partial_updates(folder: Path, *, keys: int = KEYS) -> Iterator[Line]:
     if scanned["ours"][-1].answer != scanned["hudi"][-1].answer:
         raise JobFailed(f"the sides hold different rows: {scanned['ours'][-1].answer}")
     share = f"{int(keys * SHARE):,} of {keys:,} keys"
-    told = f"partial update of {COLUMNS} of {COLUMNS * len(STREAMS)} columns, {share}"
-    yield compared(told, HUDI, measured["ours"], measured["hudi"], Goal(3))
-    told = f"scan of the table after {_ROUNDS + 1} partial updates"
-    yield compared(told, HUDI, scanned["ours"], scanned["hudi"], Goal(3))
+    line_name = f"partial update of {COLUMNS} of {COLUMNS * len(STREAMS)} columns, {share}"
+    yield compared(line_name, HUDI, measured["ours"], measured["hudi"], Goal(3))
+    line_name = f"scan of the table after {_ROUNDS + 1} partial updates"
+    yield compared(line_name, HUDI, scanned["ours"], scanned["hudi"], Goal(3))
 
 
-def _updating(one: Engine, where: str) -> Side:
-    return lambda number: one.do("partial_update", folder=where, number=number)
+def _updating(side: Engine, where: str) -> Side:
+    return lambda number: side.do("partial_update", folder=where, number=number)
 
 
-def _scanning(one: Engine, where: str) -> Side:
-    return lambda _: one.do("partial_content", folder=where)
+def _scanning(side: Engine, where: str) -> Side:
+    return lambda _: side.do("partial_content", folder=where)

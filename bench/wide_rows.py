@@ -1,8 +1,8 @@
 """The set `wide`: three streams, each with ten doubles and an event time of its own for every key.
 
 A stream brings all keys once, then a few rounds with a part of them. Event times are drawn at
-random, so that about every second version of a round is older than what stands. `standing` tells by
-NumPy alone which version of each key is the last: what the plain tables of the join hold.
+random, so that about every second version of a round is older than what stands. `newest_versions`
+computes by NumPy alone which version of each key is the last: what the join's plain tables hold.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Versions:
         return _table(stream, self.ids, self.times, self.values())
 
 
-def standing(stream: str, batches: list[Versions], keys: int) -> pa.Table:
+def newest_versions(stream: str, batches: list[Versions], keys: int) -> pa.Table:
     """Of every key the version with the greatest event time, of equal ones the last."""
     times = np.full(keys, -1, np.int64)
     values = np.zeros((COLUMNS, keys))
-    for one in batches:
-        wins = one.times >= times[one.ids]
-        times[one.ids[wins]] = one.times[wins]
-        values[:, one.ids[wins]] = one.values()[:, wins]
+    for batch in batches:
+        wins = batch.times >= times[batch.ids]
+        times[batch.ids[wins]] = batch.times[wins]
+        values[:, batch.ids[wins]] = batch.values()[:, wins]
     ids = np.random.default_rng((_VERSION, STREAMS.index(stream))).permutation(
         np.flatnonzero(times >= 0)
     )
@@ -90,9 +90,9 @@ def all_streams(keys: int) -> pa.Table:
         _table(name, ids, one.times, one.values()) for name, one in zip(STREAMS, drawn, strict=True)
     ]
     whole = tables[0]
-    for one in tables[1:]:
-        for name in one.column_names[1:]:
-            whole = whole.append_column(name, one.column(name))
+    for table in tables[1:]:
+        for name in table.column_names[1:]:
+            whole = whole.append_column(name, table.column(name))
     return whole
 
 

@@ -81,13 +81,13 @@ def taking_turns(
             prepare(number)
         for name in list(measured):
             try:
-                one = sides[name](number)
+                turn = sides[name](number)
             except JobFailed:
                 _log.exception("%s is out", name)
                 del measured[name]
                 continue
             if number:
-                measured[name].append(one)
+                measured[name].append(turn)
     return measured
 
 
@@ -306,12 +306,12 @@ def _check_content(bench: Bench, kind: str) -> None:
 
     Raises JobFailed naming who differs.
     """
-    found = {"ours": bench.ours.do("content", table=bench.table(kind)).answer}
+    contents = {"ours": bench.ours.do("content", table=bench.table(kind)).answer}
     if bench.hudi is not None:
         for codec in CODECS:
             table = bench.table(f"hudi-{kind}-{codec}")
-            found[codec] = bench.hudi.do("content", table=table).answer
+            contents[codec] = bench.hudi.do("content", table=table).answer
     if bench.delta is not None and kind == "cow":
-        found["delta"] = bench.delta.do("content", table=bench.table("delta")).answer
-    if len({tuple(one) for one in found.values()}) > 1:
-        raise JobFailed(f"engines hold different rows after {kind}: {found}")
+        contents["delta"] = bench.delta.do("content", table=bench.table("delta")).answer
+    if len({tuple(one) for one in contents.values()}) > 1:
+        raise JobFailed(f"engines hold different rows after {kind}: {contents}")

@@ -25,7 +25,7 @@ SCHEMA = pa.schema(_TYPES)
 
 
 @dataclass
-class Told:
+class Writing:
     writer: int
     commits: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -44,8 +44,8 @@ def rows_of(keys: pa.StringArray, writer: int, ts: int) -> pa.Table:
 def main(job: dict[str, Any]) -> None:
     deadline_s = time.monotonic() + job["seconds"]  # A load, not the engine.
 
-    def write(writer: int) -> Told:
-        table, told = open_table(job["location"]), Told(writer)
+    def write(writer: int) -> Writing:
+        table, writing = open_table(job["location"]), Writing(writer)
         keys = keys_of(writer, job["rows"])
         options = {
             "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
@@ -53,18 +53,18 @@ def main(job: dict[str, Any]) -> None:
             "sluice.writer.name": f"w{writer}",
         }
         while time.monotonic() < deadline_s:  # As above.
-            ts = told.last_ts + 1
+            ts = writing.last_ts + 1
             outcome = table.write(rows_of(keys, writer, ts), options=options)
             if isinstance(outcome, Committed):
-                told.commits.append(outcome.instant)
-                told.last_ts = ts
+                writing.commits.append(outcome.instant)
+                writing.last_ts = ts
             else:
-                told.failures.append(repr(outcome))
-        return told
+                writing.failures.append(repr(outcome))
+        return writing
 
     with ThreadPoolExecutor(len(job["writers"])) as pool:
-        told = [one.__dict__ for one in pool.map(write, job["writers"])]
-    sys.stdout.write(f"\n{json.dumps(told)}\n")
+        writings = [one.__dict__ for one in pool.map(write, job["writers"])]
+    sys.stdout.write(f"\n{json.dumps(writings)}\n")
 
 
 if __name__ == "__main__":

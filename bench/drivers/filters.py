@@ -34,23 +34,23 @@ class Filters:
 
     def ask_held(self) -> int:
         """Each key, of the one file that has it."""
-        asked = range(0, len(self._keys), _FILE_KEYS)
-        parts = zip(self._files, asked, strict=True)
+        starts = range(0, len(self._keys), _FILE_KEYS)
+        parts = zip(self._files, starts, strict=True)
         held = [one.might_contain(self._keys[at : at + _FILE_KEYS]) for one, at in parts]
         return int(sum(np.count_nonzero(one) for one in held))
 
     def ask_absent(self) -> int:
         """Each of as many other keys, of every file."""
-        asked = AskedKeys(self._others)
-        return int(sum(np.count_nonzero(asked.might_be_in(one)) for one in self._files))
+        absent_keys = AskedKeys(self._others)
+        return int(sum(np.count_nonzero(absent_keys.might_be_in(one)) for one in self._files))
 
     def _drawn(self, count: int) -> pa.Array[Any]:
         letters = np.frombuffer(b"0123456789abcdef", np.uint8)
         drawn = letters[self._chance.integers(0, 16, (count, _KEY_BYTES))]
         offsets = np.arange(count + 1, dtype=np.int32) * _KEY_BYTES
         buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(drawn.tobytes())]
-        found: pa.Array[Any] = pa.Array.from_buffers(pa.string(), count, buffers)
-        return found
+        keys: pa.Array[Any] = pa.Array.from_buffers(pa.string(), count, buffers)
+        return keys
 
 
 def jobs() -> dict[str, Job]:

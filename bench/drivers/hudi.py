@@ -94,10 +94,10 @@ class Hudi:
         rows = self._spark.read.parquet(f"{folder}/update-{number}")
         rows.withColumnRenamed(f"ts_{stream}", "ts").createOrReplaceTempView("newer")
         columns = ["ts", *(f"{stream}{n}" for n in range(10))]
-        told = ", ".join(f"target.{name} = newer.{name}" for name in columns)
+        assignments = ", ".join(f"target.{name} = newer.{name}" for name in columns)
         self._spark.sql(
             "MERGE INTO partial AS target USING newer ON target.key = newer.key "
-            f"WHEN MATCHED THEN UPDATE SET {told}"
+            f"WHEN MATCHED THEN UPDATE SET {assignments}"
         )
 
     def partial_content(self, folder: str) -> list[float]:

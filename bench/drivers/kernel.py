@@ -25,9 +25,9 @@ class Kernel:
 
     def __init__(self) -> None:
         pa.set_cpu_count(1)
-        found = group_rule({GROUPS_KEY: json.dumps(GROUPS)}, apart=("key",), ordering=())
-        assert found is not None
-        self._rule: GroupRule = found
+        rule = group_rule({GROUPS_KEY: json.dumps(GROUPS)}, apart=("key",), ordering=())
+        assert rule is not None
+        self._rule: GroupRule = rule
 
     def prepare(self, keys: int, delta: int) -> int:
         """Rows of both sides."""

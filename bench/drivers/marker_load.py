@@ -63,8 +63,8 @@ class Load:
         self._exchange(poll, open_sockets)
         self.took_s = time.perf_counter() - started
         self.cpu_s = time.process_time() - cpu_s
-        for one in open_sockets.values():
-            one.close()
+        for open_socket in open_sockets.values():
+            open_socket.close()
 
     def _exchange(self, poll: select.epoll, open_sockets: dict[int, socket.socket]) -> None:
         left = iter(self.requests)
@@ -89,9 +89,9 @@ class Load:
                     open_sockets[number].sendall(following)
 
     def _connected(self, _: int) -> socket.socket:
-        one = socket.create_connection(("127.0.0.1", self.port))
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return one
+        connection = socket.create_connection(("127.0.0.1", self.port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
     def result(self) -> dict[str, Any]:
         return {

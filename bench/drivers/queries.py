@@ -13,13 +13,13 @@ ROW_TYPE: Final = (
 
 def aggregated(frame: Any) -> list[list[Any]]:
     """Per partition: rows, sum, newest, categories; four of seven columns, every row."""
-    found = frame.groupBy("part").agg(
+    by_part = frame.groupBy("part").agg(
         functions.count("*").alias("rows"),
         functions.round(functions.sum("amount"), 0).alias("amount"),
         functions.max("ts").alias("newest"),
         functions.countDistinct("cat").alias("categories"),
     )
-    return [list(row) for row in found.orderBy("part").collect()]
+    return [list(row) for row in by_part.orderBy("part").collect()]
 
 
 def content_of(frame: Any) -> list[int]:

@@ -50,14 +50,14 @@ class Sink:
             running.wait(lambda state: state.state == "STARTED_COMMIT")
             cpu_s, started = _cpu_s(), time.perf_counter()
             running.wait(lambda state: _committed(state) >= count)
-            told = {
+            costs = {
                 "cpu_s": _cpu_s() - cpu_s,
                 "s": time.perf_counter() - started,
                 "memory_mb": _memory_mb(),
             }
         rows = open_table(location).read(columns=["_kafka_partition", "_kafka_offset"])
         distinct = rows.group_by(rows.column_names).aggregate([]).num_rows
-        return {**told, "rows": rows.num_rows, "distinct": distinct}
+        return {**costs, "rows": rows.num_rows, "distinct": distinct}
 
     def rest(
         self,
@@ -209,12 +209,12 @@ def _memory_mb() -> int:
 
 def _workers_mb() -> dict[int, int]:
     """Of each Python process below the JVM that is not the one which only starts others."""
-    found: dict[int, int] = {}
+    mb_by_pid: dict[int, int] = {}
     for process in _tree()[1:]:
         with suppress(psutil.NoSuchProcess):
             if "python" in process.name() and not process.children():
-                found[process.pid] = process.memory_info().rss >> 20
-    return found
+                mb_by_pid[process.pid] = process.memory_info().rss >> 20
+    return mb_by_pid
 
 
 def jobs() -> dict[str, Job]:

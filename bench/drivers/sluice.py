@@ -93,8 +93,8 @@ def compact(table: str) -> None:
 
 
 def _data_bytes(table: str) -> int:
-    found = (path for path in Path(table).rglob("*") if ".hoodie" not in path.parts)
-    return sum(path.stat().st_size for path in found if path.is_file())
+    paths = (path for path in Path(table).rglob("*") if ".hoodie" not in path.parts)
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def _committed(outcome: object) -> None:

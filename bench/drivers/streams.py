@@ -118,8 +118,8 @@ class Hundred:
 
 
 def _data_bytes(location: str) -> int:
-    found = (path for path in Path(location).rglob("*") if ".hoodie" not in path.parts)
-    return sum(path.stat().st_size for path in found if path.is_file())
+    paths = (path for path in Path(location).rglob("*") if ".hoodie" not in path.parts)
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def create(table: str, buckets: int) -> None:
@@ -130,8 +130,8 @@ def content(table: str) -> list[Any]:
     """Rows, and the sum of all event times."""
     rows = open_table(table).read()
     ages = [name for name in rows.column_names if name.startswith("ts_")]
-    found: list[Any] = [pa.compute.sum(rows.column(name)).as_py() for name in ages]
-    return [rows.num_rows, *found]
+    sums: list[Any] = [pa.compute.sum(rows.column(name)).as_py() for name in ages]
+    return [rows.num_rows, *sums]
 
 
 def jobs() -> dict[str, Job]:

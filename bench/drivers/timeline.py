@@ -31,9 +31,9 @@ class Reader:
         """Of such a plan, by kind."""
         storage = CountedStorage(Path(folder))
         table = open_table(folder, storage=storage).table
-        storage.asked.clear()
+        storage.calls.clear()
         plan_snapshot(table)
-        return dict(sorted(storage.asked.items()))
+        return dict(sorted(storage.calls.items()))
 
 
 def jobs() -> dict[str, Job]:

@@ -13,7 +13,7 @@ from bench.drivers.queries import sums_of
 from bench.drivers.serving import Job, serve
 from bench.drivers.sessions import spark_session
 from bench.drivers.streams import compact, created, written
-from bench.wide_rows import STREAMS, Versions, all_streams, partial_update, standing
+from bench.wide_rows import STREAMS, Versions, all_streams, newest_versions, partial_update
 from workers.lakehouse import open_table
 
 _FILES = 8
@@ -34,13 +34,13 @@ class Wide:
         compact(logs)
         for number in range(1, rounds + 1):
             for name in STREAMS:
-                one = Versions.drawn(name, number, keys=keys, count=int(keys * share))
-                written(table, name, one.table(name))
-                batches[name].append(one)
+                versions = Versions.drawn(name, number, keys=keys, count=int(keys * share))
+                written(table, name, versions.table(name))
+                batches[name].append(versions)
         shutil.copytree(logs, f"{folder}/compacted")
         compact(f"{folder}/compacted")
         for name in STREAMS:
-            _write_plain(standing(name, batches[name], keys), Path(folder, f"plain-{name}"))
+            _write_plain(newest_versions(name, batches[name], keys), Path(folder, f"plain-{name}"))
 
     def read(self, folder: str, table: str, columns: list[str] | None) -> None:
         _drain(self._ours(folder, table, columns))
@@ -64,8 +64,8 @@ class Wide:
         _write_plain(all_streams(keys), Path(folder, "rows"))
         for number in range(rounds):
             stream = STREAMS[number % len(STREAMS)]
-            one = partial_update(stream, number, keys=keys, share=share)
-            _write_plain(one, Path(folder, f"update-{number}"))
+            rows = partial_update(stream, number, keys=keys, share=share)
+            _write_plain(rows, Path(folder, f"update-{number}"))
 
     def partial_load(self, folder: str) -> None:
         table = created(f"{folder}/ours", buckets=_FILES)
@@ -80,13 +80,13 @@ class Wide:
         return sums_of(open_table(f"{folder}/ours").read(self._spark))
 
     def _ours(self, folder: str, table: str, columns: list[str] | None) -> DataFrame:
-        found: DataFrame = open_table(f"{folder}/{table}").read(self._spark, columns=columns)
-        return found
+        frame: DataFrame = open_table(f"{folder}/{table}").read(self._spark, columns=columns)
+        return frame
 
     def _joined(self, folder: str, columns: list[str] | None) -> DataFrame:
         first, *others = [self._spark.read.parquet(f"{folder}/plain-{name}") for name in STREAMS]
-        for one in others:
-            first = first.join(one, "key", "full_outer")
+        for other in others:
+            first = first.join(other, "key", "full_outer")
         return first if columns is None else first.select(*columns)
 
 
@@ -96,8 +96,10 @@ def _drain(frame: DataFrame) -> None:
 
 def _content(frame: DataFrame) -> list[str]:
     names = ", ".join(sorted(frame.columns))
-    told = frame.selectExpr("count(*) AS n", f"sum(cast(xxhash64({names}) AS decimal(38))) AS c")
-    return [str(one) for one in told.collect()[0]]
+    checksums = frame.selectExpr(
+        "count(*) AS n", f"sum(cast(xxhash64({names}) AS decimal(38))) AS c"
+    )
+    return [str(one) for one in checksums.collect()[0]]
 
 
 def _write_plain(rows: pa.Table, folder: Path) -> None:

@@ -16,32 +16,32 @@ class CountedStorage(LocalStorage):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.asked: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
 
     def read(self, path: str) -> bytes:
-        self.asked["read"] += 1
+        self.calls["read"] += 1
         return super().read(path)
 
     def read_tagged(self, path: str) -> Tagged:
-        self.asked["read_tagged"] += 1
+        self.calls["read_tagged"] += 1
         return super().read_tagged(path)
 
     def open_data(self, path: str) -> IO[bytes]:
-        self.asked["open_data"] += 1
+        self.calls["open_data"] += 1
         return super().open_data(path)
 
     def info(self, path: str) -> FileInfo | None:
-        self.asked["info"] += 1
+        self.calls["info"] += 1
         return super().info(path)
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
-        self.asked["list_files"] += 1
+        self.calls["list_files"] += 1
         return super().list_files(directory)
 
     def list_names(self, directory: str) -> list[str]:
-        self.asked["list_names"] += 1
+        self.calls["list_names"] += 1
         return super().list_names(directory)
 
     def list_directories(self, directory: str) -> list[str]:
-        self.asked["list_directories"] += 1
+        self.calls["list_directories"] += 1
         return super().list_directories(directory)

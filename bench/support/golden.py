@@ -20,5 +20,5 @@ def unpacked(archive: Path, where: Path) -> Path:
 
 def golden_archive(name: str) -> Path:
     """The archive whose name has `name` in it, such as `mor-avro-v9_txns_simple_meta`."""
-    [found] = [one for one in ARCHIVES if name in one.name]
-    return found
+    [archive] = [one for one in ARCHIVES if name in one.name]
+    return archive

@@ -114,8 +114,8 @@ def _run(step: str, command: list[str], *, without: str = "") -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _StepFailed(f"could not {step}: {error}") from error
     if done.returncode:
-        told = done.stdout.decode(errors="replace").splitlines()[-_TOLD_LINES:]
-        raise _StepFailed(f"could not {step}: " + " | ".join(told))
+        last_lines = done.stdout.decode(errors="replace").splitlines()[-_TOLD_LINES:]
+        raise _StepFailed(f"could not {step}: " + " | ".join(last_lines))
 
 
 @contextmanager

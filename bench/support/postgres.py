@@ -20,9 +20,9 @@ _SERVER_USER = "postgres"
 
 def programs() -> Path | None:
     """Where `initdb` and `pg_ctl` are; Debian keeps them off the path."""
-    found = shutil.which("initdb")
-    if found is not None:
-        return Path(found).parent
+    initdb = shutil.which("initdb")
+    if initdb is not None:
+        return Path(initdb).parent
     # Its clients alone make the folder too.
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     return installed[0].parent if installed else None

@@ -88,17 +88,17 @@ def _passed_on(request: Request, behind: Callable[..., Any], start: Any) -> Iter
 
 
 def _taken(request: Request, behind: Callable[..., Any]) -> tuple[str, _Headers, bytes]:
-    told: list[tuple[str, _Headers]] = []
+    heads: list[tuple[str, _Headers]] = []
 
     def note(status: str, headers: _Headers, *_: object) -> None:
-        told.append((status, headers))
+        heads.append((status, headers))
 
     environ = {**request.environ, "wsgi.input": io.BytesIO(request.content)}
     parts = behind(environ, note)
     body = b"".join(parts)
     if hasattr(parts, "close"):
         parts.close()
-    status, headers = told[-1]
+    status, headers = heads[-1]
     if request.environ["REQUEST_METHOD"] == "HEAD":
         return status, headers, b""
     kept = [one for one in headers if one[0].lower() != "content-length"]

@@ -66,8 +66,8 @@ class Front:
         size = int(environ.get("CONTENT_LENGTH") or 0)
         order = json.loads(environ["wsgi.input"].read(size) or b"{}")
         with self._lock:
-            told: dict[str, Any] = {"counts": dict(self._counts), "log": list(self._log)}
-            told |= {"met": [fault.met for fault in self._faults]}
+            state: dict[str, Any] = {"counts": dict(self._counts), "log": list(self._log)}
+            state |= {"met": [fault.met for fault in self._faults]}
             if order.get("reset"):
                 self._counts.clear()
                 self._log.clear()
@@ -75,7 +75,7 @@ class Front:
                 self._latency_s = order["latency_ms"] / 1000
             if "faults" in order:
                 self._faults = [Fault(**one) for one in order["faults"]]
-        body = json.dumps(told).encode()
+        body = json.dumps(state).encode()
         start("200 OK", [("Content-Length", str(len(body)))])
         return [body]
 
@@ -88,8 +88,8 @@ class Request:
         self.content = content
         query: str = environ.get("QUERY_STRING", "")
         self.operation = _operation(environ, query)
-        asked = [part[7:] for part in str(query).split("&") if part.startswith("prefix=")]
-        self.target = asked[0].replace("%2F", "/") if asked else str(environ["PATH_INFO"])
+        prefixes = [part[7:] for part in str(query).split("&") if part.startswith("prefix=")]
+        self.target = prefixes[0].replace("%2F", "/") if prefixes else str(environ["PATH_INFO"])
 
 
 def _operation(environ: dict[str, Any], query: str) -> str:
@@ -124,18 +124,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--bucket", required=True)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     os.environ |= {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto"}
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     behind = DomainDispatcherApplication(create_backend_app)
     server = make_server(
-        "127.0.0.1", asked.port, Front(behind), threaded=True, request_handler=_Handler
+        "127.0.0.1", options.port, Front(behind), threaded=True, request_handler=_Handler
     )
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    _make_bucket(server.port, asked.bucket)
+    _make_bucket(server.port, options.bucket)
     sys.stdout.write(f"{server.port}\n")
     sys.stdout.flush()
     threading.Event().wait()

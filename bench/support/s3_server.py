@@ -38,8 +38,8 @@ class S3Server:
         url = f"http://127.0.0.1:{self.port}{CONTROL}"
         answer = requests.post(url, json=order, timeout=30)
         answer.raise_for_status()
-        told: dict[str, Any] = answer.json()
-        return told
+        state: dict[str, Any] = answer.json()
+        return state
 
     @contextmanager
     def failing(self, *faults: Mapping[str, Any]) -> Iterator[None]:

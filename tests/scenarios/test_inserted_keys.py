@@ -279,11 +279,11 @@ def test_a_commit_reads_no_data_file_unless_a_rival_inserted_beside_it(
     fast.upsert_and_commit(row("k1", 1, "rome", ts=2))  # An update: it brings no key.
     if index != "GLOBAL_SIMPLE":
         fast.upsert_and_commit(row("k3", 1, "rome"))
-    storage.asked.clear()
+    storage.calls.clear()
 
     slow.wins()
 
-    assert storage.asked["open_data"] == 0
+    assert storage.calls["open_data"] == 0
     assert len(rows_of(table)) == (2 if index == "GLOBAL_SIMPLE" else 3)
 
 

@@ -63,12 +63,12 @@ def test_each_partition_is_looked_at_once(tmp_path: Path) -> None:
     storage = CountedStorage(tmp_path)
     for number in range(20):
         ensure_partition(storage, f"region={number % 4}/day={number}", FIRST)
-    storage.asked.clear()
+    storage.calls.clear()
 
     assert len(names_by_partition(storage)) == 20
 
     # The table and its four regions are asked for files and then for directories.
-    assert storage.asked == {"list_names": 20 + 5, "list_directories": 5}
+    assert storage.calls == {"list_names": 20 + 5, "list_directories": 5}
 
 
 def test_a_table_without_partition_columns_is_its_own_partition(storage: LocalStorage) -> None:

@@ -167,9 +167,9 @@ def counted(tmp_path: Path) -> CountedStorage:
 
 
 def looked(storage: CountedStorage) -> dict[str, int]:
-    storage.asked.clear()
+    storage.calls.clear()
     with_archived(archived_times(storage), Timeline.load(storage).instants)
-    return dict(storage.asked)
+    return dict(storage.calls)
 
 
 AGAIN = {"list_files": 2, "read": 1}
