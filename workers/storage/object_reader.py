@@ -21,7 +21,9 @@ _WINDOW_BYTES = 4 << 20
 class FetchRange(Protocol):
     """Fetches the bytes from `span[0]` up to `span[1]` of the version `tag`."""
 
-    def __call__(self, span: tuple[int, int], tag: str) -> Fetched: ...
+    def __call__(self, span: tuple[int, int], tag: str) -> Fetched:
+        """Raises what reading storage raises, also where another version stands by now."""
+        ...
 
 
 class ObjectReader(io.RawIOBase):

@@ -52,6 +52,7 @@ class LocalRunner:
         groups: Sequence[GroupRewrite],
         on_done: Callable[[int], None],
     ) -> list[WriteStat]:
+        """As Runner says; of several threads the first error ends those that have not begun."""
         if self._threads == 1:
             return self._one_by_one(context, groups, on_done)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="sluice-rewrite") as pool:
