@@ -73,9 +73,16 @@ demo: setup ## Start the demo again on a running node.
 lint: setup ## Ruff.
 	@$(RUN) -m ruff check .
 
+.PHONY: templates
+templates: setup ## Layout, lint and line length of the templates.
+	@$(VENV)/bin/djlint templates --check --quiet
+	@$(VENV)/bin/djlint templates --lint --quiet
+	@! LC_ALL=C.UTF-8 grep -rnE '.{121}' templates || { echo "templates: lines over 120 characters" >&2; exit 1; }
+
 .PHONY: format
-format: setup ## Let ruff lay out the code and order the imports.
+format: setup ## Let ruff lay out the code and order the imports, and djlint lay out the templates.
 	@$(RUN) -m ruff check --select I --fix --quiet . && $(RUN) -m ruff format .
+	@$(VENV)/bin/djlint templates --reformat --quiet
 
 .PHONY: types
 types: setup ## Mypy, strict.
@@ -86,7 +93,7 @@ layers: setup ## Import rules.
 	@$(VENV)/bin/lint-imports
 
 .PHONY: check
-check: lint types layers ## Lint, types and layers.
+check: lint types layers templates ## Lint, types, layers and templates.
 
 .PHONY: test
 test: setup ## Every test that needs nothing but this checkout (a quarter of an hour on 2 cores).

@@ -17,6 +17,37 @@ _THEMES = ("light", "dark")
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A page of every table, as the rail and the list of keys name it."""
+
+    page: str
+    """The name of its address."""
+    key: str
+    """Pressed behind `g`."""
+    icon: str
+    title: str
+    words: str
+
+
+PLACES = (
+    Place("overview", "o", "overview", "Overview", "Overview of this table"),
+    Place("live", "l", "live", "Live", "Its live view"),
+    Place("writers", "w", "play", "Writers", "Its writers"),
+    Place("locks", "h", "lock", "Locks", "Who holds its lock"),
+    Place("markers", "m", "marker", "Markers", "Its markers"),
+    Place("conflicts", "c", "conflict", "Conflicts", "Its conflicts"),
+    Place("timeline", "t", "timeline", "Timeline", "Its timeline"),
+    Place("files", "f", "files", "File groups", "Its file groups"),
+    Place("streams", "j", "streams", "Streams", "Its streams and their join"),
+    Place("sinks", "i", "sink", "Sinks", "Its Kafka sinks"),
+    Place("schema", "s", "schema", "Schema", "Its schema"),
+    Place("services", "v", "services", "Services", "Its services"),
+    Place("savepoints", "k", "savepoint", "Savepoints", "Its savepoints"),
+    Place("rollback", "r", "undone", "Roll back", "Roll back in it"),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Shell:
     theme: str
     """Empty follows the system."""
@@ -26,6 +57,10 @@ class Shell:
     def now_ms(self) -> int:
         """The server's clock, so that ages tick right in a browser whose clock is wrong."""
         return int(timezone.now().timestamp() * 1000)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return PLACES
 
     @property
     def is_admin(self) -> bool:

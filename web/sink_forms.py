@@ -31,10 +31,17 @@ class SinkForm(forms.Form):
     bootstrap = forms.CharField(
         max_length=1000,
         initial="localhost:9092",
+        help_text="host:port, several with commas",
         error_messages={"required": "Say where the broker is: host:port."},
     )
-    sink_id = forms.CharField(max_length=100, required=False)
-    control_topic = forms.CharField(max_length=249, required=False)
+    sink_id = forms.CharField(
+        max_length=100,
+        required=False,
+        help_text="the topic's name when empty; it keeps the offsets",
+    )
+    control_topic = forms.CharField(
+        max_length=249, required=False, help_text="hudi-control-topic when empty"
+    )
     mode = forms.ChoiceField(
         choices=[("append", "append: each record is a row"), ("upsert", "upsert: by the key")]
     )
@@ -46,8 +53,19 @@ class SinkForm(forms.Form):
             ("registry_file", "a file of schema ids"),
         ]
     )
-    schema_file = forms.CharField(max_length=700, required=False)
-    start_offsets = forms.CharField(max_length=2_000, required=False)
+    schema_file = forms.CharField(
+        max_length=700,
+        required=False,
+        help_text="below a source root, for a file of schema ids",
+    )
+    start_offsets = forms.CharField(
+        max_length=2_000,
+        required=False,
+        help_text=(
+            'earliest, latest or {"0": 17}; only needed where the table has rows and no offsets of '
+            "this sink"
+        ),
+    )
     interval_s = forms.IntegerField(
         min_value=1,
         max_value=86_400,
@@ -69,12 +87,19 @@ class SinkForm(forms.Form):
         ],
     )
     username = forms.CharField(max_length=200, required=False)
-    password_env = forms.CharField(max_length=100, required=False)
+    password_env = forms.CharField(
+        max_length=100,
+        required=False,
+        help_text=("SLUICE_KAFKA_…, set where the node runs; the password itself is never stored"),
+    )
     more = forms.CharField(max_length=10_000, required=False)
     application = forms.ChoiceField(
-        choices=[("own", "an application of its own"), ("connect", "the node's Spark server")]
+        choices=[("own", "an application of its own"), ("connect", "the node's Spark server")],
+        help_text="a sink keeps its slots for ever",
     )
-    relaunches_max = forms.TypedChoiceField(coerce=int, choices=_RELAUNCHES)
+    relaunches_max = forms.TypedChoiceField(
+        coerce=int, choices=_RELAUNCHES, help_text="with growing pauses, 10 s to 10 min"
+    )
     reason = forms.CharField(
         max_length=REASON_CHARS_MAX,
         required=False,

@@ -96,7 +96,12 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "web.shell.shell",
-            ]
+            ],
+            "builtins": [
+                "django.templatetags.static",
+                "web.templatetags.lake",
+                "web.templatetags.components",
+            ],
         },
     }
 ]

@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 from workers.options.lock_options import LockProvider
 
+LockState = Literal["held", "free", "overdue", "unknown"]
+"""Overdue: its lease ran out and nobody took it over."""
 HISTORY_MAX = 300
 LOCK_KEY = "sluice.lock"
 
@@ -46,8 +48,7 @@ class LockHold:
 class LockStatus:
     provider: str
     place: str
-    state: str
-    """held, free, overdue (its lease ran out and nobody took it over), or unknown"""
+    state: LockState
     reason: str
     """Why the holder is not known; empty when it is."""
     owner: str
@@ -125,7 +126,7 @@ def _sampled_at(lock: LockRecord) -> datetime:
     return max(at for at in looks if at is not None)
 
 
-def _state(lock: LockRecord, left_s: float | None) -> str:
+def _state(lock: LockRecord, left_s: float | None) -> LockState:
     if lock.problem:
         return "unknown"
     if not lock.is_held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from django.db.models import Exists, OuterRef, Q, Subquery, Sum
 
@@ -12,6 +13,10 @@ from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from workers.clock import InstantTime
 
+WriterEnding = Literal["", "committed", "rolled_back", "conflicted", "ended"]
+"""What became of the instant of a writer that is gone; empty while it is not, `ended` as long as
+nobody knows.
+"""
 GONE_SHOWN_FOR = timedelta(minutes=2)
 """A writer that ended stays on the board this long, so that a short write can be seen at all."""
 _ORDER: dict[Liveness, int] = {"expired": 0, "suspect": 1, "alive": 2, "gone": 3}
@@ -34,7 +39,7 @@ class WriterRow:
     state: Liveness
     markers: int
     operation_id: str
-    ending: str
+    ending: WriterEnding
     """Of one that is gone: committed, conflicted, rolled_back, or ended while the timeline still
     shows its instant pending; empty for the others.
     """
@@ -69,13 +74,15 @@ def writers_board(table: Table, now: datetime) -> list[WriterRow]:
     return sorted(kept, key=lambda row: (_ORDER[row.state], row.writer, row.instant))
 
 
-def _ending(instant_state: str | None, *, has_lost: bool) -> str:
+def _ending(instant_state: str | None, *, has_lost: bool) -> WriterEnding:
     """An instant that is on the timeline no more was rolled back: by its writer, which lost, or by
     recovery.
     """
     if has_lost:
         return "conflicted"
-    return {"completed": "committed", None: "rolled_back"}.get(instant_state, "ended")
+    if instant_state is None:
+        return "rolled_back"
+    return "committed" if instant_state == "completed" else "ended"
 
 
 def _last_of_each_ended(rows: list[WriterRow]) -> list[WriterRow]:
@@ -85,7 +92,9 @@ def _last_of_each_ended(rows: list[WriterRow]) -> list[WriterRow]:
     return list({row.writer: row for row in ended if row.writer not in going_on}.values())
 
 
-def _writer_row(beat: HeartbeatRecord, now: datetime, *, markers: int, ending: str) -> WriterRow:
+def _writer_row(
+    beat: HeartbeatRecord, now: datetime, *, markers: int, ending: WriterEnding
+) -> WriterRow:
     age_s = (now - beat.beat_at).total_seconds()
     state = beat.liveness(age_s=age_s)
     return WriterRow(

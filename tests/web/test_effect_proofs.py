@@ -11,6 +11,7 @@ from django.test import Client
 from controlplane.operations.actions import request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
+from tests.support.markup import compact
 from tests.web.conftest import TRIPS
 from workers import open_table
 
@@ -21,18 +22,18 @@ def test_page_of_a_write_proves_it_from_storage_until_a_file_is_gone(
     source = {"kind": "csv", "path": "/data/trips.csv"}
     operation = request_write(table=trips, parameters={"source": source}, by=admin)
     page = f"/t/trips/operations/{operation.pk}"
-    waiting = as_viewer.get(page).content.decode()
+    waiting = compact(as_viewer.get(page).content.decode())
     rows = pa.Table.from_pylist([{"id": 77, "city": "Moss", "ts": 1}], schema=TRIPS)
     outcome = open_table(trips.location).write(
         rows, options={"sluice.operation.id": str(operation.pk)}
     )
     Operation.objects.update(state="succeeded", instant=outcome.instant)
 
-    proved = as_viewer.get(page).content.decode()
+    proved = compact(as_viewer.get(page).content.decode())
     next(Path(trips.location).glob(f"*_{outcome.instant}.*")).unlink()
-    tampered = as_viewer.get(page).content.decode()
+    tampered = compact(as_viewer.get(page).content.decode())
 
-    assert waiting.count("</svg>waiting<") == 3
-    assert (proved.count("</svg>proved<"), proved.count("not proved")) == (3, 0)
+    assert waiting.count("</svg> waiting<") == 3
+    assert (proved.count("</svg> proved<"), proved.count("not proved")) == (3, 0)
     assert "with 1 row and carries" in proved
-    assert (tampered.count("</svg>proved<"), tampered.count("</svg>not proved<")) == (1, 1)
+    assert (tampered.count("</svg> proved<"), tampered.count("</svg> not proved<")) == (1, 1)

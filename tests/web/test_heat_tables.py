@@ -14,6 +14,7 @@ from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
 from controlplane.writers.conflicts import rivalries
 from tests.support.lost_writes import CITIES, LostWrites, begin, copied, rides
+from tests.support.markup import compact
 from web.heat_table import COLUMNS_MAX, LINES_MAX, HeatCell, heat_table
 
 
@@ -89,7 +90,7 @@ def test_table_without_conflicts_has_no_rivals(trips: Table, as_viewer: Client) 
 def _rows(html: str) -> list[tuple[str, str]]:
     """(name, sum) of each line of the heat table."""
     table = html.partition('class="heat-table"')[2].partition("</table>")[0]
-    lines = re.findall(r"<tr data-key=.*?</tr>", table or html, re.DOTALL)
+    lines = re.findall(r"<tr data-key=.*?</tr>", compact(table or html))
     return [
         (
             re.sub("<.*?>", "", re.findall(r'<th scope="row">(.*?)</th>', line)[0]),

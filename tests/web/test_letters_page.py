@@ -15,6 +15,7 @@ from controlplane.operations.models import Operation
 from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
 from tests.controlplane.left_out import leave_out, sent_again
+from tests.support.markup import compact
 from tests.support.sinks import SINK, TOPIC
 from workers import create_table
 
@@ -47,7 +48,7 @@ def instant(orders: Table) -> str:
 
 
 def words(client: Client, path: str) -> str:
-    return client.get(path).content.decode()
+    return compact(client.get(path).content.decode())
 
 
 def test_letters_that_wait_can_be_chosen_by_an_admin_only(

@@ -20,6 +20,7 @@ from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
+from tests.support.markup import compact
 from tests.web.conftest import fill
 from web.charts import MARKS_MAX
 from web.windows import to_instant
@@ -321,9 +322,9 @@ def test_writer_that_ended_shows_what_became_of_its_instant(
             table=table, loser_instant=requested_at, kind="write", decided_at=now
         )
 
-    html = as_viewer.get("/t/ads/live/writers").content.decode()
+    html = compact(as_viewer.get("/t/ads/live/writers").content.decode())
 
-    assert f"</svg>{word}</span>" in html
+    assert f"</svg> {word}</span>" in html
 
 
 def test_page_of_a_write_stands_under_writers(busy: Table, as_viewer: Client) -> None:

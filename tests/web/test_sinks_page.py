@@ -16,6 +16,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import start_sink
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
+from tests.support.markup import compact
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
 from tests.web.test_untrusted_text import PAYLOADS, Elements
 from workers.sink.state_file import SinkState, put_state
@@ -49,7 +50,7 @@ def stuck(orders: Table) -> Table:
 
 
 def words(client: Client, path: str = PAGE) -> str:
-    return client.get(path).content.decode()
+    return compact(client.get(path).content.decode())
 
 
 def test_stuck_sink_says_who_is_missing_where_and_until_when(

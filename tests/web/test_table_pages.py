@@ -21,6 +21,7 @@ from controlplane.mirror.queries.schema import schema_diff
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
+from tests.support.markup import compact
 from tests.web.conftest import TRIPS, instant
 from workers.lakehouse import create_table
 
@@ -183,7 +184,8 @@ def test_instant_details_come_in_tabs_from_its_own_files(trips: Table, as_viewer
     at = trips.instants.latest("requested_at").requested_at
 
     def tab(name: str) -> str:
-        return as_viewer.get(f"/t/trips/timeline/instant/{at}?tab={name}").content.decode()
+        page = as_viewer.get(f"/t/trips/timeline/instant/{at}?tab={name}")
+        return compact(page.content.decode())
 
     assert "Keep by a savepoint" in tab("summary")
     assert f"{at}.parquet" in tab("files")

@@ -41,28 +41,26 @@ def test_one_missing_row_in_a_million_is_not_rounded_away() -> None:
 
 
 def test_an_instant_is_shown_in_utc_with_its_milliseconds() -> None:
-    shown = Template("{% load lake %}{% moment '20261120140322123' 'full' %}").render(Context())
+    shown = Template("{% moment '20261120140322123' 'full' %}").render(Context())
 
     assert "20 Nov 2026, 14:03:22<small>.123 UTC" in shown
     assert 'datetime="2026-11-20T14:03:22.123Z"' in shown
 
 
 def test_what_is_no_instant_is_never() -> None:
-    assert "never" in Template("{% load lake %}{% moment '2026112014032x' %}").render(Context())
+    assert "never" in Template("{% moment '2026112014032x' %}").render(Context())
 
 
 def test_query_keeps_the_rest_of_the_address() -> None:
     request = RequestFactory().get("/?by=writer&sel=1&range=1h")
 
-    shown = Template("{% load lake %}{% query sel='' range='6h' %}").render(
-        Context({"request": request})
-    )
+    shown = Template("{% query sel='' range='6h' %}").render(Context({"request": request}))
 
     assert shown == "?by=writer&amp;range=6h"
 
 
 def test_unknown_state_still_gets_a_word_and_an_icon() -> None:
-    shown = Template("{% load lake %}{% status 'melted' %}").render(Context())
+    shown = Template("{% status 'operation' 'melted' %}").render(Context())
 
     assert "melted" in shown
     assert "#suspect" in shown

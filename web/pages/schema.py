@@ -11,11 +11,12 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.mirror.queries.schema import schema_diff
+from controlplane.mirror.queries.schema import SchemaNode, schema_diff
 from controlplane.mirror.queries.table_details import SchemaRow, schema_history
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.queries import WriterRow, writers_board
 from web import figures
+from web.badges import Badge, badge
 from web.refusals import page, person
 
 if TYPE_CHECKING:
@@ -51,11 +52,20 @@ def _comparison(versions: list[SchemaRow], left: str, right: str) -> dict[str, A
     newer, older = known.get(right, 0), known.get(left, min(1, len(versions) - 1))
     if newer > older:
         newer, older = older, newer
+    diff = schema_diff(versions[older].avro, versions[newer].avro)
     return {
         "older": versions[older],
         "newer": versions[newer],
-        "diff": schema_diff(versions[older].avro, versions[newer].avro),
+        "compared": (versions[older].instant, versions[newer].instant),
+        "diff": diff,
+        "marked_nodes": [(node, _mark(node)) for node in diff.nodes],
     }
+
+
+def _mark(node: SchemaNode) -> Badge:
+    """What became of a field; red where readers or writers of the older schema break."""
+    mark = badge("schema_change", node.change)
+    return mark._replace(tone="bad") if node.is_breaking else mark
 
 
 def _behind(table: Table, versions: list[SchemaRow]) -> list[WriterRow]:

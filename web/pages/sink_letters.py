@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
@@ -53,6 +55,7 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
         "table": table,
         "sink": sink_summary(table, sink_id),
         "asked": wanted,
+        "letters_url": _letters_url(table, sink_id, wanted["instant"]),
         "reason": reason,
         "key": request.POST.get("idempotency_key", "")[:100] or uuid.uuid4(),
     }
@@ -71,6 +74,13 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     except ControlPlaneError as error:
         context["problem"] = explained(error)
     return render(request, "pages/sink_replay.html", context, status=_status(context))
+
+
+def _letters_url(table: Table, sink_id: str, instant: str) -> str:
+    """Back to where the letters were chosen, opened at their commit."""
+    chosen = {"sink": sink_id, "letters": instant} if instant else {"sink": sink_id}
+    where = "#letter-rows" if instant else ""
+    return f"{reverse('sinks', args=[table.slug])}?{urlencode(chosen)}{where}"
 
 
 def _status(context: dict[str, Any]) -> int:

@@ -44,6 +44,8 @@ LATEST_SHOWN = 200
 FILES_SHOWN = 300
 TABS = ("summary", "partitions", "files", "json", "links")
 TABS_OF_UNDONE = ("summary", "links")
+STAYING = ("rollback", "clean", "restore", "savepoint")
+"""Actions that no rollback takes back."""
 """What was taken back has no files any more."""
 ACTIONS = (
     "commit",
@@ -254,6 +256,7 @@ def _instant(table: Table, requested_at: str, tab: str) -> dict[str, Any]:
         "side": True,
         "detail": detail,
         "requested_at": requested_at,
+        "may_be_undone": detail is not None and not is_gone and detail.row.action not in STAYING,
         "conflict": conflict_of(table, requested_at),
         "operation": operation if is_ours else None,
         "tabs": tabs,

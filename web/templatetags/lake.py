@@ -1,8 +1,7 @@
-"""How the dashboard writes instants, ages, sizes and states: filters return text, tags render one
-small template.
+"""How the dashboard writes ages, sizes, counts and names: filters that return text.
 
-Everything here is given untrusted text and returns plain strings or template context; nothing is
-marked safe.
+Everything here is given untrusted text and returns plain strings; nothing is marked safe. Templates
+have these without loading them.
 """
 
 from __future__ import annotations
@@ -17,125 +16,6 @@ from django import template
 from controlplane.mirror.density import lane_name
 
 register = template.Library()
-
-BEAT_STRIP = 300.0
-"""Width of a heartbeat strip in its own units: three times the tolerance."""
-_STATES = {
-    # state: (word, icon, tone); the icon is a symbol of static/web/icons.svg, the tone a class of
-    # base.css.
-    "requested": ("requested", "requested", "quiet"),
-    "inflight": ("inflight", "inflight", "busy"),
-    "completed": ("completed", "completed", "good"),
-    "failed": ("failed", "failed", "bad"),
-    "rolled_back": ("rolled back", "undone", "undone"),
-    "conflicted": ("conflicted", "conflict", "bad"),
-    "queued": ("queued", "requested", "quiet"),
-    "launching": ("launching", "inflight", "busy"),
-    "starting": ("starting", "inflight", "busy"),
-    "running": ("running", "inflight", "busy"),
-    "stopping": ("stopping", "undone", "undone"),
-    "cancelling": ("cancelling", "undone", "undone"),
-    "rolling_back": ("rolling back", "undone", "undone"),
-    "succeeded": ("succeeded", "completed", "good"),
-    "cancelled": ("cancelled", "undone", "undone"),
-    "lost": ("lost", "failed", "bad"),
-    "unknown": ("unknown", "suspect", "warn"),
-    "alive": ("alive", "completed", "good"),
-    "suspect": ("suspect", "suspect", "warn"),
-    "expired": ("expired", "expired", "bad"),
-    "ended": ("ended", "requested", "quiet"),
-    "committed": ("committed", "completed", "good"),
-    "up": ("answering", "completed", "good"),
-    "draining": ("draining", "inflight", "busy"),
-    "down": ("not answering", "failed", "bad"),
-    "good": ("good", "completed", "good"),
-    "warn": ("look here", "warning", "warn"),
-    "bad": ("needs you", "failed", "bad"),
-    "quiet": ("not known", "requested", "quiet"),
-    "held": ("held", "inflight", "busy"),
-    "free": ("free", "completed", "good"),
-    "overdue": ("lease ran out", "expired", "bad"),
-    "stuck": ("stuck", "warning", "bad"),
-    "silent": ("silent", "suspect", "warn"),
-    "stopped": ("stopped", "requested", "quiet"),
-    "fenced": ("fenced", "blocked", "warn"),
-    "unreadable": ("unreadable", "failed", "bad"),
-    "aborted": ("given up", "undone", "undone"),
-    "timed_out": ("timed out", "expired", "bad"),
-    "equal": ("equal", "completed", "good"),
-    "writing": ("writing", "inflight", "busy"),
-    "waiting": ("waiting", "requested", "good"),
-    "behind": ("behind the table", "warning", "bad"),
-    "ahead": ("ahead of the table", "warning", "warn"),
-    "past_end": ("past the topic's end", "failed", "bad"),
-    "disagrees": ("table went back", "warning", "bad"),
-    "winner": ("winner", "completed", "good"),
-    "loser": ("loser", "failed", "bad"),
-}
-
-
-@register.inclusion_tag("components/status.html")
-def status(state: object, word: str = "") -> dict[str, str]:
-    """One badge for every state: icon, word and colour, never colour alone."""
-    known_word, icon, tone = _STATES.get(str(state), (str(state), "suspect", "quiet"))
-    return {"word": word or known_word, "icon": icon, "tone": tone, "state": str(state)}
-
-
-@register.inclusion_tag("components/moment.html")
-def moment(value: object, style: str = "time") -> dict[str, Any]:
-    """A `<time>` in UTC. Styles: `time` (clock), `full` (date and clock), `ago` (ticks in the
-    browser).
-    """
-    at = _moment(value)
-    if at is None:
-        return {"at": None}
-    return {
-        "at": at,
-        "iso": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "ms": int(at.timestamp() * 1000),
-        "clock": at.strftime("%H:%M:%S"),
-        "millis": f"{at.microsecond // 1000:03d}",
-        "date": at.strftime("%-d %b %Y"),
-        "style": style,
-        "ago": age((datetime.now(UTC) - at).total_seconds()) if style == "ago" else "",
-    }
-
-
-@register.inclusion_tag("components/gauge.html")
-def gauge(share: float | None, tone: str = "good", label: str = "") -> dict[str, Any]:
-    """A thin horizontal bar, drawn as SVG because the policy refuses inline styles."""
-    bounded = max(0.0, min(1.0, float(share or 0.0)))
-    return {"width": round(bounded * 100, 2), "tone": tone, "label": label}
-
-
-@register.inclusion_tag("components/split_bar.html")
-def split_bar(base: float | None, log: float | None) -> dict[str, Any]:
-    """Two parts of one whole: base file and logs."""
-    total = (base or 0) + (log or 0)
-    share = 100 * (log or 0) / total if total else 0.0
-    return {
-        "base": round(100 - share, 1) if total else 0,
-        "log": round(share, 1),
-        "label": f"{share:.0f}% logs",
-    }
-
-
-@register.inclusion_tag("components/beat.html")
-def beat_strip(used: float) -> dict[str, Any]:
-    """Time runs to the right edge, which is now; the line is where a heartbeat is too old."""
-    width = max(0.0, min(BEAT_STRIP, used * BEAT_STRIP / 3))
-    return {
-        "strip": BEAT_STRIP,
-        "limit": BEAT_STRIP * 2 / 3,
-        "at": round(BEAT_STRIP - width, 1),
-        "width": round(width, 1),
-        "tone": "bad" if used > 1 else "warn" if used > 0.5 else "good",
-    }
-
-
-@register.inclusion_tag("components/icon.html")
-def icon(name: str) -> dict[str, str]:
-    return {"name": name}
 
 
 @register.filter
@@ -158,7 +38,7 @@ def age(seconds: float | timedelta | None) -> str:
 
 def instant_age_s(instant: str, now: datetime) -> float:
     """Seconds since an instant; one that is none is just now."""
-    at = _moment(instant)
+    at = time_of(instant)
     return (now - at).total_seconds() if at else 0.0
 
 
@@ -205,6 +85,12 @@ def count(number: float | None) -> str:
     """Thousands set apart by a thin space that does not break."""
     # A template hands on an empty text for what is not there.
     return f"{number:,.0f}".replace(",", "\u202f") if isinstance(number, int | float) else ""
+
+
+@register.filter
+def counted(number: float | None, name: str) -> str:
+    """`1 file`, `1 204 files`."""
+    return f"{count(number)} {name}{'' if number == 1 else 's'}"
 
 
 @register.filter
@@ -305,7 +191,8 @@ def query(context: template.Context, **changes: object) -> str:
     return f"?{parameters.urlencode()}" if parameters else "?"
 
 
-def _moment(value: object) -> datetime | None:
+def time_of(value: object) -> datetime | None:
+    """Of a datetime, of milliseconds, or of an instant's digits; None where it is no time."""
     match value:
         case datetime():
             return value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -1,0 +1,183 @@
+"""Words, icon and colour of every state, one table for each state machine. Pure.
+
+The icon is a symbol of static/web/icons.svg, the tone a class of base.css. A test holds each table
+against the states that its machine has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Badge(NamedTuple):
+    """Never colour alone: a word and an icon say the same."""
+
+    word: str
+    icon: str
+    tone: str
+
+
+_REQUESTED = Badge("requested", "requested", "quiet")
+_INFLIGHT = Badge("inflight", "inflight", "busy")
+_COMPLETED = Badge("completed", "completed", "good")
+_STARTING = Badge("starting", "inflight", "busy")
+_RUNNING = Badge("running", "inflight", "busy")
+_CANCELLING = Badge("cancelling", "undone", "undone")
+_STOPPING = Badge("stopping", "undone", "undone")
+_FAILED = Badge("failed", "failed", "bad")
+_CONFLICTED = Badge("conflicted", "conflict", "bad")
+_ROLLED_BACK = Badge("rolled back", "undone", "undone")
+_COMMITTED = Badge("committed", "completed", "good")
+_SILENT = Badge("silent", "suspect", "warn")
+_FENCED = Badge("fenced", "blocked", "warn")
+_LOST = Badge("lost", "failed", "bad")
+_ENDED = Badge("ended", "requested", "quiet")
+_UNKNOWN = Badge("unknown", "suspect", "warn")
+
+BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
+    {
+        "instant": {
+            "requested": _REQUESTED,
+            "inflight": _INFLIGHT,
+            "completed": _COMPLETED,
+            "conflicted": _CONFLICTED,
+            "rolled_back": _ROLLED_BACK,
+        },
+        "operation": {
+            "queued": Badge("queued", "requested", "quiet"),
+            "starting": _STARTING,
+            "running": _RUNNING,
+            "stopping": _STOPPING,
+            "cancelling": _CANCELLING,
+            "unknown": _UNKNOWN,
+            "succeeded": Badge("succeeded", "completed", "good"),
+            "failed": _FAILED,
+            "conflicted": _CONFLICTED,
+            "rolled_back": _ROLLED_BACK,
+            "cancelled": Badge("cancelled", "undone", "undone"),
+            "lost": _LOST,
+            "fenced": _FENCED,
+        },
+        "writer": {
+            "alive": Badge("alive", "completed", "good"),
+            "suspect": Badge("suspect", "suspect", "warn"),
+            "expired": Badge("expired", "expired", "bad"),
+            "committed": _COMMITTED,
+            "conflicted": _CONFLICTED,
+            "rolled_back": _ROLLED_BACK,
+            "ended": _ENDED,
+            "rolling_back": Badge("rolling back", "undone", "undone"),
+        },
+        "stream": {
+            "starting": _STARTING,
+            "writing": Badge("writing", "inflight", "busy"),
+            "waiting": Badge("waiting", "requested", "good"),
+            "silent": _SILENT,
+            "cancelling": _CANCELLING,
+            "ended": _ENDED,
+        },
+        "sink": {
+            "starting": _STARTING,
+            "running": _RUNNING,
+            "stuck": Badge("stuck", "warning", "bad"),
+            "silent": _SILENT,
+            "stopping": _STOPPING,
+            "cancelling": _CANCELLING,
+            "stopped": Badge("stopped", "requested", "quiet"),
+            "fenced": _FENCED,
+            "lost": _LOST,
+            "failed": _FAILED,
+            "unreadable": Badge("unreadable", "failed", "bad"),
+        },
+        "offsets": {
+            "equal": Badge("equal", "completed", "good"),
+            "writing": Badge("writing", "inflight", "busy"),
+            "behind": Badge("behind the table", "warning", "bad"),
+            "ahead": Badge("ahead of the table", "warning", "warn"),
+            "past_end": Badge("past the topic's end", "failed", "bad"),
+            "disagrees": Badge("table went back", "warning", "bad"),
+            "unknown": _UNKNOWN,
+        },
+        "transaction": {
+            "committed": _COMMITTED,
+            "aborted": Badge("given up", "undone", "undone"),
+        },
+        "lock": {
+            "free": Badge("free", "completed", "good"),
+            "held": Badge("held", "inflight", "busy"),
+            "overdue": Badge("lease ran out", "expired", "bad"),
+            "unknown": _UNKNOWN,
+        },
+        "waiter": {
+            "holds": Badge("holds it", "inflight", "busy"),
+            "waits": Badge("waits for it", "requested", "quiet"),
+        },
+        "marker_server": {
+            "running": Badge("answering", "completed", "good"),
+            "draining": Badge("draining", "inflight", "busy"),
+            "down": Badge("not answering", "failed", "bad"),
+        },
+        "health": {
+            "good": Badge("good", "completed", "good"),
+            "warn": Badge("look here", "warning", "warn"),
+            "bad": Badge("needs you", "failed", "bad"),
+            "quiet": Badge("not known", "requested", "quiet"),
+        },
+        "proof": {
+            "requested": Badge("waiting", "requested", "quiet"),
+            "inflight": Badge("checking", "inflight", "busy"),
+            "completed": Badge("proved", "completed", "good"),
+            "failed": Badge("not proved", "failed", "bad"),
+        },
+        "rollback": {
+            "ready": Badge("", "check", "good"),
+            "alive": Badge("", "warning", "warn"),
+            "later": Badge("", "blocked", "quiet"),
+        },
+        "side": {
+            "winner": Badge("winner", "completed", "good"),
+            "loser": Badge("loser", "failed", "bad"),
+        },
+        "conflict": {
+            "write": Badge("write", "files", "warn"),
+            "schema": Badge("schema", "schema", "undone"),
+        },
+        "schema_verdict": {
+            "same": Badge("same", "check", "good"),
+            "compatible": Badge("compatible", "check", "good"),
+            "breaking": Badge("breaking", "failed", "bad"),
+            "unknown": Badge("unknown", "suspect", "warn"),
+        },
+        "schema_change": {
+            "same": Badge("same", "check", "quiet"),
+            "added": Badge("+ added", "check", "good"),
+            "removed": Badge("\N{MINUS SIGN} removed", "failed", "bad"),
+            "changed": Badge("≠ changed", "warning", "warn"),
+            "moved": Badge("↕ moved", "warning", "warn"),
+        },
+        "cell": {
+            "set": Badge("set", "check", "good"),
+            "never": Badge("never", "requested", "quiet"),
+            "null": Badge("null", "warning", "warn"),
+            "not_brought": Badge("not brought", "warning", "warn"),
+            "deleted": Badge("deleted", "warning", "warn"),
+            "row_deleted": Badge("row deleted", "warning", "warn"),
+            "erased": Badge("erased", "warning", "warn"),
+            "unknown": _UNKNOWN,
+        },
+        "message": {
+            "debug": Badge("", "check", "good"),
+            "info": Badge("", "check", "good"),
+            "success": Badge("", "check", "good"),
+            "warning": Badge("", "check", "warn"),
+            "error": Badge("", "failed", "bad"),
+        },
+    }
+)
+
+
+def badge(machine: str, state: str) -> Badge:
+    """What a state looks like; one that a newer version wrote is shown by its name."""
+    return BADGES[machine].get(state) or Badge(state.replace("_", " "), "suspect", "quiet")

@@ -1,0 +1,241 @@
+"""Tags that render one small template each, out of templates/components: what pages are built of.
+
+Everything here is given untrusted text and returns template context; nothing is marked safe.
+Templates have these without loading them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.forms import BoundField
+
+from web.badges import badge
+from web.shell import PLACES
+from web.templatetags.lake import age, time_of
+
+register = template.Library()
+
+_KEPT = "Kept in the audit record with your name."
+_KEPT_WITH_PLAN = "Kept in the audit record with your name and the plan's hash."
+_TWINS = {"table": "The table below"}
+_EXPLAINED = {
+    "event_lag": (
+        "From the newest event to now, by the events' own clock: how old the newest thing is that "
+        "the table knows. It grows when events come late as well as when nothing is committed."
+    ),
+    "processing_lag": (
+        "From the newest commit to now, by this node's clock: how long nothing has arrived. Small "
+        "beside a large event lag means that old events are being brought; both large that nothing "
+        "comes."
+    ),
+    "no_event_time": (
+        "Its ordering is no time: a column of timestamps is one, numbers are with "
+        "sluice.event.time.unit."
+    ),
+}
+BEAT_STRIP = 300.0
+"""Width of a heartbeat strip in its own units: three times the tolerance."""
+
+
+@register.inclusion_tag("components/status.html")
+def status(machine: str, state: object, word: str = "") -> dict[str, str]:
+    """A state of one of the machines of `web.badges`, in its own word or a given one."""
+    known = badge(machine, str(state))
+    return {"word": word or known.word, "icon": known.icon, "tone": known.tone, "state": str(state)}
+
+
+@register.inclusion_tag("components/tag.html")
+def tag(machine: str, state: object) -> dict[str, str]:
+    """A state as a small tag."""
+    return badge(machine, str(state))._asdict()
+
+
+@register.filter
+def tone(state: object, machine: str) -> str:
+    """The colour of a state, for a class."""
+    return badge(machine, str(state)).tone
+
+
+@register.filter
+def sign(state: object, machine: str) -> str:
+    """The icon of a state."""
+    return badge(machine, str(state)).icon
+
+
+@register.inclusion_tag("components/moment.html")
+def moment(value: object, style: str = "time") -> dict[str, Any]:
+    """A `<time>` in UTC. Styles: `time` (clock), `full` (date and clock), `ago` (ticks in the
+    browser).
+    """
+    at = time_of(value)
+    if at is None:
+        return {"at": None}
+    return {
+        "at": at,
+        "iso": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "ms": int(at.timestamp() * 1000),
+        "clock": at.strftime("%H:%M:%S"),
+        "millis": f"{at.microsecond // 1000:03d}",
+        "date": at.strftime("%-d %b %Y"),
+        "style": style,
+        "ago": age((datetime.now(UTC) - at).total_seconds()) if style == "ago" else "",
+    }
+
+
+@register.inclusion_tag("components/gauge.html")
+def gauge(share: float | None, tone: str = "good", label: str = "") -> dict[str, Any]:
+    """A thin horizontal bar, drawn as SVG because the policy refuses inline styles."""
+    bounded = max(0.0, min(1.0, float(share or 0.0)))
+    return {"width": round(bounded * 100, 2), "tone": tone, "label": label}
+
+
+@register.inclusion_tag("components/split_bar.html")
+def split_bar(base: float | None, log: float | None) -> dict[str, Any]:
+    """Two parts of one whole: base file and logs."""
+    total = (base or 0) + (log or 0)
+    share = 100 * (log or 0) / total if total else 0.0
+    return {
+        "base": round(100 - share, 1) if total else 0,
+        "log": round(share, 1),
+        "label": f"{share:.0f}% logs",
+    }
+
+
+@register.inclusion_tag("components/beat.html")
+def beat_strip(used: float) -> dict[str, Any]:
+    """Time runs to the right edge, which is now; the line is where a heartbeat is too old."""
+    width = max(0.0, min(BEAT_STRIP, used * BEAT_STRIP / 3))
+    return {
+        "strip": BEAT_STRIP,
+        "limit": BEAT_STRIP * 2 / 3,
+        "at": round(BEAT_STRIP - width, 1),
+        "width": round(width, 1),
+        "tone": "bad" if used > 1 else "warn" if used > 0.5 else "good",
+    }
+
+
+@register.inclusion_tag("components/icon.html")
+def icon(name: str) -> dict[str, str]:
+    return {"name": name}
+
+
+@register.inclusion_tag("components/instant_link.html", takes_context=True)
+def instant_link(context: template.Context, instant: str) -> dict[str, Any]:
+    """An instant that leads to its place on the timeline of this page's table."""
+    return {"instant": instant, "table": context["table"]}
+
+
+@register.inclusion_tag("components/file_group_link.html", takes_context=True)
+def file_group_link(
+    context: template.Context, partition: str, file_id: str, length: int = 24
+) -> dict[str, Any]:
+    """A file group that leads to its page, its id cut in the middle."""
+    return {
+        "table": context["table"], "partition": partition, "file_id": file_id, "length": length
+    }  # fmt: skip
+
+
+@register.simple_tag
+def explained(name: str) -> str:
+    """What a figure means, for the title of its column."""
+    return _EXPLAINED[name]
+
+
+@register.inclusion_tag("components/fact.html")
+def fact(name: str, words: object) -> dict[str, Any]:
+    """A line of a list of facts, whose value is plain text."""
+    return {"name": name, "words": words}
+
+
+@register.inclusion_tag("components/figure.html")
+def figure(name: str, words: object, beside: object = "") -> dict[str, Any]:
+    """One number of the row at a page's head, with a smaller one beside it."""
+    return {"name": name, "words": words, "beside": beside}
+
+
+@register.inclusion_tag("components/table_head.html")
+def table_head(*names: str) -> dict[str, Any]:
+    """The head of a table; a name may say the class of its column: `Rows:num`."""
+    return {"columns": [name.partition(":")[::2] for name in names]}
+
+
+@register.inclusion_tag("components/panel_head.html")
+def panel_head(
+    anchor: str, title: str, note: str = "", count: object = "", side: str = ""
+) -> dict[str, Any]:
+    """The head of a panel: its title, how many there are, and a note; `push` puts it right."""
+    return {"anchor": anchor, "title": title, "note": note, "count": count, "side": side}
+
+
+@register.inclusion_tag("components/crumbs.html", takes_context=True)
+def crumbs(
+    context: template.Context, here: str, section: str = "", sink: str = "", *, mono: bool = False
+) -> dict[str, Any]:
+    """The way to a page: all tables, this one, a page of it with one of its sinks, and here."""
+    titles = {place.page: place.title for place in PLACES}
+    return {
+        "table": context["table"],
+        "here": here,
+        "section": section,
+        "section_title": titles.get(section, ""),
+        "sink_id": sink,
+        "is_mono": mono,
+    }
+
+
+@register.inclusion_tag("components/chart.html")
+def chart(
+    name: str, traces: object, label: str, twin: str = "", height: str = ""
+) -> dict[str, Any]:
+    """Where a chart is drawn, what it draws, and what it says to those who do not see it: also
+    where its numbers stand, in its `twin`.
+    """
+    stands = f" {_TWINS.get(twin, twin)} holds the same numbers." if twin else ""
+    return {
+        "id": f"{name}-figure", "traces": traces, "label": f"{label}{stands}", "height": height
+    }  # fmt: skip
+
+
+@register.inclusion_tag("components/text_field.html")
+def text_field(field: BoundField, label: str, mode: str = "") -> dict[str, Any]:
+    """A form's line of text, with its problem or its hint; `mode` is the keyboard of a phone."""
+    return {"field": field, "label": label, "hint": field.help_text, "mode": mode}
+
+
+@register.inclusion_tag("components/select_field.html")
+def select_field(field: BoundField, label: str) -> dict[str, Any]:
+    """A form's choice, with its problem or its hint."""
+    return {"field": field, "label": label, "hint": field.help_text}
+
+
+@register.inclusion_tag("components/reason_field.html")
+def reason_field(
+    field: BoundField | None = None,
+    *,
+    reason: str = "",
+    rows: int = 2,
+    optional: bool = False,
+    may_send: bool = True,
+    with_plan: bool = False,
+    hint: str = "",
+) -> dict[str, Any]:
+    """Why somebody asks for it: a form's field, or the bare text of a page without one."""
+    return {
+        "field": field,
+        "reason": (field.value() or "") if field is not None else reason,
+        "rows": rows,
+        "is_optional": optional,
+        "may_send": may_send,
+        "hint": hint or (_KEPT_WITH_PLAN if with_plan else _KEPT),
+    }
+
+
+@register.inclusion_tag("components/typed_name_field.html", takes_context=True)
+def typed_name_field(
+    context: template.Context, field: BoundField, *, may_send: bool = True
+) -> dict[str, Any]:
+    """The table's name, typed to confirm."""
+    return {"table": context["table"], "field": field, "may_send": may_send}
