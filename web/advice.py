@@ -52,7 +52,7 @@ def _headline(row: ConflictRow, partitions: int) -> str:
 
 def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
     if schema is not None:
-        return f"RFC-82 case {schema.case}: {schema.sentence}"
+        return schema.rule
     if row.kind == "schema":
         return "The schemas could not be brought together"
     if (keys := inserted_keys(row)) is not None and keys.is_of_delete:

@@ -60,9 +60,10 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class SchemaStory:
     lines: tuple[FieldLine, ...]
-    case: int
-    """RFC-82's own number, 1 to 8."""
-    sentence: str
+    scenario: int | None
+    """RFC-82's own number, 1 to 8, as the engine decided; None in records that do not say."""
+    reason: str
+    """The engine's, why the schemas could not stand beside each other; empty likewise."""
     theirs: tuple[Change, ...] = ()
     """What the winner made of the schema at start."""
     mine: tuple[Change, ...] = ()
@@ -76,6 +77,15 @@ class SchemaStory:
     """The table had no schema when the loser began."""
     counts: tuple[int, int, int] = (0, 0, 0)
     """Top-level columns of the three."""
+
+    @property
+    def title(self) -> str:
+        """The case, by RFC-82's number where the record has it."""
+        return "The schemas differ" if self.scenario is None else f"RFC-82 case {self.scenario}"
+
+    @property
+    def rule(self) -> str:
+        return f"{self.title}: {self.reason}" if self.reason else self.title
 
     @property
     def added_by_writer(self) -> tuple[str, ...]:
@@ -100,16 +110,15 @@ def schema_story(schemas: Mapping[str, Any]) -> SchemaStory:
         for name in names
     ]
     lines.sort(key=lambda line: not line.disagrees)
-    case, sentence = _case(start, now, mine)
-    scenario, reason = schemas.get("scenario"), str(schemas.get("reason") or "")
+    scenario = schemas.get("scenario")
     told_changes = _told_changes(schemas.get("differences"))
     theirs, ours = told_changes or (_changes(lines, "at_validation"), _changes(lines, "writer"))
     clashes = _told_clashes(schemas.get("clashes"))
     clashing = dict.fromkeys(path for path, _ in clashes or ())
     return SchemaStory(
         lines=tuple(lines),
-        case=scenario if isinstance(scenario, int) else case,
-        sentence=reason or sentence,
+        scenario=scenario if isinstance(scenario, int) else None,
+        reason=str(schemas.get("reason") or ""),
         theirs=theirs,
         mine=ours,
         clashing=tuple(clashing) if clashes is not None else _contradicting(theirs, ours),
@@ -170,26 +179,6 @@ def _contradicting(theirs: tuple[Change, ...], ours: tuple[Change, ...]) -> tupl
         if (other := known.get(one.path.lower()))
         and (other.path, other.kind, other.after) != (one.path, one.kind, one.after)
     )
-
-
-def _case(
-    start: dict[str, str] | None, now: dict[str, str] | None, mine: dict[str, str] | None
-) -> tuple[int, str]:
-    if now is None:
-        return 1, "the table had no schema at validation; the writer's one stands"
-    if list((mine or {}).items()) == list(now.items()):
-        return (7 if start is not None else 2), "both writers arrived at the same schema"
-    if start is None:
-        return 3, "the table had no schema when this writer began; another one defined it meanwhile"
-    if list(start.items()) == list(now.items()):
-        return 5, "only this writer changed the schema"
-    if list(start.items()) == list((mine or {}).items()):
-        return 6, "only the other writer changed the schema"
-    if {name.lower() for name in mine or {}} & {name.lower() for name in now} - (
-        set(mine or {}) & set(now)
-    ):
-        return 8, "both changed the schema, and names differ only by case"
-    return 8, "both writers changed the schema, in different ways, from the same start"
 
 
 def _cell(name: str, start: dict[str, str] | None, here: dict[str, str] | None) -> Cell:

@@ -267,6 +267,8 @@ def _conflicts(table: Table, now: datetime) -> None:
             "writer": _avro(
                 {**start, "campaign_id": ["null", "string"], "device": ["null", "string"]}
             ),
+            "scenario": 8,
+            "reason": "another writer changed the table's schema in a different way",
         },
         decided_at=evolved_at + timedelta(seconds=14),
     )

@@ -82,7 +82,7 @@ def test_schema_conflict_asks_to_agree_on_the_contradiction_first(lost: LostWrit
     page = story_of(lost.schema)
 
     assert page.schema is not None
-    assert (page.schema.case, page.schema.clashing) == (8, ("tip",))
+    assert (page.schema.scenario, page.schema.clashing) == (8, ("tip",))
     assert page.steps[0].title == "Agree on tip with tips-loader"
     assert page.early.at_ms is None
     assert "hoodie.write.concurrency.mode" not in options(page)

@@ -1,12 +1,10 @@
-"""What a page says of a lost conflict: the case of RFC-82, the fields, the overlap."""
+"""What a page says of a lost conflict: the fields of its schemas, the overlap."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
 from typing import Any
-
-import pytest
 
 from controlplane.writers.conflicts import ConflictRow
 from web.advice import explain
@@ -17,36 +15,21 @@ S = {
     "S1": {"f1": "string"},
     "S2": {"f1": "string", "f2": "int"},
     "S3": {"f1": "string", "f3": "boolean"},
-    "S2c": {"f1": "string", "F2": "int"},
 }
 
 
-def avro(name: str) -> dict[str, Any] | None:
-    if name == "-":
-        return None
+def avro(name: str) -> dict[str, Any]:
     return {"fields": [{"name": field, "type": kind} for field, kind in S[name].items()]}
 
 
-# start  now  writer -> case
-CASES = """
-    -    S1   S2  -> 3
-    S1   S2   S3  -> 8
-    S1   S2   S2c -> 8
-    S1   S2   S2  -> 7
-    S1   S1   S2  -> 5
-    S1   S2   S1  -> 6
-"""
+def test_case_of_rfc_82_is_the_engines_and_is_not_guessed_where_a_record_does_not_say() -> None:
+    schemas = {"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S3")}
 
+    decided = schema_story({**schemas, "scenario": 8, "reason": "both changed it"})
+    bare = schema_story(schemas)
 
-@pytest.mark.parametrize("line", [line.strip() for line in CASES.strip().splitlines()])
-def test_case_of_rfc_82(line: str) -> None:
-    start, now, writer, _, case = line.split()
-
-    story = schema_story(
-        {"at_start": avro(start), "at_validation": avro(now), "writer": avro(writer)}
-    )
-
-    assert story.case == int(case), story.sentence
+    assert decided.rule == "RFC-82 case 8: both changed it"
+    assert (bare.scenario, bare.rule) == (None, "The schemas differ")
 
 
 def test_schemas_are_read_from_the_text_of_a_decision_object() -> None:
@@ -55,7 +38,7 @@ def test_schemas_are_read_from_the_text_of_a_decision_object() -> None:
     from_text = schema_story({name: json.dumps(schema) for name, schema in given.items()})
 
     assert from_text == schema_story(given)
-    assert from_text.case == 8
+    assert [line.name for line in from_text.lines if line.disagrees] == ["f2", "f3"]
 
 
 def test_fields_that_disagree_come_first_and_say_what_changed() -> None:
@@ -74,18 +57,13 @@ def test_fields_that_disagree_come_first_and_say_what_changed() -> None:
     )
 
 
-def test_names_that_differ_by_case_only_are_called_that() -> None:
-    story = schema_story(
-        {"at_start": avro("S1"), "at_validation": avro("S2"), "writer": avro("S2c")}
-    )
-
-    assert "only by case" in story.sentence
-
-
 def test_schemas_of_a_conflict_may_be_anything() -> None:
     odd = {"fields": ["x", {"type": 1}, {"name": 5, "type": {"type": "array", "items": "int"}}]}
 
-    assert schema_story({"at_start": odd, "at_validation": "{", "writer": "[]"}).case == 1
+    story = schema_story({"at_start": odd, "at_validation": "{", "writer": "[]", "scenario": "8"})
+
+    assert [(line.name, line.at_validation.change) for line in story.lines] == [("5", "removed")]
+    assert story.scenario is None
 
 
 def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:

@@ -170,7 +170,7 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
     strategy = row.strategy.rpartition(".")[2]
     if schema is not None:
         return Rule(
-            f"RFC-82 case {schema.case}: {schema.sentence}",
+            schema.rule,
             "The schema that a commit publishes must hold for every row that is visible by then; "
             "where no one schema does, the write that completes second is refused.",
             schema.strategy or "simple",
