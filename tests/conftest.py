@@ -80,10 +80,10 @@ def _seed() -> int:
     """Another one with each change of what is committed, so that a run can be had again; drawn
     where nothing is known of commits.
     """
-    asked = ["git", "rev-parse", "HEAD^{tree}"]
+    command = ["git", "rev-parse", "HEAD^{tree}"]
     try:
         tree = subprocess.run(
-            asked, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return random.SystemRandom().randrange(2**32)
@@ -94,5 +94,5 @@ def _has_room(directory: Path) -> bool:
     """Whether `tmp_path` may be there: tests write some hundred megabytes, and start programs."""
     if not os.access(directory, os.W_OK):
         return False
-    found = os.statvfs(directory)
-    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= MEMORY_BYTES_LEAST
+    room = os.statvfs(directory)
+    return not room.f_flag & os.ST_NOEXEC and room.f_bavail * room.f_frsize >= MEMORY_BYTES_LEAST

@@ -24,13 +24,13 @@ RULES = {"TL": 12, "RB": 6, "KS": 11}
 
 def rows(document: Path) -> dict[str, list[str]]:
     """Id -> the other cells, of every table row that begins with an id."""
-    found: dict[str, list[str]] = {}
+    cells_by_row: dict[str, list[str]] = {}
     for line in document.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and re.fullmatch(r"[A-Z]+[0-9]+", cells[0]):
-            assert cells[0] not in found, f"{cells[0]} stands twice"
-            found[cells[0]] = cells[1:]
-    return found
+            assert cells[0] not in cells_by_row, f"{cells[0]} stands twice"
+            cells_by_row[cells[0]] = cells[1:]
+    return cells_by_row
 
 
 def numbered(kinds: dict[str, int]) -> set[str]:
@@ -43,14 +43,14 @@ def names_of(path: str) -> frozenset[str]:
     file = REPOSITORY / path
     if not file.is_file():
         return frozenset()
-    found = set()
+    names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         if isinstance(node, ast.ClassDef):
             methods = (one for one in node.body if isinstance(one, ast.FunctionDef))
-            found |= {f"{node.name}.{method.name}" for method in methods}
-    return frozenset(found)
+            names |= {f"{node.name}.{method.name}" for method in methods}
+    return frozenset(names)
 
 
 @pytest.mark.parametrize("document", [REGRESSIONS, INVARIANTS, SINK], ids=lambda path: path.name)
@@ -62,10 +62,10 @@ def test_all_code_that_a_document_names_exists(document: Path) -> None:
 
 
 def test_every_bug_has_a_test() -> None:
-    found = rows(REGRESSIONS)
+    regressions = rows(REGRESSIONS)
 
-    assert set(found) - numbered(OUTSIDE) == numbered(BUGS)
-    for bug, (*_, shown) in found.items():
+    assert set(regressions) - numbered(OUTSIDE) == numbered(BUGS)
+    for bug, (*_, shown) in regressions.items():
         assert any(name.startswith("test_") for _, name in NAMED.findall(shown)), bug
 
 
@@ -76,11 +76,11 @@ def test_every_fault_found_from_outside_says_why_no_suite_saw_it() -> None:
 
 
 def test_every_invariant_is_asserted_by_code_and_attacked_by_a_test() -> None:
-    found = rows(INVARIANTS)
+    invariants = rows(INVARIANTS)
 
-    assert numbered(RULES) <= set(found)
+    assert numbered(RULES) <= set(invariants)
     for rule in sorted(numbered(RULES)):
-        *_, asserted, attacked = found[rule]
+        *_, asserted, attacked = invariants[rule]
         code, tests = NAMED.findall(asserted), NAMED.findall(attacked)
         assert code, f"{rule} is asserted nowhere"
         assert not any(name.startswith("test_") for _, name in code), rule

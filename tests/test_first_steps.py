@@ -133,8 +133,8 @@ def test_another_project_gets_the_engine_and_nothing_else(tmp_path: Path) -> Non
 
     assert done.returncode == 0, said(done)
     assert {path.name for path in where.iterdir() if path.suffix != ".dist-info"} == {"workers"}
-    [told] = where.glob("sluice-*.dist-info/METADATA")
-    assert "Requires-Dist: pyarrow==" in told.read_text()
+    [metadata] = where.glob("sluice-*.dist-info/METADATA")
+    assert "Requires-Dist: pyarrow==" in metadata.read_text()
 
 
 def test_help_lists_our_commands_before_there_is_a_node(tmp_path: Path) -> None:

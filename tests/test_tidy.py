@@ -40,9 +40,7 @@ KEPT_NAMES = {
 }
 """A column, whose name only a migration changes, and a method that Python asks of files."""
 NOT_RENAMED_YET = (
-    "bench/",
     "tests/behaviours/",
-    "tests/conftest.py",
     "tests/crash/",
     "tests/interop/",
     "tests/regressions/",
@@ -51,8 +49,6 @@ NOT_RENAMED_YET = (
     "tests/sink_simulator/",
     "tests/state_machine/",
     "tests/support/",
-    "tests/test_documented_tests.py",
-    "tests/test_first_steps.py",
     "tests/workers/concurrency/",
     "tests/workers/files/",
     "tests/workers/index/",
@@ -70,7 +66,6 @@ NOT_RENAMED_YET = (
     "tests/workers/test_processes.py",
     "tests/workers/timeline/",
     "tests/workers/write/",
-    "workers/spark/",
 )
 """Whoever has renamed a folder takes it off; nothing is put on."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

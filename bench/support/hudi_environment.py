@@ -128,7 +128,8 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        sys.exit(f"Apache Hudi is not available: {found.reason}")
-    sys.stdout.write(f"SLUICE_HUDI_VENV={found.python.parents[1]}\nSLUICE_HUDI_JAR={found.jar}\n")
+    environment = hudi_environment()
+    if isinstance(environment, HudiMissing):
+        sys.exit(f"Apache Hudi is not available: {environment.reason}")
+    sys.stdout.write(f"SLUICE_HUDI_VENV={environment.python.parents[1]}\n")
+    sys.stdout.write(f"SLUICE_HUDI_JAR={environment.jar}\n")

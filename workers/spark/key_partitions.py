@@ -66,7 +66,7 @@ def _standing_bytes(
         for (_, slot), one in context.slices.items()
         if slot in base_bytes and one.base_file is not None
     ]
-    sizes = storage.at_once(lambda one: size_of(storage, one[1]), base_files)
+    sizes = storage.at_once(lambda base_file: size_of(storage, base_file[1]), base_files)
     for (slot, _), size in zip(base_files, sizes, strict=True):
         base_bytes[slot] += size
     return base_bytes

@@ -164,7 +164,7 @@ class _Sink:
             if isinstance(ours, InvalidInput):
                 raise ours from error
             raise
-        worst = max(ended, key=lambda one: (one.is_error, one.is_fenced))
+        worst = max(ended, key=lambda outcome: (outcome.is_error, outcome.is_fenced))
         is_fenced = worst.is_fenced and not worst.is_error
         return SinkEnded(worst.reason, is_failed=worst.is_error, is_fenced=is_fenced)
 

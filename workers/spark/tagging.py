@@ -90,7 +90,7 @@ def _lookups(
     """Each file group with each part of the keys; there is one part unless they are very many."""
     if not file_groups:
         return []
-    sizes = storage.at_once(lambda one: _bytes(one, storage), file_groups)
+    sizes = storage.at_once(lambda group: _bytes(group, storage), file_groups)
     tasks = min(len(file_groups), TASKS_MAX, 1 + sum(sizes) // _LOOKUP_BYTES)
     parts = 1 + sum(one.bytes for one in shares) // _KEYS_BYTES_MAX
     dealt_shares = dealt(shares, [one.bytes for one in shares], min(parts, len(shares)))
