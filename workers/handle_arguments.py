@@ -44,7 +44,7 @@ def column_names(given: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def table_schema(schema: Any, name: str) -> TableSchema | None:
-    """Of a schema of Arrow or Spark; None for None. Raises InvalidInput for one without columns."""
+    """The schema of Arrow or Spark as the table's; None for None. Raises InvalidInput."""
     if schema is None:
         return None
     if not isinstance(schema, pa.Schema):

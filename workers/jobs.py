@@ -146,7 +146,7 @@ DriverJob = WriteJob | SinkJob
 
 
 def driver_job(message: object) -> DriverJob:
-    """Raises InvalidInput."""
+    """The job of a driver, a write's or a sink's, from its message. Raises InvalidInput."""
     is_sink = isinstance(message, dict) and "sink_options" in message
     return SinkJob.from_message(message) if is_sink else WriteJob.from_message(message)
 

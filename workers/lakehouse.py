@@ -383,5 +383,7 @@ def create_table(
 def open_table(
     location: str | Path, *, ports: Ports | None = None, storage: Storage | None = None
 ) -> LakehouseTable:
-    """Raises TableNotFound, UnsupportedTable, MalformedTable."""
+    """The table at a path or URL, as it stands now. Raises TableNotFound, UnsupportedTable,
+    MalformedTable.
+    """
     return LakehouseTable(tables.open_(storage or open_storage(location), ports or system_ports()))

@@ -45,7 +45,9 @@ def is_bucket_location(location: str) -> bool:
 
 
 def bucket_place(location: str) -> BucketPlace:
-    """Of `s3://bucket/prefix`. Raises InvalidInput; what looks like a password is not repeated."""
+    """The bucket and prefix of `s3://bucket/prefix`. Raises InvalidInput, which repeats nothing
+    that looks like a password.
+    """
     bucket, _, prefix = location.removeprefix(_SCHEME).rstrip("/").partition("/")
     shown = "…" if "@" in location else location[:200]
     if not is_bucket_location(location) or not _BUCKET.match(bucket) or ".." in bucket:

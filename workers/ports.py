@@ -53,8 +53,8 @@ class ThreadScheduler:
     """
 
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
-        """Raises nothing when threads are short: it is tried again until there is one, or it is
-        stopped.
+        """Call `action` every `interval_s` seconds in a thread of its own, until it is stopped.
+        Where threads are short nothing is raised: a thread is tried for again.
         """
         return started(interval_s, action, name)
 

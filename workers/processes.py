@@ -36,7 +36,9 @@ class ProcessName:
 
     @classmethod
     def from_json(cls, members: dict[str, Any]) -> ProcessName | None:
-        """None when it does not name one as we do, such as a heartbeat of another engine."""
+        """The process that a record names; None where it names none as we do, such as a heartbeat
+        of another engine.
+        """
         match members:
             case {"host": str(host), "boot": str(boot), "pid": int(pid), "started": str(started)}:
                 return cls(host, boot, pid, started)

@@ -54,7 +54,9 @@ class BloomFilter:
 
     @classmethod
     def of_keys(cls, keys: Keys, options: BloomOptions | None = None) -> BloomFilter:
-        """Raises InvalidInput for keys that are null, empty, or no text."""
+        """A filter that holds these keys, sized by `options` or Hudi's defaults. Raises
+        InvalidInput for keys that are null, empty, or no text.
+        """
         builder = BloomFilterBuilder(options or BloomOptions())
         builder.add(keys)
         return builder.built()
@@ -95,7 +97,9 @@ class BloomFilter:
 
     @classmethod
     def from_text(cls, text: str, type_code: str) -> BloomFilter:
-        """Raises MalformedTable for a text that Apache Hudi would not have written."""
+        """The filter of a base file's footer, which names its type by `type_code`. Raises
+        MalformedTable for a text that Apache Hudi would not have written.
+        """
         try:
             kind = FilterType(type_code.upper())
         except ValueError as error:
@@ -108,8 +112,8 @@ class BloomFilter:
 
 
 class AskedKeys:
-    """Keys that one filter after the other is asked for: that most of them are absent takes a few
-    hashes, which are the same for every filter of a size.
+    """Keys that are looked for in many filters, one after the other: that most of them are absent
+    takes a few hashes, which are the same for every filter of a size.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -208,7 +212,9 @@ class BloomFilterBuilder:
         self._added = 0
 
     def add(self, keys: Keys) -> None:
-        """Raises InvalidInput for keys that are null, empty, or no text."""
+        """Let the filter hold these keys as well. Raises InvalidInput for keys that are null,
+        empty, or no text.
+        """
         for chunk in text_chunks(keys):
             for number, part in self._shares(chunk):
                 while len(self._rows) <= number:

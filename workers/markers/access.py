@@ -33,7 +33,7 @@ class Access:
         self._allows_loopback = allows_unauthenticated_loopback
 
     def check(self, request: Request, location: str, instant: InstantTime) -> None:
-        """Raises TokenMissing or TokenRefused."""
+        """Let the request for this table and instant in. Raises TokenMissing, TokenRefused."""
         token = self._token(request)
         if token is None:
             return
@@ -41,7 +41,7 @@ class Access:
             raise TokenRefused("token is not for this table and instant", instant=instant)
 
     def check_admin(self, request: Request) -> None:
-        """Raises TokenMissing or TokenRefused."""
+        """Let an operator's request in. Raises TokenMissing, TokenRefused."""
         token = self._token(request)
         if token is None:
             return

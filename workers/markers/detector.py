@@ -113,7 +113,7 @@ class ConflictDetector:
 
 
 class Detectors:
-    """Of all instants that this server was asked to watch. Memory is a cache of the verdicts."""
+    """The detectors of the instants that this server is to watch; memory of their verdicts."""
 
     def __init__(self, *, pool: Executor, clock: Clock) -> None:
         self._pool = pool
@@ -123,7 +123,9 @@ class Detectors:
     async def of(
         self, storage: Storage, instant: InstantTime, parameters: Mapping[str, str]
     ) -> ConflictDetector | None:
-        """None when the request asks for no detection. Raises InvalidInput."""
+        """The instant's detector, made when it is first asked for; None when the request asks for
+        no detection. Raises InvalidInput.
+        """
         if (text := parameters.get(EARLY_PARAMETER)) is None:
             return None
         settings = early_from(text)

@@ -25,7 +25,9 @@ def path_of(instant: InstantTime) -> str:
 
 
 def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
-    """Raises MalformedTable when the file is not one of ours."""
+    """The verdict on this instant, None without one. Raises MalformedTable when the file is not one
+    of ours.
+    """
     try:
         content = storage.read(path_of(instant))
     except NotFound:

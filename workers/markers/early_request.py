@@ -18,7 +18,7 @@ def early_text(early: EarlyDetection) -> str:
 
 
 def early_from(text: str) -> EarlyDetection:
-    """Raises InvalidInput."""
+    """The settings that `early_text` wrote. Raises InvalidInput for any other text."""
     match = _TEXT.match(text)
     if match is None or int(match[2]) < _PERIOD_LEAST_MS:
         raise InvalidInput(f"{EARLY_PARAMETER} is not <delay ms>,<period ms>,<true or false>")

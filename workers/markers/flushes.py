@@ -23,7 +23,7 @@ _NUMBERED = re.compile(r"(?:MARKERS|REQUESTS)([0-9]{1,6})\Z")
 
 
 class FlushObjects:
-    """Of one marker directory. Thread-safe; several servers may write the same one."""
+    """The flushes of one marker directory. Thread-safe; several servers may write the same one."""
 
     def __init__(self, storage: Storage, instant: InstantTime) -> None:
         self._storage = storage

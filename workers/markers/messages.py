@@ -28,7 +28,7 @@ class Request:
     body: bytes = b""
 
     def query(self) -> dict[str, str]:
-        """Raises InvalidInput."""
+        """The query's parameters by name, decoded. Raises InvalidInput."""
         return parameters(self.query_text)
 
 
@@ -74,7 +74,9 @@ class NotServed(InvalidInput):
 
 
 def parameters(text: str) -> dict[str, str]:
-    """Of a query or a form; of several with one name the last. Raises InvalidInput."""
+    """What a query or a form says, by name; of several with one name the last counts. Raises
+    InvalidInput.
+    """
     parameters_by_name: dict[str, str] = {}
     for part in text.split("&"):
         name, _, value = part.partition("=")

@@ -69,7 +69,9 @@ class MarkerDirectories:
         return directory if self._clock.monotonic_s() < seen_s + _TRUSTED_S else None
 
     async def find(self, location: str, instant: InstantTime) -> MarkerDirectory:
-        """Raises OutsideRoots, TableNotFound, InvalidInput; nothing on storage is changed."""
+        """The directory's memory, once it is sure where the path leads; storage is not changed.
+        Raises OutsideRoots, TableNotFound, InvalidInput, MarkerServerBusy.
+        """
         key = location, instant
         if key not in self._looks:
             # Whoever asks meanwhile hears the same answer: thousands do when a second is over.

@@ -150,11 +150,11 @@ def unfinished_tail(storage: Storage, path: str) -> str:
 
 
 def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_bytes: int) -> None:
-    """Take back names nobody was told of that brought a decided instant's directory back.
+    """Take back names that nobody heard of and that brought back a decided instant's directory.
 
     Only a file without any other line goes: older lines may be what a rollback still has to read.
-    Whatever is added after the decision is never acknowledged, so nothing that matters can slip
-    in between. Who asked goes with the last of the names.
+    Whatever is added after the decision is never acknowledged, so nothing that matters can slip in
+    between. Who asked goes with the last of the names.
     """
     path = markers_file(instant, index)
     file_info = storage.info(path)

@@ -90,7 +90,7 @@ class HttpServer:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def listen(self, host: str, port: int) -> None:
-        """Raises OSError."""
+        """Accept connections from now on. Raises OSError where the address is taken."""
         loop = asyncio.get_running_loop()
         self._listening = await loop.create_server(
             lambda: _Connection(self), host, port, backlog=_BACKLOG

@@ -94,7 +94,9 @@ def check_slack(text: str) -> str:
 
 
 def slack_of(text: str, top_n: int) -> int | None:
-    """Of a list that shows `top_n`, by the checked value of `hoodie.topn.slack`."""
+    """How many items more than `top_n` a list keeps, by the checked value of `hoodie.topn.slack`;
+    None where it says nothing.
+    """
     if not text:
         return None
     return top_n if text == SLACK_OF_N else int(text)

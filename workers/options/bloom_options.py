@@ -68,7 +68,7 @@ class BloomOptions:
 
     @property
     def bits(self) -> int:
-        """Of one row."""
+        """How many bits one row has."""
         return math.ceil(self.entries * (-math.log(self.false_positives) / _LOG2_SQUARED))
 
     @property
@@ -84,7 +84,7 @@ class BloomOptions:
         return max(1, math.ceil(self.entries_max / self.entries))
 
     def text_bytes(self, keys: int) -> int:
-        """Of a filter with so many keys, as it stands in a footer."""
+        """How long the footer's text is of a filter with so many keys."""
         row = HEADER_BYTES + (self.bits + 7) // 8
         if self.kind is FilterType.SIMPLE:
             return _base64_bytes(row)

@@ -129,7 +129,9 @@ def index_options(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def index_of(properties: Mapping[str, str]) -> IndexKind | None:
-    """None when the table names an index that Sluice does not write by."""
+    """The index by which rows are placed; None when the table names one that Sluice does not write
+    by.
+    """
     spelled = _spelled(properties.get(INDEX_KEY) or IndexKind.BUCKET)
     return IndexKind(spelled) if spelled in IndexKind.__members__ else None
 

@@ -129,7 +129,9 @@ def insert_sizing(values: Mapping[str, str], keys: OptionSet) -> InsertSizing:
 
 
 def told_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizing) -> int:
-    """Bytes of a record, from the (bytes, records) that were written of late."""
+    """Bytes of a record, from the (bytes, records) that the latest commits wrote; the option's
+    estimate where these say nothing.
+    """
     telling = [one for one in written if one[0] > sizing.telling_bytes and one[1] > 0]
     total, records = sum(one[0] for one in telling), sum(one[1] for one in telling)
     return max(1, total // records) if records else sizing.record_bytes

@@ -38,7 +38,7 @@ class Token:
 
 
 def written_pattern(pattern: str) -> tuple[Token, ...]:
-    """Of what is formatted. Raises InvalidInput."""
+    """The parts of a pattern by which times are formatted. Raises InvalidInput."""
     tokens = _tokens(pattern)
     for token in tokens:
         if token.letter:
@@ -49,7 +49,9 @@ def written_pattern(pattern: str) -> tuple[Token, ...]:
 
 
 def read_pattern(pattern: str) -> tuple[Token, ...]:
-    """Of what is parsed: with a year, each part once. Raises InvalidInput."""
+    """The parts of a pattern by which texts are parsed: with a year, each part once. Raises
+    InvalidInput.
+    """
     tokens = _tokens(pattern)
     letters = [one.letter for one in tokens if one.letter]
     for token in tokens:

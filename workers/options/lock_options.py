@@ -154,7 +154,9 @@ class LockSettings:
 def lock_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> LockSettings:
-    """Of write options with their defaults filled in. Raises InvalidInput."""
+    """How a table is locked, from write options with their defaults filled in; `environment` may
+    hold the address, by default this process's. Raises InvalidInput.
+    """
     environment = os.environ if environment is None else environment
     provider = _provider(values[PROVIDER])
     directory = _directory(values[FILESYSTEM_PATH])

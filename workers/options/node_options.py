@@ -20,7 +20,9 @@ CONNECTIONS: Final[Mapping[str, str]] = {LOCK_URL: LOCK_VARIABLE, MARKER_URL: MA
 
 
 def refuse_connections(options: Mapping[str, str]) -> None:
-    """Raises InvalidInput, without the address: it may hold a password."""
+    """Refuse options by which a node would connect elsewhere. Raises InvalidInput, without the
+    address: it may hold a password.
+    """
     for key, variable in CONNECTIONS.items():
         if key in options:
             raise InvalidInput(

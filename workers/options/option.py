@@ -146,13 +146,13 @@ class OptionSet:
         return {**self.defaults, **given}
 
     def integer(self, values: Mapping[str, str], key: str) -> int:
-        """Raises InvalidInput naming the key and the range."""
+        """The value of a whole number. Raises InvalidInput naming the key and the range."""
         kind = self._options[key].kind
         assert isinstance(kind, Whole), key
         return integer(values, key, least=kind.least, most=kind.most)
 
     def number(self, values: Mapping[str, str], key: str) -> float:
-        """Raises InvalidInput naming the key and the range."""
+        """The value of a number. Raises InvalidInput naming the key and the range."""
         kind = self._options[key].kind
         assert isinstance(kind, Number), key
         try:
@@ -170,12 +170,12 @@ class OptionSet:
         return number
 
     def boolean(self, values: Mapping[str, str], key: str) -> bool:
-        """Raises InvalidInput naming the key."""
+        """The value of `true` or `false`. Raises InvalidInput naming the key."""
         assert isinstance(self._options[key].kind, Switch), key
         return boolean(values, key)
 
     def choice(self, values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
-        """Raises InvalidInput naming the key and what is allowed."""
+        """The value as one of `kind`. Raises InvalidInput naming the key and what is allowed."""
         declared = self._options[key].kind
         assert isinstance(declared, OneOf), key
         assert declared.kind is kind, key

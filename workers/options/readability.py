@@ -55,7 +55,7 @@ _MERGE_PROPERTY: Final = "hoodie.record.merge.property."
 
 
 def table_version(properties: Mapping[str, str]) -> int:
-    """Raises UnsupportedTable for one that is not read, and for a timeline of another version."""
+    """The version that the table has. Raises UnsupportedTable for one that is not read."""
     version = integer(properties, VERSION_KEY, least=0, most=1000)
     if version not in _LAYOUTS:
         raise UnsupportedTable(
@@ -67,7 +67,9 @@ def table_version(properties: Mapping[str, str]) -> int:
 
 
 def timeline_layout(properties: Mapping[str, str], version: int) -> int:
-    """Raises UnsupportedTable when the version has another: the timeline would look empty."""
+    """The layout that comes with the table's version. Raises UnsupportedTable when the properties
+    name another: the timeline would look empty.
+    """
     layout = properties.get(LAYOUT_KEY)
     if layout and layout != str(_LAYOUTS[version]):
         raise UnsupportedTable(
@@ -93,7 +95,8 @@ def archive_folder(properties: Mapping[str, str]) -> str:
 
 
 def history_since(properties: Mapping[str, str]) -> str | None:
-    """None where nobody knows from when on the history is whole, as in tables of other engines.
+    """The instant from which on the history is whole; empty for the table's beginning, None where
+    nobody knows, as in tables of other engines.
 
     Tables that have no such property yet: an adopted one says when that was, one that was made here
     is whole from its beginning.

@@ -136,7 +136,7 @@ class TableConfig:
     """Of writes that name none; None leaves them to Hudi's default, a single writer."""
 
     def mode_of(self, operation: str) -> ConcurrencyMode:
-        """Of a write that names no concurrency mode."""
+        """The concurrency mode of a write that names none."""
         return mode_of_operation(self.concurrency_mode, operation)
 
     @property
@@ -266,7 +266,9 @@ def _without_buckets(given: Mapping[str, str], values: Mapping[str, str]) -> dic
 
 
 def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
-    """Raises UnsupportedTable for what we would read wrongly, by name (format page 1)."""
+    """What the properties say, typed. Raises UnsupportedTable for what we would read wrongly, by
+    name (format page 1).
+    """
     version = table_version(properties)
     check_files(properties)
     check_merge(properties)

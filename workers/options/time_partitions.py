@@ -141,7 +141,9 @@ class TimeRule:
 
 
 def time_rule(properties: Mapping[str, str]) -> TimeRule:
-    """Raises InvalidInput for what is missing, and for what is not supported, by name."""
+    """How times become partition paths. Raises InvalidInput for what is missing, and for what is
+    not supported, by name.
+    """
     parts = _parts_of(properties)
     parser = next((properties[key] for key in _PARSER_KEYS if properties.get(key)), "")
     if parser and parser.rpartition(".")[2].removesuffix("Impl") != "HoodieDateTimeParser":
@@ -220,7 +222,9 @@ def _zone_missing(part: str) -> InvalidInput:
 
 
 def standing_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
-    """Of a table; None when there is none, or one that is not supported: reading needs none."""
+    """The rule of a table that exists; None when it has none, or one that is not supported: reading
+    needs none.
+    """
     try:
         return time_rule(properties) if has_times(properties) else None
     except InvalidInput:
@@ -240,7 +244,9 @@ class FieldKind(StrEnum):
 
 
 def typed_fields(text: str) -> tuple[tuple[str, FieldKind | None], ...]:
-    """`a:SIMPLE,b:TIMESTAMP`, as custom key generators are told; None for an unknown kind."""
+    """Fields and their kinds from `a:SIMPLE,b:TIMESTAMP`, as custom key generators take them; None
+    for an unknown kind.
+    """
     fields = (one.partition(":") for one in listed(text))
     return tuple((name, _KINDS.get(kind.upper())) for name, _, kind in fields)
 

@@ -49,12 +49,12 @@ class TimeUnits:
     by_column: Mapping[str, TimeUnit] = field(default_factory=dict)
 
     def of(self, column: str) -> TimeUnit | None:
-        """None where the column's numbers are no times."""
+        """The unit of a column's numbers; None where they are no times."""
         return self.by_column.get(column, self.every)
 
 
 def time_units(text: str) -> TimeUnits:
-    """Raises InvalidInput."""
+    """The units that `ms`, or `column=ms,other=s`, stands for. Raises InvalidInput."""
     every: TimeUnit | None = None
     by_column: dict[str, TimeUnit] = {}
     for part in listed(text):

@@ -42,7 +42,9 @@ class TopN:
         return tuple(dict.fromkeys((*self.partition_by, *(one.column for one in self.order_by))))
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises InvalidInput for columns that there are not, or that do not compare."""
+        """Check the columns against the table's. Raises InvalidInput for those that there are not,
+        or that do not compare.
+        """
         for name in self.columns:
             if name not in schema.names:
                 raise InvalidInput("table has no such column", column=name, known=schema.names)

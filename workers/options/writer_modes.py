@@ -62,7 +62,7 @@ class FailedWritesPolicy(StrEnum):
 
 
 def failed_writes_policy(given: str, mode: ConcurrencyMode) -> FailedWritesPolicy:
-    """Of a writer in `mode`; empty for the mode's default.
+    """The policy of a writer in `mode`; an empty text stands for the mode's default.
 
     Raises InvalidInput for an unknown one, and for EAGER beside other writers.
     """

@@ -14,7 +14,7 @@ _NAMED_MAX = 5
 
 
 def refuse_rows(is_bad: Any, message: str, column: str, **values: object) -> None:
-    """Raises BadRows for the rows where `is_bad` is true; null counts as false."""
+    """Refuse rows where `is_bad` is true; null counts as false. Raises BadRows."""
     positions = pc.indices_nonzero(pc.fill_null(is_bad, False))
     if len(positions):
         raise bad_rows(positions.to_pylist(), message, column, **values)

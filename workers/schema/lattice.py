@@ -40,7 +40,9 @@ def join_places(left: Place, right: Place) -> Place | None:
 
 
 def join_fields(left: Field, right: Field) -> Field | None:
-    """Of one name, from two writers that both added it (or both may have)."""
+    """The join of a field from two writers that both added it (or both may have); None where there
+    is none.
+    """
     if left == right:
         return left
     if (left.default, left.order) != (right.default, right.order):

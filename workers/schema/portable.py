@@ -9,7 +9,7 @@ _ZONELESS = "local-timestamp"
 
 
 def check_portable(schema: TableSchema) -> None:
-    """Raises InvalidInput naming the columns."""
+    """Check that hudi-rs can read every column. Raises InvalidInput naming those that it cannot."""
     zoneless = [
         field["name"] for field in schema.to_avro()["fields"] if _holds_zoneless(field["type"])
     ]

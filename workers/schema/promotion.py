@@ -59,7 +59,9 @@ def _places(wanted: Place, stored: Place) -> bool:
 def promoted(
     column: pa.ChunkedArray[Any], target: pa.DataType, *, name: str
 ) -> pa.ChunkedArray[Any]:
-    """Raises UnsupportedTable for bytes that are no text."""
+    """The column's values under the type that the table gives it now; `name` is for the error.
+    Raises UnsupportedTable where they do not fit.
+    """
     try:
         parts: Any = [_promoted(one, target) for one in column.chunks]
         as_type: Any = target

@@ -66,7 +66,7 @@ def reconcile(
 
 
 def check_case(names: Iterable[str]) -> None:
-    """Raises InvalidInput for two names that differ only by case."""
+    """Raises InvalidInput for the first two of `names` that differ only by case."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)

@@ -40,7 +40,7 @@ def register_schema_strategy(name: str, strategy: SchemaStrategy) -> None:
 
 
 def check_strategy(name: str) -> None:
-    """Raises InvalidInput for a name that this process has not registered, with those it knows."""
+    """Check that this process knows the strategy. Raises InvalidInput with those it knows."""
     if name not in _built_in and name not in _registered:
         raise InvalidInput(
             "schema strategy is not registered in this process; "
@@ -51,7 +51,9 @@ def check_strategy(name: str) -> None:
 
 
 def ask(name: str, question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
-    """Raises InvalidInput for an unknown name, and for an answer that would lose data."""
+    """The answer of the strategy of this name. Raises InvalidInput for an unknown name, and for an
+    answer that would lose data.
+    """
     check_strategy(name)
     if name in _built_in:
         return _built_in[name](question)

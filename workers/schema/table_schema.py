@@ -40,20 +40,24 @@ class TableSchema:
 
     @classmethod
     def from_avro_json(cls, text: str) -> TableSchema:
-        """Raises MalformedTable, UnsupportedTable."""
+        """The schema in the text of commit metadata, without its meta columns. Raises
+        MalformedTable, UnsupportedTable.
+        """
         return cls.from_avro(record_of_json(text))
 
     @classmethod
     def from_avro(cls, avro: dict[str, Any]) -> TableSchema:
-        """Of a record as in commit metadata, without its meta columns. Raises MalformedTable,
-        UnsupportedTable.
+        """The schema in a record of commit metadata, without its meta columns. Raises
+        MalformedTable, UnsupportedTable.
         """
         fields = [one for one in avro["fields"] if _name(one) not in META_COLUMNS]
         return cls(json.dumps({**avro, "fields": fields}, separators=(",", ":")))
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, *, table_name: str) -> TableSchema:
-        """Raises InvalidInput naming the column whose name or type the format cannot hold."""
+        """The schema of these columns without meta columns, its record named after the table as
+        Hudi does. Raises InvalidInput naming the column whose name or type the format cannot hold.
+        """
         names = [name for name in schema.names if name not in META_COLUMNS]
         if len(set(names)) < len(names):
             repeated = sorted({name for name in names if names.count(name) > 1})

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def check_grouped_table(
     definition: TableDefinition, values: Mapping[str, str], groups: GroupRule
 ) -> None:
-    """Raises InvalidInput."""
+    """Check what the definition and the options of a new table with column groups say beside these.
+    Raises InvalidInput.
+    """
     if definition.schema is None:
         raise InvalidInput("a table with column groups needs a schema", table=definition.name)
     if values["sluice.record.merger"] or values["hoodie.table.partial.update.mode"]:

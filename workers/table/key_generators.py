@@ -54,7 +54,9 @@ class KeyGenerator:
 def asked_generator(
     record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
 ) -> KeyGenerator:
-    """Of a table that is about to be created. Raises InvalidInput."""
+    """The key generator of a table that is about to be created, from its options. Raises
+    InvalidInput.
+    """
     options = {key: value for key, value in options.items() if value}
     generator = options.get(ASKED_GENERATOR_KEY, "").upper()
     if generator not in _ASKED:

@@ -62,7 +62,9 @@ def look_again(
 
 
 def overtaken(storage: Storage) -> list[Overtaken]:
-    """Oldest first."""
+    """The commits that other engines overtook, oldest first, at most `KEPT_MAX`. Raises
+    MalformedTable.
+    """
     names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
     return [note for name in names[-KEPT_MAX:] if (note := _read(storage, name)) is not None]
 

@@ -147,7 +147,9 @@ def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchem
 
 
 def read_instant(table: Table, instant: Instant) -> CommitMetadata:
-    """Raises MalformedTable naming the instant: an older schema is never used instead (E-16)."""
+    """The metadata of a completed commit. Raises MalformedTable naming the instant: an older schema
+    is never used instead (E-16).
+    """
     try:
         return read_commit_metadata(table.storage.read_listed(table.layout.path(instant)))
     except (MalformedTable, NotFound) as error:

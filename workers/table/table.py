@@ -78,7 +78,7 @@ class Table:
         return TimelineLayout(self.config.timeline_layout)
 
     def timeline(self) -> Timeline:
-        """Raises TableChanged, see `check_layout`."""
+        """The active timeline, listed now. Raises TableChanged, see `check_layout`."""
         timeline = Timeline.load(self.storage, self.layout)
         self.check_layout()
         return timeline
@@ -181,7 +181,7 @@ class TableDefinition:
 
 
 def table_type_named(text: str) -> TableType:
-    """Raises InvalidInput."""
+    """The table type of this name, in any case. Raises InvalidInput."""
     try:
         return TableType(str(text).upper())
     except ValueError as error:
@@ -193,7 +193,7 @@ def table_type_named(text: str) -> TableType:
 def create(
     storage: Storage, definition: TableDefinition, options: Mapping[str, str], ports: Ports
 ) -> Table:
-    """Raises TableExists, and InvalidInput before anything is written."""
+    """A new, empty table. Raises TableExists, and InvalidInput before anything is written."""
     values = table_options(options)
     generator = asked_generator(definition.record_key, definition.partition_by, values)
     definition = replace(definition, partition_by=generator.partition_by)
@@ -211,7 +211,9 @@ def create(
 
 
 def open_(storage: Storage, ports: Ports) -> Table:
-    """Raises TableNotFound, UnsupportedTable, MalformedTable."""
+    """The table as it stands now; its `write_refusal` says whether it may be written. Raises
+    TableNotFound, UnsupportedTable, MalformedTable.
+    """
     properties = load_properties(storage)
     config = config_from_properties(properties)
     refusal = write_refusal(properties, config)

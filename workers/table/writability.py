@@ -32,7 +32,7 @@ _ADOPT: Final = "; adopt the table first (`manage.py table adopt`, or `table.ado
 
 
 def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
-    """None when the table may be written."""
+    """Why the table is not written; None when it may be."""
     if lasting := lasting_refusal(properties, config):
         return lasting
     if properties.get(TIME_ZONE_KEY, "LOCAL") != "UTC":  # Hudi's own default.

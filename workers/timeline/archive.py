@@ -228,7 +228,7 @@ def _listed(storage: Storage) -> _History:
 
 
 def read_numbered(storage: Storage, number: int) -> Manifest | None:
-    """None when it was removed, or torn by a foreign writer."""
+    """The manifest of this number; None when it was removed, or torn by a foreign writer."""
     try:
         return Manifest(number, _decoded(storage.read(manifest_path(number))))
     except (NotFound, MalformedTable):
@@ -236,7 +236,7 @@ def read_numbered(storage: Storage, number: int) -> Manifest | None:
 
 
 def manifest_numbers(storage: Storage) -> list[int]:
-    """Of all manifests that stand, in no order; empty when nothing was archived yet."""
+    """The numbers of all manifests, in no order; empty when nothing was archived yet."""
     names = [file.name for file in storage.list_files(DIRECTORY)]
     return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
 
@@ -247,7 +247,7 @@ def manifest_path(number: int) -> str:
 
 
 def read_rows(storage: Storage, file: HistoryFile, columns: list[str] | None = None) -> pa.Table:
-    """Raises NotFound, MalformedTable."""
+    """The rows of a history file, of all columns or of these. Raises NotFound, MalformedTable."""
     content = storage.read(file.path)
     try:
         return read_parquet(io.BytesIO(content), columns)

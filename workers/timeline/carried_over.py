@@ -17,11 +17,12 @@ from workers.timeline.instant import Action, Instant
 
 
 def completion_times(completed: Iterable[Instant]) -> dict[Instant, InstantTime]:
-    """Right after its request, and no two at the same time: so order and time travel stay what they
-    were, and each log file in the slice of the base file that it is named after.
+    """Of each instant right after its request, and no two at the same time: so order and time
+    travel stay what they were, and each log file in the slice of the base file that it is named
+    after.
 
     When a file was changed tells nothing of a table that was copied. A savepoint, which has its
-    commit's request, comes behind it.
+    commit's request, comes later than that commit.
     """
     ordered = sorted(completed, key=lambda instant: (instant.action is Action.SAVEPOINT, instant))
     times: dict[Instant, InstantTime] = {}

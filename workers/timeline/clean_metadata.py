@@ -36,7 +36,7 @@ class CleanPlanFile:
 
     @property
     def paths(self) -> list[str]:
-        """Of all partitions, sorted, relative to the table."""
+        """Files of all partitions, sorted, relative to the table."""
         return sorted(path for paths in self.paths_by_partition.values() for path in paths)
 
     def encode(self, location: str) -> bytes:
@@ -76,12 +76,14 @@ class StoredCleanPlan:
 
     @property
     def paths(self) -> list[str]:
-        """Of all partitions, sorted, relative to the table."""
+        """Files of all partitions, sorted, relative to the table."""
         return sorted(path for paths in self.paths_by_partition.values() for path in paths)
 
 
 def read_clean_plan(content: bytes) -> StoredCleanPlan | None:
-    """None for an empty file or a torn one, which stand for no plan at all (bug A8)."""
+    """The plan in a requested clean's file; None for an empty or a torn one, which stands for no
+    plan at all (bug A8).
+    """
     try:
         record = decode_record(content)
         return StoredCleanPlan(
@@ -150,7 +152,7 @@ class CleanResult:
 
 
 def read_clean_metadata(content: bytes) -> CleanResult:
-    """Raises MalformedTable."""
+    """What a completed clean says that it deleted. Raises MalformedTable."""
     record = decode_record(content)
     try:
         return CleanResult(

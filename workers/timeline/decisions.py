@@ -61,7 +61,9 @@ Decision = CommitDecision | RollbackDecision
 
 
 def read(storage: Storage, instant: InstantTime) -> Decision | None:
-    """Raises MalformedTable when the object is not one of ours."""
+    """What was decided of the instant; None while nothing is. Raises MalformedTable when the object
+    is not one of ours.
+    """
     try:
         content = storage.read(path_of(instant))
     except NotFound:

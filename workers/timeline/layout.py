@@ -32,11 +32,11 @@ class TimelineLayout:
 
     @property
     def directory(self) -> str:
-        """Of the active timeline, relative to the table."""
+        """The active timeline's folder, relative to the table."""
         return _DIRECTORY_V2 if self.version == 2 else _DIRECTORY_V1
 
     def path(self, instant: Instant) -> str:
-        """Of the instant's file, relative to the table; the inverse of `parse`."""
+        """The path of the instant's file, relative to the table; the inverse of `parse`."""
         return f"{self.directory}/{self._name(instant)}"
 
     def _name(self, instant: Instant) -> str:

@@ -103,7 +103,9 @@ class WriteStat:
 
     @classmethod
     def from_avro(cls, record: dict[str, Any]) -> WriteStat:
-        """Of a decoded stat, ours or a foreign writer's. Raises KeyError without a file id."""
+        """The stat that a decoded record holds, ours or a foreign writer's. Raises KeyError without
+        a file id.
+        """
         return cls(
             file_id=record["fileId"],
             path=record.get("path") or "",
@@ -131,12 +133,12 @@ class CommitMetadata:
 
     @property
     def stats(self) -> list[WriteStat]:
-        """Of all partitions, in the order in which they stand in the file."""
+        """The stats of all partitions, in the order in which they stand in the file."""
         return [stat for stats in self.partition_to_write_stats.values() for stat in stats]
 
     @property
     def paths(self) -> list[str]:
-        """Of the files that were written, relative to the table."""
+        """The files that were written, relative to the table."""
         return [stat.path for stat in self.stats]
 
     @property
@@ -199,7 +201,7 @@ def commit_metadata(
 
 
 def read_commit_metadata(content: bytes) -> CommitMetadata:
-    """Raises MalformedTable."""
+    """What a completed commit's file says, of either layout. Raises MalformedTable."""
     if len(content) > _REMEMBERED_BYTES_MAX:
         return _commit_metadata(content)
     return _remembered(content)
@@ -261,7 +263,8 @@ class RollbackPlanFile:
 
 
 def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None:
-    """None for an empty or foreign-shaped plan: the caller makes a new one (bug A8).
+    """The plan in a requested rollback's file; None for an empty or foreign-shaped one: the caller
+    makes a new one (bug A8).
 
     Paths that leave `location` or name another instant are dropped: a planted plan must not reach
     what is not its target's (threat T3).

@@ -51,10 +51,10 @@ def told_counts(extra: Mapping[str, str]) -> KeyCounts:
 def standing_counts(
     commits: Iterable[KeysTold], base_instants: Mapping[GroupKey, InstantTime | None]
 ) -> dict[GroupKey, int]:
-    """Of the file groups of which keys are read otherwise now: what the last commit told, unless
-    its logs were merged into a base file since, or the file group is gone.
+    """How many keys are read otherwise now, by file group: what the last commit told, unless its
+    logs were merged into a base file since, or the file group is gone.
 
-    `base_instants`: of every standing file group when the base file of its latest slice was
+    `base_instants`: of every file group there is, when the base file of its latest slice was
     requested; None for a slice of logs.
     """
     newest: dict[GroupKey, tuple[InstantTime, int]] = {}

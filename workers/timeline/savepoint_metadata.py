@@ -52,7 +52,9 @@ class SavepointMetadata:
 
 
 def read_savepoint_metadata(content: bytes) -> SavepointMetadata:
-    """Raises MalformedTable: what a savepoint protects must never be guessed."""
+    """Who made the savepoint, and which files it holds. Raises MalformedTable: what a savepoint
+    protects must never be guessed.
+    """
     record = decode_record(content)
     try:
         return SavepointMetadata(
@@ -90,7 +92,9 @@ class RestorePlanFile:
 
 
 def read_restore_plan(content: bytes) -> RestorePlanFile | None:
-    """None for an empty file, a torn one, or one that names no target (bug A8)."""
+    """The plan in a requested restore's file; None for an empty one, a torn one, or one that names
+    no target (bug A8).
+    """
     try:
         record = decode_record(content)
         target = str(record["savepointToRestoreTimestamp"] or "")

@@ -123,14 +123,14 @@ def _slice_record(planned: PlannedSlice, location: str) -> dict[str, Any]:
 
 
 def read_compaction_plan(content: bytes) -> CompactionPlanFile:
-    """Raises MalformedTable, UnsupportedTable."""
+    """The plan in a requested compaction's file. Raises MalformedTable, UnsupportedTable."""
     record = decode_record(content)
     slices = tuple(_slice(one) for one in record.get("operations") or [])
     return CompactionPlanFile(slices, record.get("extraMetadata") or {})
 
 
 def read_clustering_plan(content: bytes) -> ClusteringPlanFile | None:
-    """None when the replacecommit that was requested is no clustering.
+    """The plan in a requested replacecommit's file; None when that is no clustering.
 
     A foreign plan may bring several slices together in one group; here each slice stays alone.
     Raises MalformedTable, UnsupportedTable.

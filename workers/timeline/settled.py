@@ -18,7 +18,7 @@ SETTLED_BY = "archiving"
 
 
 def settled_decision(storage: Storage, instant: InstantTime) -> Decision | None:
-    """None while nothing is decided. Raises MalformedTable."""
+    """What became of the instant; None while nothing is decided. Raises MalformedTable."""
     decision = decisions.read(storage, instant)
     if isinstance(decision, RollbackDecision) or instant >= decisions.archived_before(storage):
         return decision

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 POSITION_KEY: Final = "sluice.source.position"
-"""Commit metadata, so that a restart goes on behind it."""
+"""In commit metadata, so that a restart goes on with what comes next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Position:
 
     @classmethod
     def decode(cls, text: str) -> Position | None:
-        """None for what we did not write."""
+        """The position in such a text; None for what we did not write."""
         try:
             body = json.loads(text)
             return cls(int(body["run"]), int(body["round"]))
