@@ -21,8 +21,8 @@ from controlplane.node.places import Places
 from controlplane.node.processes import KAFKA, ORDERS
 from controlplane.node.supervision import Supervisor, SupervisorFailed, log_file
 from controlplane.operations.actions import start_sink, stop_sink
-from controlplane.operations.kinds.sink import newest_operation, open_operation
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.sink_stops import newest_operation, open_operation
 from controlplane.operations.states import OperationState
 from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table as TableRow

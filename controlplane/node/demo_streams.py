@@ -15,7 +15,8 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import request_write
-from controlplane.operations.demo import HEARTBEAT, RESTARTS_MAX
+from controlplane.operations.demo import HEARTBEAT
+from controlplane.operations.kinds.write import RESTARTS_MAX
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState

@@ -15,11 +15,11 @@ from django.contrib.auth.models import User
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.kinds import rollback
 from controlplane.operations.kinds.rollback import rollback_job
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.requesting import Given, do_request
-from controlplane.operations.states import OperationKind
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -55,7 +55,7 @@ class AbortAsk:
         writer = beat.writer_name if beat else ""
         return Wanted(
             table=self.table,
-            kind=OperationKind.ROLLBACK,
+            kind=rollback.KIND,
             job=rollback_job(self.table, self.instant, request),
             what="operation.abort",
             columns={"instant": self.instant, "progress_unit": "files"},

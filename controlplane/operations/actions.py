@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.operations.aborts import request_abort
+from controlplane.operations.cancels import is_cancellable, request_cancel
 from controlplane.operations.declaring import declare_stream
 from controlplane.operations.demo import (
     has_demo_ended,
@@ -17,7 +18,7 @@ from controlplane.operations.kinds.rollback import (
     plan_rollback,
     request_rollback,
 )
-from controlplane.operations.kinds.sink import open_operation, relaunch_sink, start_sink, stop_sink
+from controlplane.operations.kinds.sink import relaunch_sink, start_sink
 from controlplane.operations.kinds.table_service import (
     PlanItemRow,
     ServicePlanView,
@@ -28,8 +29,6 @@ from controlplane.operations.kinds.table_service import (
 from controlplane.operations.kinds.write import (
     PLANNED_OPERATIONS,
     WRITE_OPERATIONS,
-    is_cancellable,
-    request_cancel,
     request_write,
 )
 from controlplane.operations.permissions import (
@@ -42,6 +41,7 @@ from controlplane.operations.planned_writes import request_planned_write
 from controlplane.operations.reports import record_report
 from controlplane.operations.settling import reconcile
 from controlplane.operations.sink_resets import plan_sink_reset, reset_sink
+from controlplane.operations.sink_stops import open_operation, stop_sink
 
 __all__ = [
     "PLANNED_OPERATIONS",

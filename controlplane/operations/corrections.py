@@ -15,11 +15,12 @@ from pathlib import Path
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import InstantRecord
+from controlplane.operations.kinds.kind import kind_of, kinds
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
-from controlplane.operations.outcomes import CLOCKS_APART_MS, Outcome, confirmed
+from controlplane.operations.outcomes import CLOCKS_APART_MS, Outcome
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OperationKind, OperationState
+from controlplane.operations.states import OperationState
 from workers.clock import InstantTime, format_instant
 from workers.errors import LakehouseError
 from workers.reporting.at_work import is_at_work
@@ -32,16 +33,16 @@ LOOKED_AT_MAX = 500
 """Of the operations that ended last."""
 _S = OperationState
 _CORRECTABLE = sorted({_S.FAILED, _S.CANCELLED, _S.CONFLICTED, _S.ROLLED_BACK})
-_UNTRACED = frozenset(
-    {OperationKind.ROLLBACK.value, OperationKind.SERVICE.value, OperationKind.REPLAY.value}
-)
 
 
 def correct_ends(now: datetime) -> int:
     """How many operations ended otherwise than was said."""
     ended = list(
-        Operation.objects.filter(state__in=_CORRECTABLE, finished_at__gt=now - TRACED_FOR)
-        .exclude(kind=OperationKind.SINK.value)
+        Operation.objects.filter(
+            kind__in=[kind.name for kind in kinds().values() if kind.is_corrected],
+            state__in=_CORRECTABLE,
+            finished_at__gt=now - TRACED_FOR,
+        )
         .select_related("table", "requested_by")
         .order_by("-finished_at")[:LOOKED_AT_MAX]
     )
@@ -69,7 +70,7 @@ def _traces(ended: Iterable[Operation]) -> dict[str, InstantTime]:
 def _is_due(operation: Operation, trace: InstantTime, now: datetime) -> bool:
     if trace:
         return trace not in operation.message  # Else it says so already.
-    if operation.kind not in _UNTRACED:
+    if kind_of(operation).has_trace:
         return False
     if is_at_work(Path(run_dir(operation.pk))):
         Operation.objects.filter(pk=operation.pk).update(changed_at=now)
@@ -80,7 +81,7 @@ def _is_due(operation: Operation, trace: InstantTime, now: datetime) -> bool:
 def _correct(operation: Operation) -> bool:
     before = OperationState(operation.state)
     try:
-        outcome = confirmed(operation, before)
+        outcome = kind_of(operation).confirm(operation, before)
     except (LakehouseError, ControlPlaneError, OSError) as error:
         log.warning("an end is not looked at: operation=%s error=%s", operation.pk, error)
         return False

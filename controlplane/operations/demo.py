@@ -13,15 +13,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from controlplane.accounts.roles import is_operator
 from controlplane.audit.actions import record
 from controlplane.celery import app
 from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
+from controlplane.operations.kinds import write
 from controlplane.operations.kinds.write import request_write
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.models import Table
 from workers.clock import SystemClock
 from workers.concurrency.heartbeat import read_heartbeats
@@ -35,7 +35,6 @@ HEARTBEAT = {
 OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL", **HEARTBEAT}
 
 
-RESTARTS_MAX = 3
 _RUNS_LOOKED_AT = 50
 """Operations of streams: of several runs, with those that took a dead one's place."""
 KILL_TASK = "controlplane.operations.kill_demo_writer"
@@ -47,7 +46,7 @@ def has_demo_ended(table: Table) -> bool:
     """Whether its streams were started here and nobody writes any of them now."""
     streams = Operation.objects.filter(
         table=table,
-        kind=OperationKind.WRITE.value,
+        kind=write.KIND.name,
         parameters__job__source__kind="demo_stream",
     )
     states = set(
@@ -129,7 +128,7 @@ def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operatio
 def _running(table: Table) -> list[Operation]:
     """Demo writes that report to be running, newest first."""
     running_writes = Operation.objects.filter(
-        table=table, kind=OperationKind.WRITE.value, state=OperationState.RUNNING.value
+        table=table, kind=write.KIND.name, state=OperationState.RUNNING.value
     ).order_by("-requested_at")
     return [
         one for one in running_writes if one.parameters["job"]["source"]["kind"].startswith("demo_")
@@ -145,33 +144,6 @@ def _pid(operation: Operation) -> int | None:
 
 def _kill(operation: Operation) -> bool:
     return kill_driver(Path(run_dir(operation.pk)), _pid(operation), SystemClock())
-
-
-def start_stream_again(operation: Operation) -> Operation | None:
-    """Another writer in the place of a demo stream's that died; it goes on behind its last commit.
-
-    None for any other write, after too many restarts, or when nobody may ask for it any more.
-    """
-    job = operation.parameters["job"]
-    restarts = int(operation.parameters.get("restarts", 0))
-    if job["source"].get("kind") != "demo_stream" or restarts >= RESTARTS_MAX:
-        return None
-    if operation.requested_by is None or not is_operator(operation.requested_by):
-        return None
-    options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
-    return request_write(
-        table=operation.table,
-        parameters={
-            "source": job["source"],
-            "operation": job["operation"],
-            "stream": job["stream"],
-            "options": options,
-            "spark_conf": job["spark_conf"],
-        },
-        by=operation.requested_by,
-        reason=f"in the place of {operation.pk}",
-        restarts=restarts + 1,
-    )
 
 
 def _refuse_while_running(table: Table, kind: str) -> None:

@@ -11,19 +11,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from controlplane.mirror.storage import storage_of
-from controlplane.operations.living import is_beating
+from controlplane.operations.living import QUIET, is_beating
 from controlplane.operations.models import Operation
-from controlplane.operations.outcomes import newest_instant
 from controlplane.operations.own_beats import own_beats
 from controlplane.operations.reports import record_report
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import FINAL, OperationState
+from controlplane.operations.write_outcomes import newest_instant
 from workers.spark.process import ENDING_FILE, is_driver, read_pid
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
-QUIET = timedelta(seconds=5)
-"""A report may still be on its way from a process that has just ended."""
 SILENT_AFTER = timedelta(seconds=35)
 """On another machine: without a report, and what beat beside the table has run out."""
 UNDONE_AFTER = timedelta(seconds=60)

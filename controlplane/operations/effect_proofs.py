@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
+from controlplane.operations.checks import Check
 from controlplane.operations.models import Operation
 from controlplane.operations.own_instants import OwnInstant, own_instant
 from controlplane.operations.replayed_rows import are_keys_known, replayed_rows
 from controlplane.operations.rounds import has_all_rounds
-from controlplane.operations.states import OperationKind, OperationState
+from controlplane.operations.states import OperationState
 from controlplane.operations.table_service_effects import written_gaps
 from controlplane.operations.written_sample import written_sample
 from workers.errors import LakehouseError
@@ -29,15 +29,7 @@ from workers.timeline.timeline import Timeline
 
 _WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 _NAMED_MAX = 3
-
-
-@dataclass(frozen=True, slots=True)
-class EffectCheck:
-    name: str
-    title: str
-    is_proved: bool | None
-    """None while it cannot be known yet."""
-    words: str
+_Verdicts = Mapping[str, tuple[bool | None, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +43,48 @@ class _Seen:
         return self.operation.state == OperationState.SUCCEEDED.value
 
 
-TITLES: Mapping[str, Mapping[str, str]] = {
-    OperationKind.WRITE.value: {
-        "timeline": "Done on the timeline",
-        "files": "Its files stand",
-        "rows": "Its rows are in them",
-    },
-    OperationKind.REPLAY.value: {
-        "letters": "Letters are marked as sent",
-        "read": "The sink has read over them",
-        "rows": "The table has taken them in",
-    },
-    OperationKind.SINK.value: {
-        "offsets": "The table has what it reported",
-        "commits": "Its commits are on the timeline",
-    },
+WRITE_TITLES = {
+    "timeline": "Done on the timeline",
+    "files": "Its files stand",
+    "rows": "Its rows are in them",
 }
-"""Check -> title, of each kind that is proved here."""
+REPLAY_TITLES = {
+    "letters": "Letters are marked as sent",
+    "read": "The sink has read over them",
+    "rows": "The table has taken them in",
+}
+SINK_TITLES = {
+    "offsets": "The table has what it reported",
+    "commits": "Its commits are on the timeline",
+}
+"""Check -> title."""
 
 
-def effect_checks(operation_id: UUID) -> list[EffectCheck]:
-    """One query, then storage alone. Every check is open when storage does not answer."""
-    operation = Operation.objects.select_related("table").get(pk=operation_id)
+def write_checks(operation: Operation) -> list[Check]:
+    """Storage alone. Every check is open when storage does not answer."""
+    return _checks(operation, WRITE_TITLES, _write)
+
+
+def replay_checks(operation: Operation) -> list[Check]:
+    """As of a write."""
+    return _checks(operation, REPLAY_TITLES, _replay)
+
+
+def sink_checks(operation: Operation) -> list[Check]:
+    """As of a write."""
+    return _checks(operation, SINK_TITLES, _sink)
+
+
+def _checks(
+    operation: Operation, titles: Mapping[str, str], look: Callable[[_Seen], _Verdicts]
+) -> list[Check]:
     try:
         table = engine_table(operation.table)
-        verdicts = _CHECKS[operation.kind](_Seen(operation, table, table.timeline()))
+        verdicts = look(_Seen(operation, table, table.timeline()))
     except (LakehouseError, ControlPlaneError, OSError):
         no_answer = "storage did not answer; this page asks again"
-        verdicts = dict.fromkeys(TITLES[operation.kind], (None, no_answer))
-    titles = TITLES[operation.kind]
-    return [EffectCheck(name, titles[name], *verdict) for name, verdict in verdicts.items()]
-
-
-_Verdicts = Mapping[str, tuple[bool | None, str]]
+        verdicts = dict.fromkeys(titles, (None, no_answer))
+    return [Check(name, titles[name], *verdict) for name, verdict in verdicts.items()]
 
 
 def _write(seen: _Seen) -> _Verdicts:
@@ -251,10 +252,3 @@ def _gap_words(gaps: Sequence[str]) -> str:
     if not gaps:
         return ""
     return f"{len(gaps):,} gap{'' if len(gaps) == 1 else 's'}, such as: {gaps[0]}"
-
-
-_CHECKS: Mapping[str, Callable[[_Seen], _Verdicts]] = {
-    OperationKind.WRITE.value: _write,
-    OperationKind.REPLAY.value: _replay,
-    OperationKind.SINK.value: _sink,
-}

@@ -1,8 +1,11 @@
-"""Whether the driver of a write or a sink may still do something, whatever was reported of it."""
+"""Whether somebody is still at an operation, whatever was reported of it: the driver of a write or
+a sink, or a worker.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.utils import timezone
@@ -12,10 +15,16 @@ from controlplane.mirror.storage import storage_of
 from controlplane.operations.models import Operation
 from controlplane.operations.own_beats import own_beats
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OperationKind
+from workers.reporting.at_work import is_at_work, was_taken
 from workers.sink.runtime.launch import launch_id, launch_of
 from workers.sink.state_file import read_state
 from workers.spark.process import ENDING_FILE, is_driver, read_pid
+
+QUIET = timedelta(seconds=5)
+"""A report may still be on its way from a process that has just ended."""
+WORKER_SILENT_AFTER = timedelta(seconds=35)
+"""A worker that cannot be seen from here says every ten seconds that it lives."""
+Heard = Callable[[Operation, datetime], bool]
 
 
 def is_beating(operation: Operation, now: datetime) -> bool:
@@ -24,9 +33,9 @@ def is_beating(operation: Operation, now: datetime) -> bool:
     return any(not beat.is_expired(now_ms) for beat in own_beats(operation))
 
 
-def may_still_act(operation: Operation) -> bool:
+def may_still_act(operation: Operation, is_heard: Heard = is_beating) -> bool:
     """A driver of this machine does until it has written its last word down or its process is gone;
-    one elsewhere while its heart beats or its sink tells how it is.
+    one elsewhere while it `is_heard`.
 
     Raises LakehouseError, OSError when storage does not answer.
     """
@@ -34,12 +43,26 @@ def may_still_act(operation: Operation) -> bool:
     pid = read_pid(folder)
     if pid is not None:
         return not (folder / ENDING_FILE).exists() and is_driver(pid, folder)
-    now = timezone.now()
-    is_sink = operation.kind == OperationKind.SINK.value
-    return is_beating(operation, now) or (is_sink and _tells_its_state(operation, now))
+    return is_heard(operation, timezone.now())
 
 
-def _tells_its_state(operation: Operation, now: datetime) -> bool:
+def sink_is_heard(operation: Operation, now: datetime) -> bool:
+    """Its heart beats, or it says how it is."""
+    return is_beating(operation, now) or _says_its_state(operation, now)
+
+
+def worker_is_gone(operation: Operation, now: datetime) -> bool:
+    """Whether no worker is at it any more: by the lock of its run directory, and elsewhere by what
+    it said last.
+    """
+    silent_for = now - operation.changed_at
+    folder = Path(run_dir(operation.pk))
+    if was_taken(folder):
+        return silent_for > QUIET and not is_at_work(folder)
+    return silent_for > WORKER_SILENT_AFTER
+
+
+def _says_its_state(operation: Operation, now: datetime) -> bool:
     state = read_state(storage_of(operation.table), operation.sink_id)
     if state is None or state.state in OVER:
         return False

@@ -11,16 +11,15 @@ from django.conf import settings
 from django.db import models
 
 from controlplane.fields import InstantTimeField
-from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.models import Table
 
 
 class Operation(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="operations")
-    kind = models.CharField(
-        max_length=16, choices=[(kind.value, kind.value) for kind in OperationKind]
-    )
+    kind = models.CharField(max_length=16)
+    """One of `kinds`, which fill in what else is to be known of it."""
     service = models.CharField(max_length=32, blank=True)
     """The table service that a `service` runs."""
     sink_id = models.CharField(max_length=100, blank=True)

@@ -18,19 +18,13 @@ from kombu.exceptions import OperationalError
 from controlplane.audit.actions import record
 from controlplane.celery import app
 from controlplane.events import publish_change
+from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
-from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
-from workers.jobs import CancelJob, ReplayJob, RollbackJob, ServiceJob, SinkJob, WriteJob
+from controlplane.operations.states import FINAL, OperationState, may_move
+from workers.jobs import CancelJob
 
 log = logging.getLogger(__name__)
 
-_TASK_OF_KIND = {
-    OperationKind.WRITE: WriteJob.TASK,
-    OperationKind.ROLLBACK: RollbackJob.TASK,
-    OperationKind.SERVICE: ServiceJob.TASK,
-    OperationKind.SINK: SinkJob.TASK,
-    OperationKind.REPLAY: ReplayJob.TASK,
-}
 _BEGUN = frozenset(
     {
         OperationState.STARTING,
@@ -87,9 +81,9 @@ def send(operation: Operation) -> None:
     """Hand the job to the workers, after the transaction at hand. When the queue is away,
     `reconcile` tries again.
     """
-    task = _TASK_OF_KIND[OperationKind(operation.kind)]
+    task = kind_of(operation).job.TASK
     message = dict(operation.parameters["job"])
-    if operation.kind == OperationKind.SERVICE.value:
+    if "attempt" in message:
         message["attempt"] = operation.attempts
     transaction.on_commit(lambda: _send_now(operation.pk, task, message))
 
@@ -121,10 +115,10 @@ def _who(operation: Operation) -> str:
 
 
 def _audit_end(operation: Operation) -> None:
-    is_service = operation.kind == OperationKind.SERVICE.value
+    named = f"{operation.kind}.{operation.service}" if operation.service else ""
     record(
         who=_who(operation),
-        what=f"service.{operation.service}" if is_service else f"operation.{operation.kind}",
+        what=named or f"operation.{operation.kind}",
         subject=operation.table.slug,
         result=operation.state,
         reason=operation.reason,

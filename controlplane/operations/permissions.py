@@ -1,12 +1,10 @@
-"""Which role each kind of operation needs. What takes committed data away is an admin's."""
+"""Which role each table service needs. What takes committed data away is an admin's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controlplane.operations.models import Operation
-from controlplane.operations.states import OperationKind
 from controlplane.tables.access import Permission
 from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
@@ -67,16 +65,3 @@ def permission_to_plan(parameters: Mapping[str, str]) -> Permission:
     more.
     """
     return Permission.OPERATE if PATH_KEY in parameters else Permission.VIEW
-
-
-def needed(operation: Operation) -> Permission:
-    """What asking for this operation needs."""
-    match OperationKind(operation.kind):
-        case OperationKind.SERVICE:
-            return permission_of(operation.service)
-        case OperationKind.ROLLBACK:
-            return Permission.ADMINISTER if operation.plan_hash else Permission.OPERATE
-        case OperationKind.REPLAY:
-            return Permission.ADMINISTER
-        case OperationKind.WRITE | OperationKind.SINK | OperationKind.CANCEL:
-            return Permission.OPERATE

@@ -14,6 +14,8 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.mirror.models import ServerSample
+from controlplane.operations.checks import Check
+from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.paging import PAGE_ROWS, Page, newest_first
@@ -50,6 +52,8 @@ class OperationRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationDetail:
     row: OperationRow
+    heading: str
+    """What it is, for people."""
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any]
     plan_hash: str
@@ -91,12 +95,19 @@ def operation_detail(operation_id: UUID | str) -> OperationDetail | None:
         return None
     return OperationDetail(
         row=operation_row(operation),
+        heading=kind_of(operation).heading(operation),
         parameters=operation.parameters,
         plan=operation.plan,
         plan_hash=operation.plan_hash,
         pid=operation.pid,
         session_id=operation.session_id,
     )
+
+
+def operation_checks(operation_id: UUID) -> list[Check]:
+    """The proof that it did what it said. One query, then storage alone."""
+    operation = _operations().get(pk=operation_id)
+    return kind_of(operation).checks(operation)
 
 
 def operation_for_cancel(user: AbstractBaseUser | AnonymousUser, operation_id: UUID) -> Operation:

@@ -11,11 +11,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from controlplane.audit.actions import record
+from controlplane.operations.kinds.kind import Job, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import publish_state, send
-from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
-from workers.jobs import ReplayJob, RollbackJob, ServiceJob, SinkJob, WriteJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ class Wanted:
     """What a kind of operation puts into its row, its message and the audit."""
 
     table: Table
-    kind: OperationKind
-    job: WriteJob | RollbackJob | ServiceJob | SinkJob | ReplayJob
+    kind: Kind
+    job: Job
     what: str
     """For the audit: `operation.write`, `service.clean`."""
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +68,7 @@ def queue(wanted: Wanted, request: Request) -> Operation:
         operation = Operation.objects.create(
             pk=request.operation_id,
             table=wanted.table,
-            kind=wanted.kind.value,
+            kind=wanted.kind.name,
             requested_by=request.by.user,
             reason=request.reason,
             plan=dict(wanted.plan),

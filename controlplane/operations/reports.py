@@ -1,5 +1,5 @@
 """What workers report about an operation: a hint, checked and kept. It changes the progress; how an
-operation ended is taken from storage (`outcomes`), at which a last report is an occasion to look.
+operation ended is taken from storage (its `Kind`), at which a last report is an occasion to look.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from django.db import transaction
 
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.fields import INSTANT_TIME
+from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
-from controlplane.operations.outcomes import Outcome, confirmed, is_foreign
-from controlplane.operations.states import FINAL, OperationKind, OperationState, may_move
+from controlplane.operations.outcomes import Outcome
+from controlplane.operations.states import FINAL, OperationState, may_move
 from controlplane.writers.actions import record_hint
-from workers.clock import InstantTime
 from workers.errors import LakehouseError
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ def record_report(payload: Mapping[str, Any]) -> bool:
     operation = Operation.objects.filter(pk=operation_id).first()
     if operation is None:
         return False
+    kind = kind_of(operation)
     message = _text(payload.get("message"))
     values = {**_progress(payload), **_facts(payload)}
     with transaction.atomic():
@@ -58,7 +59,7 @@ def record_report(payload: Mapping[str, Any]) -> bool:
             )
         if OperationState(operation.state) in FINAL:
             values = {}
-        if "instant" in values and not _may_name(operation, values["instant"]):
+        if "instant" in values and not kind.may_name(operation, values["instant"]):
             del values["instant"]
         if state not in FINAL and OperationState(operation.state) not in FINAL and message:
             values["message"] = message
@@ -71,17 +72,6 @@ def record_report(payload: Mapping[str, Any]) -> bool:
     return True
 
 
-def _may_name(operation: Operation, instant: InstantTime) -> bool:
-    """A rollback's is what was asked to be undone; a write's is its own, as far as is known."""
-    match operation.kind:
-        case OperationKind.ROLLBACK.value:
-            return False
-        case OperationKind.WRITE.value:
-            return not is_foreign(operation, instant)
-        case _:
-            return True
-
-
 def _end(operation_id: UUID, claimed: OperationState, message: str) -> None:
     """Move the operation to the end that storage shows. Where storage does not show it, or does not
     answer, the claim stays a note, and `settling` finds out how the operation ends.
@@ -90,7 +80,7 @@ def _end(operation_id: UUID, claimed: OperationState, message: str) -> None:
     if not may_move(OperationState(operation.state), claimed):
         return
     try:
-        outcome = confirmed(operation, claimed)
+        outcome = kind_of(operation).confirm(operation, claimed)
     except (LakehouseError, ControlPlaneError, OSError) as error:
         log.warning("an end is not confirmed: operation=%s error=%s", operation_id, error)
         return
@@ -114,9 +104,8 @@ def _complete(ended: Operation, outcome: Outcome) -> None:
     values: dict[str, Any] = {}
     if outcome.instant and outcome.instant != ended.instant:
         values["instant"] = outcome.instant
-    is_service = ended.kind == OperationKind.SERVICE.value
-    if is_service and outcome.state is OperationState.SUCCEEDED:
-        # What has no step to tell of, such as a savepoint, is done as a whole.
+    is_whole = kind_of(ended).is_done_as_a_whole
+    if is_whole and outcome.state is OperationState.SUCCEEDED:
         values["progress_done"] = ended.progress_total
     if values:
         amend(ended.pk, **values)

@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from controlplane.mirror.apply import moment
 from controlplane.mirror.queries.sinks import SinkRow, silent_at, sink_rows
-from controlplane.operations.kinds.sink import stop_deadline
 from controlplane.operations.models import Operation
-from controlplane.operations.sink_settling import relaunch_due
-from controlplane.operations.states import FINAL, OperationKind, OperationState
+from controlplane.operations.sink_relaunches import relaunch_due
+from controlplane.operations.sink_stops import SINK, stop_deadline
+from controlplane.operations.states import FINAL, OperationState
 from controlplane.tables.models import Table
 from workers.clock import parse_instant
 
@@ -86,7 +86,7 @@ def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
     at = now or timezone.now()
     seen = {one.sink_id: one for one in sink_rows(table)}
     runs: dict[str, Operation] = {}
-    launches = Operation.objects.filter(table=table, kind=OperationKind.SINK.value)
+    launches = Operation.objects.filter(table=table, kind=SINK)
     for launch in launches.select_related("requested_by").order_by("-requested_at")[
         :OPERATIONS_LOOKED_AT
     ]:

@@ -20,7 +20,7 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.confirmation import check_words
-from controlplane.operations.kinds.sink import newest_operation, open_operation, own_options
+from controlplane.operations.sink_stops import newest_operation, open_operation, own_options
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import (

@@ -29,15 +29,6 @@ class OperationState(StrEnum):
     """A sink that another launch has taken over."""
 
 
-class OperationKind(StrEnum):
-    WRITE = "write"
-    ROLLBACK = "rollback"
-    SERVICE = "service"
-    SINK = "sink"
-    REPLAY = "replay"
-    CANCEL = "cancel"
-
-
 _S = OperationState
 FINAL: frozenset[OperationState] = frozenset(
     {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED, _S.LOST, _S.FENCED}

@@ -21,8 +21,9 @@ from django.utils import timezone
 from controlplane.mirror.apply import moment
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.mirror.queries.sinks import SILENT_AFTER
+from controlplane.operations.kinds import write
 from controlplane.operations.models import Operation
-from controlplane.operations.states import FINAL, OperationKind, OperationState
+from controlplane.operations.states import FINAL, OperationState
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
@@ -132,7 +133,7 @@ def _beats(table: Table) -> QuerySet[HeartbeatRecord]:
 
 
 def _operations(table: Table) -> QuerySet[Operation]:
-    writes = Operation.objects.filter(table=table, kind=OperationKind.WRITE.value)
+    writes = Operation.objects.filter(table=table, kind=write.KIND.name)
     named = writes.exclude(parameters__stream="").defer("plan", "message")
     return named.order_by("-requested_at")[:OPERATIONS_LOOKED_AT]
 

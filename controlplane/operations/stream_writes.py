@@ -12,9 +12,10 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
-from controlplane.operations.kinds.write import is_cancellable, request_write
+from controlplane.operations.cancels import is_cancellable
+from controlplane.operations.kinds import write
+from controlplane.operations.kinds.write import request_write
 from controlplane.operations.models import Operation
-from controlplane.operations.states import OperationKind
 from controlplane.tables.models import Table
 
 SHOWN_MAX = 20
@@ -39,7 +40,7 @@ class StreamWrite:
 def stream_writes(table: Table) -> list[StreamWrite]:
     """The newest writes that were asked for here and name a stream, newest first. One query."""
     writes = (
-        Operation.objects.filter(table=table, kind=OperationKind.WRITE.value)
+        Operation.objects.filter(table=table, kind=write.KIND.name)
         .exclude(parameters__stream="")
         .select_related("requested_by")
         .order_by("-requested_at")[:SHOWN_MAX]
@@ -82,5 +83,5 @@ def _row(operation: Operation) -> StreamWrite:
         finished_at=operation.finished_at,
         requested_by=operation.requested_by.get_username() if operation.requested_by else "",
         message=operation.message,
-        is_stoppable=is_cancellable(operation.kind, operation.service, operation.state),
+        is_stoppable=is_cancellable(operation),
     )

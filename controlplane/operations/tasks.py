@@ -16,7 +16,7 @@ from controlplane.operations import (
     retention,
     schedules,
     settling,
-    sink_settling,
+    sink_relaunches,
 )
 from controlplane.tables.models import Table
 from controlplane.writers.actions import forget_hints
@@ -30,7 +30,7 @@ def reconcile() -> None:
     recovery.recover_tables()
     settling.reconcile()
     corrections.correct_ends(timezone.now())
-    sink_settling.relaunch_lost(timezone.now())
+    sink_relaunches.relaunch_lost(timezone.now())
 
 
 @app.task(name="controlplane.operations.supervise")

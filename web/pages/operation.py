@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import is_cancellable, request_cancel
+from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import operation_detail, operation_for_cancel
 from controlplane.tables.access import Permission, access_table, may
 from web.refusals import page, person, refusal_of
@@ -53,23 +54,21 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
     return redirect("operation", table.slug, operation_id)
 
 
-_NAV = {"write": "writers", "service": "services", "sink": "sinks", "replay": "sinks"}
-
-
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
     table = access_table(person(request), slug, Permission.VIEW)
     operation = operation_detail(operation_id)
     if operation is None or operation.row.table_slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
     may_operate = may(person(request), Permission.OPERATE)
-    row = operation.row
+    row, kind = operation.row, kind_named(operation.row.kind)
     return {
-        "is_cancellable": is_cancellable(row.kind, row.service, row.state),
+        "is_cancellable": is_cancellable(row),
         "may_cancel": may_operate,
-        "page": _NAV.get(row.kind, "rollback"),
+        "stops_between_steps": kind.cancelling is Cancelling.BETWEEN_STEPS,
+        "page": kind.page,
         "table": table,
         "operation": operation,
         "words": text_of(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,
-        **verification(table, operation),
+        **verification(operation),
     }

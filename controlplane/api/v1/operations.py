@@ -28,6 +28,7 @@ from controlplane.operations.actions import (
     request_rollback,
     request_write,
 )
+from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.kinds.rollback import PlanView
 from controlplane.operations.models import Operation
 from controlplane.operations.queries import (
@@ -37,14 +38,21 @@ from controlplane.operations.queries import (
     operation_for_cancel,
     operations_page,
 )
-from controlplane.operations.states import OperationKind, OperationState
+from controlplane.operations.states import OperationState
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
 
 
+class KindList(CommaList):
+    """Names of kinds."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(choices=list(kinds()), **options)
+
+
 class OperationQuery(Strict):
     states = CommaList(choices=[one.value for one in OperationState], required=False, default=None)
-    kinds = CommaList(choices=[one.value for one in OperationKind], required=False, default=None)
+    kinds = KindList(required=False, default=None)
     limit = serializers.IntegerField(
         min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
     )

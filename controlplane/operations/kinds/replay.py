@@ -19,12 +19,16 @@ from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.sink_letters import letter_files
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.kinds.sink import newest_operation, own_options
+from controlplane.operations.effect_proofs import REPLAY_TITLES, replay_checks
+from controlplane.operations.kinds.kind import Kind
+from controlplane.operations.letters_left import letters_left
 from controlplane.operations.models import Operation
+from controlplane.operations.outcomes import Outcome, without_effect
 from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OperationKind
+from controlplane.operations.sink_stops import newest_operation, own_options
+from controlplane.operations.states import OperationState
 from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
@@ -186,7 +190,7 @@ class ReplayAsk:
         )
         return Wanted(
             table=self.table,
-            kind=OperationKind.REPLAY,
+            kind=KIND,
             job=job,
             what="sink.replay",
             columns={
@@ -240,3 +244,29 @@ def _sink(table: Table, sink_id: str) -> _Sink:
 
 def _newest(replays: Collection[Replay]) -> Replay | None:
     return max(replays, key=lambda replay: replay.number, default=None)
+
+
+def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
+    """Letters are claimed before they are sent, and a claim without an end is not known to be."""
+    replays = read_replays(storage_of(operation.table), operation.sink_id)
+    own = [replay for replay in replays if replay.token == str(operation.pk)]
+    if own and all(replay.is_sent for replay in own):
+        return Outcome(OperationState.SUCCEEDED)
+    if claimed is not OperationState.SUCCEEDED or own:
+        return without_effect(operation, claimed)
+    if letters_left(operation):
+        return Outcome(OperationState.FAILED, "no letter of it is marked as sent")
+    return Outcome(claimed)  # Another replay had sent them.
+
+
+KIND = Kind(
+    name="replay",
+    job=ReplayJob,
+    permission=lambda operation: Permission.ADMINISTER,
+    confirm=_confirm,
+    titles=REPLAY_TITLES,
+    checks=replay_checks,
+    has_trace=False,
+    page="sinks",
+    heading=lambda operation: f"Dead letters of {operation.sink_id} again",
+)

@@ -17,11 +17,16 @@ from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.models import Operation
+from controlplane.operations.outcomes import Outcome, without_effect
+from controlplane.operations.planned_checks import ROLLBACK_TITLES, rollback_checks
 from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OperationKind
+from controlplane.operations.states import OperationState
+from controlplane.operations.storage_settling import settled_by_storage
+from controlplane.operations.verification import rollback_proof
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -139,7 +144,7 @@ class RollbackAsk:
     def wanted(self, request: Request, plan: PlanView) -> Wanted:
         return Wanted(
             table=self.table,
-            kind=OperationKind.ROLLBACK,
+            kind=KIND,
             job=rollback_job(self.table, plan.instant, request),
             what="operation.rollback",
             plan=plan.plan,
@@ -179,3 +184,31 @@ def rollback_job(table: Table, instant: InstantTime, request: Request) -> Rollba
         run_dir=run_dir(request.operation_id),
         report_url=settings.SLUICE_REPORT_URL,
     )
+
+
+def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
+    proof = rollback_proof(operation.table, operation.instant, operation.plan)
+    if proof.is_proved:
+        message = "" if claimed is OperationState.SUCCEEDED else f"rolled back {operation.instant}"
+        return Outcome(OperationState.SUCCEEDED, message)
+    return without_effect(operation, claimed)
+
+
+KIND = Kind(
+    name="rollback",
+    job=RollbackJob,
+    # Without a plan it ends a writer that is pending, which takes no committed data away.
+    permission=lambda operation: (
+        Permission.ADMINISTER if operation.plan_hash else Permission.OPERATE
+    ),
+    confirm=_confirm,
+    titles=ROLLBACK_TITLES,
+    checks=rollback_checks,
+    may_name=lambda operation, instant: False,  # It is what was asked to be undone.
+    settle=settled_by_storage,
+    is_settled_unsent=True,
+    has_trace=False,
+    is_planned=True,
+    page="rollback",
+    heading=lambda operation: f"Rollback of {operation.instant}",
+)

@@ -10,45 +10,43 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.audit.actions import record
-from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
-from controlplane.mirror.queries.sinks import OVER, sink_record
-from controlplane.mirror.storage import storage_of
+from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.operations.cancels import SPARK_USER
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.kinds.write import SPARK_USER
+from controlplane.operations.effect_proofs import SINK_TITLES, sink_checks
+from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import amend, move
 from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.request_places import check_places
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.operations.sink_settling import (
+    confirm_sink,
+    settle_sink,
+    sink_is_gone,
+    watch_sink,
+)
+from controlplane.operations.sink_stops import SINK, newest_operation, own_options
 from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location, checked_source
 from controlplane.tables.models import Table
-from workers.errors import InvalidInput, LakehouseError
+from workers.errors import InvalidInput
 from workers.jobs import SinkJob
 from workers.options.node_options import refuse_connections
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.options.write_options import write_options
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.client_config import connection
-from workers.sink.stop_request import StopKind, StopRequest, request_stop
 from workers.spark.settings import checked_settings
 from workers.table_services.inline import own_options as options_of_writes
 
 RELAUNCHES_MAX = 20
-GRACE_S = 45
-"""Above the sink's own patience: after it, it ends its tasks by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class SinkAsk:
         session_id = str(uuid.uuid4())
         return Wanted(
             table=self.table,
-            kind=OperationKind.SINK,
+            kind=KIND,
             job=_job(self, request.operation_id, session_id),
             what=self.what,
             columns={
@@ -136,42 +134,6 @@ def start_sink(
     return do_request(ask, Requester.person(by), given)
 
 
-def stop_sink(
-    table: Table, sink_id: str, *, by: str, is_hard: bool = False, reason: str = ""
-) -> Operation | None:
-    """Ask the sink to stop: after the transaction at hand, or at once and without it. Whoever runs
-    it finds the request beside the table. The operation that runs it; None if it is none of ours.
-
-    Raises NotAllowedNow when it does not run, StorageUnavailable.
-    """
-    operation = open_operation(table, sink_id)
-    if operation is None:
-        seen = sink_record(table, sink_id)
-        if seen is None or seen.state in OVER:
-            raise NotAllowedNow("this sink does not run", sink=sink_id)
-    kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
-    if operation is not None and operation.state == OperationState.CANCELLING.value:
-        raise NotAllowedNow("this sink is being stopped already", sink=sink_id)
-    asked_at = timezone.now()
-    put_stop(table, sink_id, kind, by=by, at=asked_at)
-    with transaction.atomic():
-        if operation is not None:
-            _note_stop(operation, kind, by, asked_at)
-        record(
-            who=by,
-            what="sink.stop",
-            subject=table.slug,
-            result="requested",
-            reason=reason,
-            details={
-                "sink": sink_id,
-                "kind": kind.value,
-                "operation": str(operation.pk) if operation else "",
-            },
-        )
-    return operation
-
-
 def relaunch_sink(
     table: Table, sink_id: str, *, by: User, reason: str = "", idempotency_key: str | None = None
 ) -> Operation:
@@ -212,15 +174,6 @@ def launch_again(
     )
 
 
-def open_operation(table: Table, sink_id: str) -> Operation | None:
-    open_operations = _operations(table, sink_id).filter(state__in=sorted(OPEN))
-    return open_operations.first()
-
-
-def newest_operation(table: Table, sink_id: str) -> Operation | None:
-    return _operations(table, sink_id).order_by("-requested_at").first()
-
-
 def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
     """Raises InvalidRequest for what the sink would refuse, and for what it may not touch."""
     try:
@@ -242,52 +195,6 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
     return config
 
 
-def own_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of the sink itself; the others are options of writes and of table services."""
-    return {key: text for key, text in options.items() if key in SINK_OPTIONS}
-
-
-def put_stop(table: Table, sink_id: str, kind: StopKind, *, by: str, at: datetime) -> None:
-    """Raises StorageUnavailable."""
-    stop_request = StopRequest(kind, by, int(at.timestamp() * 1000))
-    try:
-        request_stop(storage_of(table), sink_id, stop_request)
-    except LakehouseError as error:
-        raise StorageUnavailable(f"the stop request cannot be written: {error.message}") from error
-
-
-def stop_deadline(operation: Operation) -> datetime | None:
-    """When a sink that ends its transaction is stopped without; None while nobody asked for it."""
-    stop_request = operation.parameters.get("stop")
-    if not stop_request:
-        return None
-    wait = timedelta(seconds=int(stop_request["wait_s"]))
-    return datetime.fromisoformat(stop_request["at"]) + wait
-
-
-def _note_stop(operation: Operation, kind: StopKind, by: str, at: datetime) -> None:
-    config = sink_config(own_options(operation.parameters["job"]["sink_options"]))
-    is_hard = kind is StopKind.HARD
-    stop = {
-        "kind": kind.value,
-        "by": by,
-        "at": at.isoformat(),
-        "wait_s": 0 if is_hard else config.graceful_timeout_s + GRACE_S,
-    }
-    amend(operation.pk, parameters={**operation.parameters, "stop": stop}, attempts=0)
-    # What no worker has taken yet is ended by the job that ends the others.
-    is_begun = operation.state not in (OperationState.QUEUED.value, OperationState.UNKNOWN.value)
-    wanted = OperationState.CANCELLING if is_hard or not is_begun else OperationState.STOPPING
-    message = "stops at once" if is_hard else "ends its transaction, then stops"
-    move(operation.pk, wanted, message=message)
-
-
-def _operations(table: Table, sink_id: str) -> QuerySet[Operation]:
-    return Operation.objects.filter(
-        table=table, kind=OperationKind.SINK.value, sink_id=sink_id
-    ).select_related("table", "requested_by")
-
-
 def _job(ask: SinkAsk, operation_id: uuid.UUID, session_id: str) -> SinkJob:
     try:
         checked_settings(ask.spark_conf)
@@ -305,3 +212,20 @@ def _job(ask: SinkAsk, operation_id: uuid.UUID, session_id: str) -> SinkJob:
         )
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
+
+
+KIND = Kind(
+    name=SINK,
+    job=SinkJob,
+    permission=lambda operation: Permission.OPERATE,
+    confirm=confirm_sink,
+    titles=SINK_TITLES,
+    checks=sink_checks,
+    is_gone=sink_is_gone,
+    watch=watch_sink,
+    settle=settle_sink,
+    cancelling=Cancelling.STOPPED,
+    is_corrected=False,
+    is_checked_while_open=True,
+    page="sinks",
+)

@@ -17,12 +17,17 @@ from django.db import IntegrityError
 from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
+from controlplane.operations.outcomes import Outcome, without_effect
 from controlplane.operations.permissions import is_destructive, permission_of
+from controlplane.operations.planned_checks import SERVICE_TITLES, service_checks
 from controlplane.operations.queueing import Request, Requester, Wanted, queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import OPEN, OperationKind
+from controlplane.operations.states import OPEN, OperationState
+from controlplane.operations.storage_settling import settled_by_storage
+from controlplane.operations.table_service_proof import service_proof
 from controlplane.tables.access import Permission, may
 from controlplane.tables.locations import checked_source
 from controlplane.tables.models import Table
@@ -182,7 +187,7 @@ class ServiceAsk:
         )
         return Wanted(
             table=self.table,
-            kind=OperationKind.SERVICE,
+            kind=KIND,
             job=job,
             what=f"service.{self.service}",
             plan=plan,
@@ -261,3 +266,40 @@ def _check_parameters(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if not isinstance(value, str) or len(value) > PARAMETER_CHARS_MAX or "\x00" in value:
             raise InvalidRequest("a parameter is a text of sensible length", name=name[:80])
+
+
+def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
+    proof = service_proof(operation)
+    instant = proof.instant or ""
+    if claimed is not OperationState.SUCCEEDED:
+        is_done = proof.is_proved and proof.is_on_timeline is True
+        done = Outcome(OperationState.SUCCEEDED, "done, as storage shows", instant)
+        return done if is_done else without_effect(operation, claimed)
+    is_shown = proof.is_proved and (proof.is_on_timeline or proof.items_checked)
+    return Outcome(claimed, "", instant) if is_shown or _has_nothing_to_do(operation) else None
+
+
+def _has_nothing_to_do(operation: Operation) -> bool:
+    """Somebody else was first, or the schedule came for nothing."""
+    job = operation.parameters.get("job", {})
+    service = registry.service(operation.service)
+    plan = service.plan(engine_table(operation.table), dict(job.get("parameters", {})))
+    return plan.is_done or (plan.is_empty and not plan.blockers)
+
+
+KIND = Kind(
+    name="service",
+    job=ServiceJob,
+    permission=lambda operation: permission_of(operation.service),
+    confirm=_confirm,
+    titles=SERVICE_TITLES,
+    checks=service_checks,
+    may_run_unasked=lambda operation: not is_destructive(operation.service),
+    settle=settled_by_storage,
+    cancelling=Cancelling.BETWEEN_STEPS,
+    is_carried_on=lambda service: service in registry.FINISHED_ONCE_BEGUN,
+    has_trace=False,
+    is_done_as_a_whole=True,  # A savepoint has no step to tell of.
+    is_planned=True,
+    page="services",
+)

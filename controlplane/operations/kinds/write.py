@@ -1,47 +1,53 @@
-"""Asking for a write, or for the end of one. A row and an audit entry in one transaction, the job
-after it.
+"""Writes with Spark: what may be asked for, and what becomes of one whose driver died.
+
+One that died is settled by storage. What it left is undone by the next writer, or by a job that
+also ends its tasks, since those outlive it.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
 
-from controlplane.audit.actions import record
-from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.accounts.roles import is_operator
+from controlplane.errors import InvalidRequest
+from controlplane.operations.cancels import SPARK_USER, cancel_job
 from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.drivers import driver_is_gone, take_ending
+from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
+from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import move, send_cancel
+from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.request_places import check_places, check_source
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.states import FINAL, OperationKind, OperationState
+from controlplane.operations.states import OperationState
+from controlplane.operations.write_outcomes import confirm_write, is_foreign, write_outcome
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
-from workers.jobs import OPERATIONS, CancelJob, WriteJob
+from workers.jobs import OPERATIONS, WriteJob
 from workers.options.node_options import refuse_connections
 from workers.options.write_options import write_options
-from workers.spark.process import forbid_launch
 from workers.spark.settings import checked_settings
-from workers.table_services import registry
 from workers.table_services.inline import own_options
 
 PARAMETERS = frozenset({"source", "operation", "stream", "options", "spark_conf"})
-SPARK_USER = "sluice"
 PLANNED_OPERATIONS = frozenset(
     {"delete", "delete_partition", "insert_overwrite", "insert_overwrite_table"}
 )
 """Of a write's operations those that take data away: services, with a plan and its hash."""
 WRITE_OPERATIONS = (*OPERATIONS, "delete_partition")
+RESTARTS_MAX = 3
+"""Of a demo stream whose writer died."""
+CANCEL_AGAIN_AFTER = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class WriteAsk:
         job = _write_job(self.table, self.parameters, request.operation_id, session_id)
         return Wanted(
             table=self.table,
-            kind=OperationKind.WRITE,
+            kind=KIND,
             job=job,
             what="operation.write",
             columns={"session_id": session_id, "user_id_spark": SPARK_USER},
@@ -98,74 +104,6 @@ def request_write(
     """
     given = Given(reason=reason, idempotency_key=idempotency_key)
     return do_request(WriteAsk(table, parameters, restarts), Requester.person(by), given)
-
-
-def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Operation:
-    """End a write or a service. A service that no worker took yet ends at once; one that runs stops
-    at its next safe point, between two things that its plan names, and its plan stays.
-
-    Raises NotAllowedNow when it has ended or cannot be cancelled.
-    """
-    if OperationState(operation.state) in FINAL:
-        raise NotAllowedNow("the operation has ended", state=operation.state)
-    if operation.kind == OperationKind.SINK.value:
-        raise NotAllowedNow("a sink is not cancelled but stopped", sink=operation.sink_id)
-    if not is_cancellable(operation.kind, operation.service, operation.state):
-        raise NotAllowedNow(
-            "this is carried to its end once it began", kind=operation.service or operation.kind
-        )
-    is_write = operation.kind == OperationKind.WRITE.value
-    is_begun = is_write or operation.state != OperationState.QUEUED.value
-    wanted = OperationState.CANCELLING if is_begun else OperationState.CANCELLED
-    return _cancel(operation, by, reason, wanted)
-
-
-def is_cancellable(kind: str, service: str, state: str) -> bool:
-    """Whether `request_cancel` would take an operation of this kind in this state."""
-    if OperationState(state) in FINAL | {OperationState.CANCELLING}:
-        return False
-    if kind == OperationKind.SERVICE.value:
-        is_queued = state == OperationState.QUEUED.value
-        return is_queued or service not in registry.FINISHED_ONCE_BEGUN
-    return kind == OperationKind.WRITE.value
-
-
-def _cancel(operation: Operation, by: User, reason: str, wanted: OperationState) -> Operation:
-    is_service = operation.kind == OperationKind.SERVICE.value
-    with transaction.atomic():
-        message = "cancelled before it began" if wanted in FINAL else "cancelling"
-        moved = move(operation.pk, wanted, message=message)
-        if moved is None:
-            raise NotAllowedNow("the operation cannot be cancelled now", state=operation.state)
-        record(
-            who=by.get_username(),
-            what="operation.cancel",
-            subject=operation.table.slug,
-            result="requested",
-            reason=reason,
-            details={"operation": str(operation.pk)},
-        )
-        if is_service:
-            folder = Path(run_dir(operation.pk))
-            transaction.on_commit(lambda: forbid_launch(folder))
-        else:
-            job = cancel_job(moved, by=by.get_username(), reason=reason or "cancelled")
-            send_cancel(moved, job)
-    return moved
-
-
-def cancel_job(operation: Operation, *, by: str, reason: str) -> CancelJob:
-    return CancelJob(
-        operation_id=str(operation.pk),
-        table=operation.table.location,
-        session_id=operation.session_id,
-        user_id=operation.user_id_spark or SPARK_USER,
-        pid=operation.pid,
-        run_dir=run_dir(operation.pk),
-        reason=reason,
-        by=by,
-        report_url=settings.SLUICE_REPORT_URL,
-    )
 
 
 def _write_job(
@@ -203,3 +141,98 @@ def _write_job(
         )
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
+
+
+def _watch(operation: Operation, now: datetime) -> None:
+    """A driver is ended by a job of its own, which may get lost.
+
+    A driver that tells of its progress knows nothing of the cancellation: what counts is when the
+    job was sent, not when the operation changed.
+    """
+    is_cancelling = operation.state == OperationState.CANCELLING.value
+    sent_at = operation.sent_at or operation.requested_at
+    if is_cancelling and now - sent_at > CANCEL_AGAIN_AFTER:
+        amend(operation.pk, attempts=operation.attempts + 1)
+        send_cancel(operation, cancel_job(operation, by="control plane", reason="cancelled"))
+
+
+def _settle(operation: Operation, now: datetime) -> bool:
+    if operation.state != OperationState.UNKNOWN.value and take_ending(operation):
+        return True
+    ended = _settle_by_storage(operation)
+    if ended in (OperationState.FAILED, OperationState.ROLLED_BACK):
+        start_stream_again(operation)
+    elif ended is OperationState.UNKNOWN:
+        _take_over(operation, now)
+    return True
+
+
+def _settle_by_storage(operation: Operation) -> OperationState | None:
+    """Nothing final was reported: its newest instant says how it ended.
+
+    The state it is in now; None when it ended in another way meanwhile.
+    """
+    outcome = write_outcome(operation)
+    if outcome.instant and outcome.instant != operation.instant:
+        # Once it is undone nothing but its decision tells of it, which is found by its name.
+        amend(operation.pk, instant=outcome.instant)
+    moved = move(operation.pk, outcome.state, message=outcome.message)
+    is_same = operation.state == outcome.state.value
+    return outcome.state if moved is not None or is_same else None
+
+
+def _take_over(operation: Operation, now: datetime) -> None:
+    """Interrupt the dead driver's Spark session, since its tasks outlive it, and undo what is left.
+
+    It reports nothing: the decision object will say how it ended. Should it get nowhere, the next
+    writer does the same once the heartbeat has run out.
+    """
+    if operation.state == OperationState.UNKNOWN.value:
+        if now - operation.changed_at < CANCEL_AGAIN_AFTER:
+            return
+        amend(operation.pk, attempts=operation.attempts + 1)
+    job = cancel_job(operation, by="control plane", reason="its driver died")
+    send_cancel(operation, replace(job, report_url=None))
+
+
+def start_stream_again(operation: Operation) -> Operation | None:
+    """Another writer in the place of a demo stream's that died; it goes on behind its last commit.
+
+    None for any other write, after too many restarts, or when nobody may ask for it any more.
+    """
+    job = operation.parameters["job"]
+    restarts = int(operation.parameters.get("restarts", 0))
+    if job["source"].get("kind") != "demo_stream" or restarts >= RESTARTS_MAX:
+        return None
+    if operation.requested_by is None or not is_operator(operation.requested_by):
+        return None
+    options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
+    return request_write(
+        table=operation.table,
+        parameters={
+            "source": job["source"],
+            "operation": job["operation"],
+            "stream": job["stream"],
+            "options": options,
+            "spark_conf": job["spark_conf"],
+        },
+        by=operation.requested_by,
+        reason=f"in the place of {operation.pk}",
+        restarts=restarts + 1,
+    )
+
+
+KIND = Kind(
+    name="write",
+    job=WriteJob,
+    permission=lambda operation: Permission.OPERATE,
+    confirm=confirm_write,
+    titles=WRITE_TITLES,
+    checks=write_checks,
+    may_name=lambda operation, instant: not is_foreign(operation, instant),
+    is_gone=driver_is_gone,
+    watch=_watch,
+    settle=_settle,
+    cancelling=Cancelling.BY_JOB,
+    page="writers",
+)

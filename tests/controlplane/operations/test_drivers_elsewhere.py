@@ -15,7 +15,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import reconcile, record_report, request_write
-from controlplane.operations.kinds.write import cancel_job
+from controlplane.operations.cancels import cancel_job
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import sent_jobs

@@ -22,7 +22,7 @@ from controlplane.operations.actions import record_report, relaunch_sink, stop_s
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sink_board import sinks_board
-from controlplane.operations.sink_settling import relaunch_due, relaunch_lost
+from controlplane.operations.sink_relaunches import relaunch_due, relaunch_lost
 from controlplane.operations.tasks import reconcile as reconcile_task
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import (

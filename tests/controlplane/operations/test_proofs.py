@@ -16,9 +16,9 @@ from django.contrib.auth.models import User
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import request_replay, request_write, start_sink
-from controlplane.operations.effect_proofs import TITLES, effect_checks
+from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.models import Operation
-from controlplane.operations.states import OperationKind
+from controlplane.operations.queries import operation_checks
 from controlplane.operations.table_service_effects import CHECKS
 from controlplane.operations.table_service_proof import service_proof
 from controlplane.operations.verification import rollback_proof
@@ -228,7 +228,7 @@ def test_every_service_has_a_proof_of_its_own() -> None:
 
 
 def proved(operation: Operation) -> dict[str, bool | None]:
-    return {one.name: one.is_proved for one in effect_checks(operation.pk)}
+    return {one.name: one.is_proved for one in operation_checks(operation.pk)}
 
 
 def cut(lake: Lake, at: str) -> None:
@@ -304,7 +304,7 @@ def test_write_whose_files_a_clean_took_since_says_so(lake: Lake, operator: User
         lake.commit(OSLO | {"ts": ts})
     run(lake, "clean", **{"hoodie.clean.commits.retained": "1"})
 
-    checks = {one.name: one for one in effect_checks(operation.pk)}
+    checks = {one.name: one for one in operation_checks(operation.pk)}
 
     assert "rows" not in checks
     assert checks["files"].is_proved
@@ -364,7 +364,7 @@ def test_sink_is_proved_until_the_table_lacks_what_it_reported(lake: Lake, admin
 
 
 def test_every_kind_of_operation_has_a_proof_of_its_own() -> None:
-    """Of a cancel the operation that it ends is the proof."""
-    elsewhere = {"rollback", "service", "cancel"}
+    proofs = [kind.checks for kind in kinds().values()]
 
-    assert set(TITLES) | elsewhere == {one.value for one in OperationKind}
+    assert len(set(proofs)) == len(kinds())
+    assert all(kind.titles for kind in kinds().values())

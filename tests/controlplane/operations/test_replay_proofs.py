@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import request_replay, start_sink
-from controlplane.operations.effect_proofs import effect_checks
 from controlplane.operations.models import Operation
+from controlplane.operations.queries import operation_checks
 from controlplane.tables.actions import register_table
 from controlplane.tables.models import Table
 from tests.controlplane.sink_jobs import OPTIONS
@@ -40,7 +40,7 @@ from workers.write.status import TaskIds
 
 
 def proved(operation: Operation) -> dict[str, bool | None]:
-    return {one.name: one.is_proved for one in effect_checks(operation.pk)}
+    return {one.name: one.is_proved for one in operation_checks(operation.pk)}
 
 
 APPENDED = pa.schema([*COORDINATES, pa.field("city", pa.string())])
@@ -94,7 +94,7 @@ def test_replay_into_an_append_only_table_is_proved_by_the_keys_of_its_letters(
     taken_in = bring(appended, 11)
     bring(appended, 13)
     assert proved(operation) == {"letters": True, "read": True, "rows": False}
-    [rows] = [one for one in effect_checks(operation.pk) if one.name == "rows"]
+    [rows] = [one for one in operation_checks(operation.pk) if one.name == "rows"]
     assert "letter 0:9, sent again to 0:12, is no row under its key" in rows.words
 
     bring(appended, 14, **kept_letters(directory, 12))

@@ -20,9 +20,9 @@ from controlplane.operations.actions import (
     start_sink,
     stop_sink,
 )
-from controlplane.operations.kinds.sink import GRACE_S
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.sink_stops import GRACE_S
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import (

@@ -25,8 +25,9 @@ from controlplane.node.demo_streams import (
 )
 from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
 from controlplane.operations.actions import request_cancel
+from controlplane.operations.kinds import write
 from controlplane.operations.models import Operation
-from controlplane.operations.states import OPEN, OperationKind, OperationState
+from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.models import Table as TableRow
 from workers.clock import Clock, SystemClock
 from workers.errors import LakehouseError
@@ -122,7 +123,7 @@ class Command(BaseCommand):
     def _cancel_all(self, row: TableRow, clock: Clock) -> None:
         by = admin()
         still_open = Operation.objects.filter(table=row, state__in=sorted(OPEN))
-        for operation in still_open.filter(kind=OperationKind.WRITE.value):
+        for operation in still_open.filter(kind=write.KIND.name):
             if operation.state != OperationState.CANCELLING.value:
                 request_cancel(operation=operation, by=by, reason="the demo is reset")
         deadline_s = clock.monotonic_s() + CANCEL_WAIT_S
