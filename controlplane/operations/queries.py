@@ -17,6 +17,7 @@ from controlplane.mirror.models import ServerSample
 from controlplane.operations.checks import Check
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import MarkerServer, Operation
+from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.paging import PAGE_ROWS, Page, newest_first
 from controlplane.tables.access import Permission, access_table
@@ -186,7 +187,7 @@ def operation_row(operation: Operation) -> OperationRow:
         service=operation.service,
         state=operation.state,
         is_final=OperationState(operation.state) in FINAL,
-        requested_by=operation.requested_by.get_username() if operation.requested_by else "",
+        requested_by=_requested_by(operation),
         requested_at=operation.requested_at,
         started_at=operation.started_at,
         finished_at=operation.finished_at,
@@ -200,6 +201,13 @@ def operation_row(operation: Operation) -> OperationRow:
         progress_pct=min(100.0, 100 * operation.progress_done / total) if total else None,
         attempts=operation.attempts,
     )
+
+
+def _requested_by(operation: Operation) -> str:
+    """Empty for what a schedule started. Whoever has a shell is a user of the system."""
+    if operation.requested_by is not None:
+        return operation.requested_by.get_username()
+    return str(operation.parameters["job"]["by"]) if operation.parameters.get(IS_SHELL) else ""
 
 
 def _operations() -> QuerySet[Operation]:

@@ -13,8 +13,12 @@ from django.db import transaction
 from controlplane.audit.actions import record
 from controlplane.operations.kinds.kind import Job, Kind
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import publish_state, send
+from controlplane.operations.moves import move, publish_state, send
+from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
+
+IS_SHELL = "is_shell"
+"""Of an operation's parameters: no worker ever gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class Requester:
     user: User | None
     name: str
     """For the audit, and for what is written on the table."""
+    is_shell: bool = False
+    """Then no worker gets it: the shell carries it out in its own process, right after."""
 
     @classmethod
     def person(cls, user: User) -> Requester:
@@ -73,7 +79,7 @@ def queue(wanted: Wanted, request: Request) -> Operation:
             reason=request.reason,
             plan=dict(wanted.plan),
             plan_hash=request.plan_hash,
-            parameters={"job": wanted.job.to_message(), **wanted.parameters},
+            parameters=_parameters(wanted, request),
             idempotency_key=request.idempotency_key or None,
             request_digest=request.digest,
             **wanted.columns,
@@ -87,6 +93,15 @@ def queue(wanted: Wanted, request: Request) -> Operation:
             plan_hash=request.plan_hash,
             details={"operation": str(operation.pk), **wanted.details},
         )
+        if request.by.is_shell:
+            begun = move(operation.pk, OperationState.RUNNING, message="in a shell of this machine")
+            assert begun is not None, operation
+            return begun
         send(operation)
         publish_state(operation)
     return operation
+
+
+def _parameters(wanted: Wanted, request: Request) -> dict[str, Any]:
+    where = {IS_SHELL: True} if request.by.is_shell else {}
+    return {"job": wanted.job.to_message(), **wanted.parameters, **where}

@@ -96,7 +96,7 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
     check_words(ask.table, given.reason, given.typed_name, ask.confirmation)
     plan = ask.plan()
     if plan is not None:
-        _check_plan(ask, plan, given.plan_hash)
+        check_plan(ask, plan, given.plan_hash)
     request = Request(
         by=by,
         reason=given.reason.strip(),
@@ -118,7 +118,8 @@ def _check_role(ask: Ask[P], by: Requester) -> None:
         raise PermissionDenied(f"this needs the role {ask.permission.role}")
 
 
-def _check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
+def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
+    """Raises PlanVoid, NotAllowedNow."""
     is_bound = bool(plan_hash) or ask.is_bound_to_plan
     if is_bound and plan.plan_hash != plan_hash:
         raise PlanVoid("the table changed since the plan was shown", table=ask.table.slug)

@@ -24,6 +24,7 @@ from controlplane.operations.kinds.kind import Kind, kind_of
 from controlplane.operations.living import QUIET
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send
+from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.access import may
@@ -76,6 +77,9 @@ def _send_again_if_lost(kind: Kind, operation: Operation, now: datetime) -> None
 
 
 def _send_again(kind: Kind, operation: Operation, now: datetime) -> None:
+    if operation.parameters.get(IS_SHELL):
+        move(operation.pk, OperationState.FAILED, message="the shell that was at it has ended")
+        return
     if operation.attempts >= ATTEMPTS_MAX:
         move(operation.pk, OperationState.FAILED, message="no worker took it")
         return

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.models import InstantRecord
+from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from workers.lakehouse import LakehouseTable, open_table
@@ -245,5 +246,7 @@ def test_repair_is_shown_first_and_leaves_a_trace(lake: Lake, root: Path) -> Non
 
     assert not lock.exists()
     [done] = AuditEvent.objects.filter(what="service.repair", result="succeeded")
-    assert (done.reason, done.details) == ("left", {"items": [str(lock)]})
+    operation = Operation.objects.get(service="repair")
+    assert (done.reason, done.details["operation"]) == ("left", str(operation.pk))
+    assert [item["what"] for item in operation.plan["items"]] == [str(lock)]
     assert "nothing to do" in run("table", "repair", "trips")

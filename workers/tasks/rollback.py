@@ -15,10 +15,10 @@ from workers.jobs import RollbackJob
 from workers.options.write_options import SHORT_LIVED, write_options
 from workers.ports import system_ports
 from workers.recovery import rollback as recovery
-from workers.reporting import OperationReport, Progress, ReportState
+from workers.reporting import OperationReport, Progress, Reporter, ReportState
 from workers.reporting.at_work import being_at_work
 from workers.storage.roots import storage_under_root
-from workers.table.table import open_
+from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive
 from workers.tasks.reports import reporting
 
@@ -32,41 +32,48 @@ def rollback(message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, ports.clock) as is_mine,
         reporting(job.operation_id, job.report_url) as reporter,
     ):
-        if not is_mine:
-            return
+        if is_mine:
+            table = open_(storage_under_root(job.table, os.environ), ports)
+            carry_out_rollback(job, table, reporter)
 
-        def report(
-            state: ReportState, message: str, progress: Progress | None = None, **outcome: Any
-        ) -> None:
-            reporter.send(
-                OperationReport(
-                    operation_id=job.operation_id,
-                    state=state,
-                    message=message,
-                    progress=progress,
-                    instant=job.instant,
-                    outcome=outcome or None,
-                )
+
+def carry_out_rollback(job: RollbackJob, table: Table, reporter: Reporter) -> None:
+    """In this process, whose alone the job is: everything but the last word of one that failed.
+
+    Raises LakehouseError.
+    """
+
+    def report(
+        state: ReportState, message: str, progress: Progress | None = None, **outcome: Any
+    ) -> None:
+        reporter.send(
+            OperationReport(
+                operation_id=job.operation_id,
+                state=state,
+                message=message,
+                progress=progress,
+                instant=job.instant,
+                outcome=outcome or None,
             )
-
-        def on_progress(done: int, total: int) -> None:
-            report(ReportState.PROGRESS, "deleting files", Progress(done, total, "files"))
-
-        report(ReportState.RUNNING, f"rolling back {job.instant}")
-        table = open_(storage_under_root(job.table, os.environ), ports)
-        request = recovery.RollbackRequest(
-            job.instant,
-            by=job.by,
-            reason=job.reason,
-            expected_plan_hash=job.plan_hash or None,
-            is_only_pending=not job.plan_hash,
-            is_forced=True,  # A person has read the plan's warnings and confirmed.
         )
-        options = write_options({**SHORT_LIVED, "sluice.operation.id": job.operation_id})
-        with staying_alive(lambda: report(ReportState.RUNNING, f"rolling back {job.instant}")):
-            ended = recovery.rollback(table, request, options, on_progress=on_progress)
-        if ended.is_committed:
-            report(ReportState.FAILED, f"{job.instant} was committed meanwhile", **asdict(ended))
-        else:
-            message_text = "; ".join([f"rolled back {job.instant}", *ended.warnings])
-            report(ReportState.SUCCEEDED, message_text, **asdict(ended))
+
+    def on_progress(done: int, total: int) -> None:
+        report(ReportState.PROGRESS, "deleting files", Progress(done, total, "files"))
+
+    report(ReportState.RUNNING, f"rolling back {job.instant}")
+    request = recovery.RollbackRequest(
+        job.instant,
+        by=job.by,
+        reason=job.reason,
+        expected_plan_hash=job.plan_hash or None,
+        is_only_pending=not job.plan_hash,
+        is_forced=True,  # A person has read the plan's warnings and confirmed.
+    )
+    options = write_options({**SHORT_LIVED, "sluice.operation.id": job.operation_id})
+    with staying_alive(lambda: report(ReportState.RUNNING, f"rolling back {job.instant}")):
+        ended = recovery.rollback(table, request, options, on_progress=on_progress)
+    if ended.is_committed:
+        report(ReportState.FAILED, f"{job.instant} was committed meanwhile", **asdict(ended))
+    else:
+        sentences = [f"rolled back {job.instant}", *ended.warnings]
+        report(ReportState.SUCCEEDED, "; ".join(sentences), **asdict(ended))

@@ -47,13 +47,30 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, system_ports().clock) as is_mine,
         reporting(job.operation_id, job.report_url) as reporter,
     ):
-        if is_mine:
-            _Run(job, reporter, is_again=is_again).carry_out()
+        if not is_mine:
+            return
+        table = open_(storage_under_root(job.table, os.environ), system_ports())
+        if path := job.parameters.get(PATH_KEY, "").strip():
+            source_under_root(path, os.environ)
+        carry_out_service(job, table, reporter, is_again=is_again)
+
+
+def carry_out_service(
+    job: ServiceJob, table: Table, reporter: Reporter, *, is_again: bool = False
+) -> None:
+    """In this process, whose alone the job is: everything but the last word of one that failed.
+
+    `is_again`: the job may have been begun before. Raises LakehouseError.
+    """
+    _Run(job, table, reporter, is_again=is_again).carry_out()
 
 
 class _Run:
-    def __init__(self, job: ServiceJob, reporter: Reporter, *, is_again: bool) -> None:
+    def __init__(
+        self, job: ServiceJob, table: Table, reporter: Reporter, *, is_again: bool
+    ) -> None:
         self._job = job
+        self._table = table
         self._reporter = reporter
         self._is_again = is_again
 
@@ -63,9 +80,7 @@ class _Run:
             self._report(ReportState.CANCELLED, "cancelled before it began")
             return
         service = registry.service(job.service)
-        table = open_(storage_under_root(job.table, os.environ), system_ports())
-        if path := job.parameters.get(PATH_KEY, "").strip():
-            source_under_root(path, os.environ)
+        table = self._table
         self._report(ReportState.RUNNING, f"{job.service} begins")
         expected = job.plan_hash
         if self._is_again:

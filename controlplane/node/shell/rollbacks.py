@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import getpass
+from typing import Any
 
-from controlplane.audit.actions import record
-from controlplane.errors import NotAllowedNow, PlanVoid
-from controlplane.mirror.storage import engine_table
-from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.table_services import ITEMS_SHOWN, Say
-from controlplane.operations.actions import PlanView, plan_rollback
+from controlplane.node.shell.own_process import Say, request_and_carry_out
+from controlplane.node.shell.table_services import ITEMS_SHOWN
+from controlplane.operations.actions import PlanView
+from controlplane.operations.kinds.rollback import RollbackAsk
+from controlplane.operations.requesting import check_plan
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
-from workers.options.write_options import write_options
-from workers.recovery.rollback import RollbackRequest, rollback
+from workers.jobs import RollbackJob
+from workers.reporting import Reporter
+from workers.table import table as engine
+from workers.tasks import carry_out_rollback
 
 
 def plan_and_roll_back(
@@ -25,39 +26,23 @@ def plan_and_roll_back(
     reason: str,
     say: Say,
 ) -> None:
-    """Raises what `plan_rollback` raises, PlanVoid, NotAllowedNow, LakehouseError."""
-    view = plan_rollback(table, instant)
+    """Raises what `plan_rollback` and `request_and_carry_out` raise."""
+    ask = RollbackAsk(table, instant)
+    view = ask.plan()
     _show(view, say)
-    if plan_hash and plan_hash != view.plan_hash:
-        raise PlanVoid("the table changed since that plan was shown", now=view.plan_hash)
-    if view.blockers:
-        raise NotAllowedNow("this rollback is blocked", blockers="; ".join(view.blockers))
+    check_plan(ask, view, plan_hash or view.plan_hash)
     if not (is_confirmed or plan_hash):
         say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} carries it out")
         return
-    who = f"{getpass.getuser()} (shell)"
-    audited = {
-        "who": who,
-        "what": "operation.rollback",
-        "subject": table.slug,
-        "reason": reason,
-        "plan_hash": view.plan_hash,
-    }
-    record(**audited, result="requested", details={"instant": instant})
-    request = RollbackRequest(
-        instant, by=who, reason=reason, expected_plan_hash=view.plan_hash, is_forced=True
+    report = request_and_carry_out(
+        ask, reason=reason, plan_hash=view.plan_hash, carry_out=_carry_out, say=say
     )
-    try:
-        ended = rollback(engine_table(table), request, write_options({}))
-    except Exception as error:
-        record(**audited, result="failed", details={"error": f"{type(error).__name__}: {error}"})
-        raise
-    result = "failed" if ended.is_committed else "rolled_back"
-    record(**audited, result=result, details={"instant": instant})
-    if ended.is_committed:
-        raise NotAllowedNow("it was committed meanwhile", instant=instant)
-    say(f"rolled back by {ended.rollback_instant}: {ended.files_deleted} files deleted")
-    sync_table(table)
+    ended = report.outcome or {}
+    say(f"rolled back by {ended['rollback_instant']}: {ended['files_deleted']} files deleted")
+
+
+def _carry_out(message: dict[str, Any], table: engine.Table, reporter: Reporter) -> None:
+    carry_out_rollback(RollbackJob.from_message(message), table, reporter)
 
 
 def _show(view: PlanView, say: Say) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controlplane.mirror.queries.files import Backlog, backlog, file_groups_page
 from controlplane.mirror.queries.table_details import schema_history
 from controlplane.mirror.queries.table_services import pending_plans, savepoints, service_history
-from controlplane.node.shell.table_services import Say
+from controlplane.node.shell.own_process import Say
 from controlplane.operations.actions import service_kinds
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.models import Table

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from django.core.management.base import CommandError
 
 from controlplane.audit.actions import record
-from controlplane.node.shell.table_services import Say
+from controlplane.node.shell.own_process import Say, shell_user
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
 from workers.errors import LakehouseError
@@ -318,10 +318,6 @@ def note(place: Place, what: str, sink_id: str, result: str) -> None:
 
 def own_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in options.items() if key in SINK_OPTIONS}
-
-
-def shell_user() -> str:
-    return f"{getpass.getuser()} (shell)"
 
 
 def _uuid(ids: RandomIds) -> str:

@@ -138,6 +138,7 @@ class ServiceAsk:
     table: Table
     service: str
     parameters: Mapping[str, str]
+    is_shell: bool = False
     name: str = "service"
     busy: str = "this service is under way"
 
@@ -159,7 +160,7 @@ class ServiceAsk:
         return {"service": self.service, "parameters": dict(self.parameters)}
 
     def plan(self) -> ServicePlanView:
-        return plan_service(self.table, self.service, self.parameters, None)
+        return plan_service(self.table, self.service, self.parameters, None, is_shell=self.is_shell)
 
     def wanted(self, request: Request, plan: ServicePlanView) -> Wanted:
         parameters = dict(self.parameters)
