@@ -122,7 +122,7 @@ class Kind:
 @cache
 def kinds() -> Mapping[str, Kind]:
     """Every kind, by name: of each module of this package its `KIND`."""
-    names = sorted(found.name for found in iter_modules(package.__path__))
+    names = sorted(module.name for module in iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
     filled_in: list[Kind] = [module.KIND for module in modules if hasattr(module, "KIND")]
     assert len({kind.name for kind in filled_in}) == len(filled_in), filled_in

@@ -44,7 +44,7 @@ def stamp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
-def asked(
+def stamping(
     stamp: Any,
     lake: Lake,
     operator: User,
@@ -66,13 +66,13 @@ def begun(operation: Operation) -> Operation:
 
 
 def test_it_is_requested_once_by_who_may_and_launched(
-    stamp: Any, asked: Operation, lake: Lake, operator: User, viewer: User
+    stamp: Any, stamping: Operation, lake: Lake, operator: User, viewer: User
 ) -> None:
     [(task, message)] = sent_jobs()
 
-    assert (asked.kind, asked.state) == ("stamp", "queued")
-    assert (task, message) == ("tests.put_stamp", asked.parameters["job"])
-    assert request(stamp, lake, operator).pk == asked.pk
+    assert (stamping.kind, stamping.state) == ("stamp", "queued")
+    assert (task, message) == ("tests.put_stamp", stamping.parameters["job"])
+    assert request(stamp, lake, operator).pk == stamping.pk
     with pytest.raises(KeyReused):
         request(stamp, lake, operator, text="another")
     with pytest.raises(PermissionDenied):
@@ -82,50 +82,50 @@ def test_it_is_requested_once_by_who_may_and_launched(
 
 
 def test_one_whose_worker_died_is_settled_by_what_storage_shows(
-    stamp: Any, asked: Operation
+    stamp: Any, stamping: Operation
 ) -> None:
     [(_, message)] = sent_jobs()
-    begun(asked)
+    begun(stamping)
     stamp.put_stamp(message)
 
     reconcile(now=timezone.now() + LATER)
 
-    asked.refresh_from_db()
-    assert (asked.state, asked.message) == ("succeeded", "the stamp is there")
+    stamping.refresh_from_db()
+    assert (stamping.state, stamping.message) == ("succeeded", "the stamp is there")
     assert AuditEvent.objects.filter(what="operation.stamp", result="succeeded").count() == 1
 
 
 def test_one_that_died_without_its_effect_goes_to_another_worker(
-    asked: Operation, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    stamping: Operation, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
     first = sent_jobs()
-    begun(asked)
+    begun(stamping)
 
     with django_capture_on_commit_callbacks(execute=True):
         reconcile(now=timezone.now() + LATER)
 
     assert sent_jobs() == first
-    asked.refresh_from_db()
-    assert (asked.state, asked.attempts) == ("running", 1)
+    stamping.refresh_from_db()
+    assert (stamping.state, stamping.attempts) == ("running", 1)
 
 
-def test_a_claim_that_storage_does_not_bear_out_ends_nothing(asked: Operation) -> None:
-    record_report({"operation_id": str(asked.pk), "state": "succeeded"})
+def test_a_claim_that_storage_does_not_bear_out_ends_nothing(stamping: Operation) -> None:
+    record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
 
-    asked.refresh_from_db()
-    assert asked.message == "its worker says succeeded, and storage does not show it"
-    assert asked.state == "queued"
+    stamping.refresh_from_db()
+    assert stamping.message == "its worker says succeeded, and storage does not show it"
+    assert stamping.state == "queued"
 
 
 def test_it_is_cancelled_and_is_shown_with_its_proof(
-    stamp: Any, asked: Operation, operator: User, viewer: User, client: Client
+    stamp: Any, stamping: Operation, operator: User, viewer: User, client: Client
 ) -> None:
     client.force_login(operator)
-    page = f"/t/trips/operations/{asked.pk}"
+    page = f"/t/trips/operations/{stamping.pk}"
     waiting = client.get(page).content.decode()
-    begun(asked)
-    stamp.put_stamp(asked.parameters["job"])
-    record_report({"operation_id": str(asked.pk), "state": "succeeded"})
+    begun(stamping)
+    stamp.put_stamp(stamping.parameters["job"])
+    record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
 
     proved = client.get(page).content.decode()
     listed = client.get("/api/v1/operations/?kinds=stamp").json()["results"]
@@ -135,9 +135,9 @@ def test_it_is_cancelled_and_is_shown_with_its_proof(
     assert waiting.count("</svg>waiting<") == 1
     assert proved.count("</svg>proved<") == 1
     assert "The stamp is there" in proved
-    assert [row["id"] for row in listed] == [str(asked.pk)]
+    assert [row["id"] for row in listed] == [str(stamping.pk)]
     with pytest.raises(NotAllowedNow, match="has ended"):
-        request_cancel(operation=asked_again(asked), by=operator)
+        request_cancel(operation=read_again(stamping), by=operator)
 
 
 def test_a_kind_of_another_version_stops_nobody_else(lake: Lake, operator: User) -> None:
@@ -150,5 +150,5 @@ def test_a_kind_of_another_version_stops_nobody_else(lake: Lake, operator: User)
         kind_of(foreign)
 
 
-def asked_again(operation: Operation) -> Operation:
+def read_again(operation: Operation) -> Operation:
     return Operation.objects.get(pk=operation.pk)
