@@ -19,11 +19,11 @@ _SLUG = "t000"
 
 
 def register(root: str) -> int:
-    from controlplane.tables.actions import register_table
+    from controlplane.tables.actions import do_register_table
 
     locations = sorted(Path(root).iterdir())
     for location in locations:
-        register_table(location=str(location), slug=location.name, by=None)
+        do_register_table(location=str(location), slug=location.name, by=None)
     return len(locations)
 
 

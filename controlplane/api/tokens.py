@@ -8,7 +8,7 @@ from typing import Protocol
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 
 DAYS_DEFAULT = 90
 DAYS_MAX = 365
@@ -23,7 +23,7 @@ class TokenRecord(Protocol):
 def create_token(user: User, *, lifetime: timedelta) -> tuple[TokenRecord, str]:
     """The stored row and the token itself, which nobody can read again."""
     row, token = AuthToken.objects.create(user=user, expiry=lifetime)
-    record(who=user.get_username(), what="token.create", subject=row.token_key, result="done")
+    do_record(who=user.get_username(), what="token.create", subject=row.token_key, result="done")
     return row, token
 
 
@@ -35,5 +35,5 @@ def revoke_token(user: User, token_key: str) -> bool:
     """False when this user has no such token."""
     deleted, _ = AuthToken.objects.filter(user=user, token_key=token_key).delete()
     if deleted:
-        record(who=user.get_username(), what="token.revoke", subject=token_key, result="done")
+        do_record(who=user.get_username(), what="token.revoke", subject=token_key, result="done")
     return bool(deleted)

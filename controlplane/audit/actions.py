@@ -8,7 +8,7 @@ from controlplane.audit.middleware import current_request_id
 from controlplane.audit.models import AuditEvent
 
 
-def record(
+def do_record(
     *,
     who: str,
     what: str,

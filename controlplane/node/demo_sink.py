@@ -20,11 +20,11 @@ from controlplane.node.living import supervisor_pid
 from controlplane.node.places import Places
 from controlplane.node.processes import KAFKA, ORDERS
 from controlplane.node.supervision import Supervisor, SupervisorFailed, log_file
-from controlplane.operations.actions import start_sink, stop_sink
+from controlplane.operations.actions import do_start_sink, do_stop_sink
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sink_stops import newest_operation, open_operation
 from controlplane.operations.states import OperationState
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table as TableRow
 from workers.clock import Clock
 from workers.errors import KafkaFailed, TableNotFound
@@ -64,12 +64,12 @@ def start_orders(by: User, clock: Clock, say: Say) -> None:
     supervisor = _supervisor(places)
     bootstrap = _broker(places, supervisor, clock, say)
     table = opened_table()
-    row = TableRow.objects.filter(location=table.location).first() or register_table(
+    row = TableRow.objects.filter(location=table.location).first() or do_register_table(
         location=table.location, slug=SLUG, name=NAME, by=by
     )
     keep_small(row, by)
     if not _goes_on(row, clock):
-        start_sink(row, _options(bootstrap), by=by, reason="demo", relaunches_max=RELAUNCHES_MAX)
+        do_start_sink(row, _options(bootstrap), by=by, reason="demo", relaunches_max=RELAUNCHES_MAX)
     _start(places, supervisor, ORDERS)
     say(f"orders go through Kafka at {bootstrap} into {settings.SLUICE_PUBLIC_URL}/t/{SLUG}/sinks")
 
@@ -195,7 +195,7 @@ def _goes_on(row: TableRow, clock: Clock) -> bool:
 def _stop_sink(row: TableRow, clock: Clock) -> None:
     if open_operation(row, SINK_ID) is None:
         return
-    stop_sink(row, SINK_ID, by="demo", is_hard=True, reason="the demo is reset")
+    do_stop_sink(row, SINK_ID, by="demo", is_hard=True, reason="the demo is reset")
     deadline_s = clock.monotonic_s() + CANCEL_WAIT_S
     while open_operation(row, SINK_ID) is not None:
         if clock.monotonic_s() > deadline_s:

@@ -14,13 +14,13 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.errors import NotAllowedNow
-from controlplane.operations.actions import request_write
+from controlplane.operations.actions import do_request_write
 from controlplane.operations.demo import HEARTBEAT
 from controlplane.operations.kinds.write import RESTARTS_MAX
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
 from workers.errors import TableNotFound
@@ -63,7 +63,7 @@ def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
     from workers.spark.inputs.ad_requests import STREAMS
 
     table = opened_table()
-    row = TableRow.objects.filter(location=table.location).first() or register_table(
+    row = TableRow.objects.filter(location=table.location).first() or do_register_table(
         location=table.location, slug=SLUG, name=NAME, by=by
     )
     waiting = [stream for stream in STREAMS if not is_taken_care_of(row, stream)]
@@ -81,7 +81,7 @@ def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
             "options": {**WRITE_OPTIONS, "sluice.writer.name": stream},
             "spark_conf": SPARK_CONF,
         }
-        request_write(table=row, parameters=parameters, by=by, reason="demo")
+        do_request_write(table=row, parameters=parameters, by=by, reason="demo")
     return StartedStreams(table=row, streams=waiting, rounds=int(source["rounds"]))
 
 

@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from controlplane.accounts.roles import ADMIN
+from controlplane.operations.actions import do_update_service_setting
 from controlplane.operations.models import ServiceSetting
-from controlplane.operations.schedules import update_service_setting
 from controlplane.tables.models import Table as TableRow
 
 SERVICES = {"compaction": (60, 15), "clean": (120, 30)}
@@ -25,7 +25,7 @@ def keep_small(row: TableRow, by: User) -> None:
     if ServiceSetting.objects.filter(table=row).exists():
         return
     for service, (every_s, trigger_commits) in SERVICES.items():
-        update_service_setting(
+        do_update_service_setting(
             table=row,
             service=service,
             enabled=True,

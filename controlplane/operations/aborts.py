@@ -64,7 +64,7 @@ class AbortAsk:
         )
 
 
-def request_abort(
+def do_request_abort(
     table: Table,
     instant: InstantTime,
     *,

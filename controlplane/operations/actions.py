@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from controlplane.operations.aborts import request_abort
-from controlplane.operations.cancels import is_cancellable, request_cancel
-from controlplane.operations.declaring import declare_stream
+from controlplane.operations.aborts import do_request_abort
+from controlplane.operations.cancels import do_request_cancel, is_cancellable
+from controlplane.operations.declaring import do_declare_stream
 from controlplane.operations.demo import (
+    do_kill_demo_writer,
+    do_start_demo_conflict,
+    do_start_demo_schema_conflict,
     has_demo_ended,
-    kill_demo_writer,
-    start_demo_conflict,
-    start_demo_schema_conflict,
 )
-from controlplane.operations.kinds.replay import ReplayPlan, plan_replay, request_replay
+from controlplane.operations.kinds.replay import ReplayPlan, do_request_replay, plan_replay
 from controlplane.operations.kinds.rollback import (
     PlannedFileRow,
     PlanView,
+    do_request_rollback,
     plan_rollback,
-    request_rollback,
 )
-from controlplane.operations.kinds.sink import relaunch_sink, start_sink
+from controlplane.operations.kinds.sink import do_relaunch_sink, do_start_sink
 from controlplane.operations.kinds.table_service import (
     PlanItemRow,
     ServicePlanView,
+    do_request_service,
+    do_schedule_service,
     plan_service,
-    request_service,
-    schedule_service,
 )
 from controlplane.operations.kinds.write import (
     PLANNED_OPERATIONS,
     WRITE_OPERATIONS,
-    request_write,
+    do_request_write,
 )
+from controlplane.operations.marker_server import do_restart_marker_server
 from controlplane.operations.permissions import (
     ServiceKind,
     permission_of,
     permission_to_plan,
     service_kinds,
 )
-from controlplane.operations.planned_writes import request_planned_write
-from controlplane.operations.reports import record_report
-from controlplane.operations.settling import reconcile
-from controlplane.operations.sink_resets import plan_sink_reset, reset_sink
-from controlplane.operations.sink_stops import open_operation, stop_sink
+from controlplane.operations.planned_writes import do_request_planned_write
+from controlplane.operations.reports import do_record_report
+from controlplane.operations.schedules import do_update_service_setting
+from controlplane.operations.settling import do_reconcile
+from controlplane.operations.sink_resets import do_reset_sink, plan_sink_reset
+from controlplane.operations.sink_stops import do_stop_sink, open_operation
+from controlplane.operations.stream_writes import do_launch_stream
 
 __all__ = [
     "PLANNED_OPERATIONS",
@@ -52,10 +55,29 @@ __all__ = [
     "ReplayPlan",
     "ServiceKind",
     "ServicePlanView",
-    "declare_stream",
+    "do_declare_stream",
+    "do_kill_demo_writer",
+    "do_launch_stream",
+    "do_reconcile",
+    "do_record_report",
+    "do_relaunch_sink",
+    "do_request_abort",
+    "do_request_cancel",
+    "do_request_planned_write",
+    "do_request_replay",
+    "do_request_rollback",
+    "do_request_service",
+    "do_request_write",
+    "do_reset_sink",
+    "do_restart_marker_server",
+    "do_schedule_service",
+    "do_start_demo_conflict",
+    "do_start_demo_schema_conflict",
+    "do_start_sink",
+    "do_stop_sink",
+    "do_update_service_setting",
     "has_demo_ended",
     "is_cancellable",
-    "kill_demo_writer",
     "open_operation",
     "permission_of",
     "permission_to_plan",
@@ -63,21 +85,5 @@ __all__ = [
     "plan_rollback",
     "plan_service",
     "plan_sink_reset",
-    "reconcile",
-    "record_report",
-    "relaunch_sink",
-    "request_abort",
-    "request_cancel",
-    "request_planned_write",
-    "request_replay",
-    "request_rollback",
-    "request_service",
-    "request_write",
-    "reset_sink",
-    "schedule_service",
     "service_kinds",
-    "start_demo_conflict",
-    "start_demo_schema_conflict",
-    "start_sink",
-    "stop_sink",
 ]

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.models import Operation
@@ -34,7 +34,7 @@ class Cancellable(Protocol):
     def state(self) -> str: ...
 
 
-def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Operation:
+def do_request_cancel(*, operation: Operation, by: User, reason: str = "") -> Operation:
     """End a write or a service. A service that no worker took yet ends at once; one that runs stops
     at its next safe point, between two things that its plan names, and its plan stays.
 
@@ -56,7 +56,7 @@ def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Opera
         moved = move(operation.pk, _S.CANCELLING if is_begun else _S.CANCELLED, message=message)
         if moved is None:
             raise NotAllowedNow("the operation cannot be cancelled now", state=operation.state)
-        record(
+        do_record(
             who=by.get_username(),
             what="operation.cancel",
             subject=operation.table.slug,
@@ -74,7 +74,7 @@ def request_cancel(*, operation: Operation, by: User, reason: str = "") -> Opera
 
 
 def is_cancellable(operation: Cancellable) -> bool:
-    """Whether `request_cancel` would take it in this state."""
+    """Whether `do_request_cancel` would take it in this state."""
     if _S(operation.state) in FINAL | {_S.CANCELLING}:
         return False
     kind = kind_named(operation.kind)

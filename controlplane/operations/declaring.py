@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.events import publish_change
 from controlplane.operations.confirmation import check_words
@@ -37,7 +37,7 @@ _OPTIONS = {
 }
 
 
-def declare_stream(
+def do_declare_stream(
     table: Table,
     group: Mapping[str, Any],
     types: Mapping[str, str],
@@ -101,7 +101,7 @@ def _told(error: LakehouseError) -> InvalidRequest | NotAllowedNow | StorageUnav
 
 
 def _note(table: Table, by: User, result: str, reason: str, details: Mapping[str, object]) -> None:
-    record(
+    do_record(
         who=by.get_username(),
         what="stream.declare",
         subject=table.slug,

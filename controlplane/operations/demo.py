@@ -13,12 +13,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.celery import app
 from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.kinds import write
-from controlplane.operations.kinds.write import request_write
+from controlplane.operations.kinds.write import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
@@ -55,7 +55,7 @@ def has_demo_ended(table: Table) -> bool:
     return bool(states) and not states & set(OPEN)
 
 
-def start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
+def do_start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
     """Two optimistic backfills of the same requests at the same time: one commits, the other is
     told to whom it lost.
     """
@@ -65,7 +65,7 @@ def start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
     return first, second
 
 
-def start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
+def do_start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
     """Two writers that evolve one column in different ways at the same time (scenario 8 of the
     schema table).
     """
@@ -75,7 +75,7 @@ def start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Opera
     return first, second
 
 
-def kill_demo_writer(table: Table, by: User) -> Operation:
+def do_kill_demo_writer(table: Table, by: User) -> Operation:
     """SIGKILL to a running demo writer and all its processes, in the middle of its next write. Its
     heartbeat stops; recovery does the rest.
 
@@ -88,7 +88,7 @@ def kill_demo_writer(table: Table, by: User) -> Operation:
             table=table.slug,
         )
     with transaction.atomic():
-        record(
+        do_record(
             who=by.get_username(),
             what="demo.kill_writer",
             subject=table.slug,
@@ -167,4 +167,4 @@ def _write(
         "options": {**options, "sluice.writer.name": writer},
         "spark_conf": {"spark.sql.shuffle.partitions": "2"},  # A handful of rows.
     }
-    return request_write(table=table, parameters=parameters, by=by, reason="demo")
+    return do_request_write(table=table, parameters=parameters, by=by, reason="demo")

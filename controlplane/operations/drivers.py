@@ -14,7 +14,7 @@ from controlplane.mirror.storage import storage_of
 from controlplane.operations.living import QUIET, is_beating
 from controlplane.operations.models import Operation
 from controlplane.operations.own_beats import own_beats
-from controlplane.operations.reports import record_report
+from controlplane.operations.reports import do_record_report
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.operations.write_outcomes import newest_instant
@@ -64,7 +64,7 @@ def take_ending(operation: Operation) -> bool:
         report |= {"message": ending.get("message"), "instant": ending.get("instant")}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
-    record_report(report)
+    do_record_report(report)
     operation.refresh_from_db()
     return OperationState(operation.state) in FINAL | {OperationState.UNKNOWN}
 

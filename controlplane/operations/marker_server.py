@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, Q
 from django.utils import timezone
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import NotAllowedNow
 from controlplane.events import EVERYWHERE, publish_change
 from controlplane.mirror.models import ServerSample
@@ -81,7 +81,7 @@ def _supervise(place: _Place, server: MarkerServer) -> MarkerServer.State:
     return state
 
 
-def restart_marker_server(by: User) -> None:
+def do_restart_marker_server(by: User) -> None:
     """Drain, stop, start. Writers wait and try again meanwhile.
 
     Raises NotAllowedNow when supervision has it in hand, or no secret is configured.
@@ -95,7 +95,7 @@ def restart_marker_server(by: User) -> None:
         health = _start(place, server)
         if health is not None:
             _note_state(server, MarkerServer.State.RUNNING, pid=health.pid)
-    record(
+    do_record(
         who=by.get_username(), what="marker_server.restart", subject=str(place.port), result="done"
     )
 

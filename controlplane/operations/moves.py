@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.operations.kinds.kind import kind_of
@@ -116,7 +116,7 @@ def _who(operation: Operation) -> str:
 
 def _audit_end(operation: Operation) -> None:
     named = f"{operation.kind}.{operation.service}" if operation.service else ""
-    record(
+    do_record(
         who=_who(operation),
         what=named or f"operation.{operation.kind}",
         subject=operation.table.slug,

@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
-from controlplane.operations.kinds.table_service import request_service
+from controlplane.operations.kinds.table_service import do_request_service
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from workers.table_services.given_rows import FILE_KEYS
@@ -19,7 +19,7 @@ from workers.table_services.given_rows import FILE_KEYS
 _KINDS = ("csv", "parquet")
 
 
-def request_planned_write(
+def do_request_planned_write(
     table: Table,
     operation: str,
     *,
@@ -33,10 +33,10 @@ def request_planned_write(
 ) -> Operation:
     """Queue the write that was shown as `plan_hash` by the plan of the service `operation`.
 
-    Raises what `request_service` raises.
+    Raises what `do_request_service` raises.
     """
     parameters = planned_parameters(operation, source=source, partitions=partitions)
-    return request_service(
+    return do_request_service(
         table, operation, parameters, plan_hash, reason, typed_name, by, idempotency_key
     )
 

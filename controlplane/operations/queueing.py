@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.operations.kinds.kind import Job, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import move, publish_state, send
@@ -84,7 +84,7 @@ def queue(wanted: Wanted, request: Request) -> Operation:
             request_digest=request.digest,
             **wanted.columns,
         )
-        record(
+        do_record(
             who=request.by.name,
             what=wanted.what,
             subject=wanted.table.slug,

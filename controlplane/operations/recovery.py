@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.mirror.storage import engine_table
@@ -52,7 +52,7 @@ def _recover(table: Table) -> int:
         log.warning("recovery will try again: table=%s error=%s", table.slug, error)
         return 0
     for outcome in outcomes:
-        record(
+        do_record(
             who=WRITER,
             what="recovery.rollback",
             subject=table.slug,

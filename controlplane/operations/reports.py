@@ -18,7 +18,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
 from controlplane.operations.outcomes import Outcome
 from controlplane.operations.states import FINAL, OperationState, may_move
-from controlplane.writers.actions import record_hint
+from controlplane.writers.actions import do_record_hint
 from workers.errors import LakehouseError
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _STATES = {
 }
 
 
-def record_report(payload: Mapping[str, Any]) -> bool:
+def do_record_report(payload: Mapping[str, Any]) -> bool:
     """Take a worker's report in; False when it is about no operation we know.
 
     Safe to receive twice, late or out of order. Raises InvalidRequest when it is malformed.
@@ -51,7 +51,7 @@ def record_report(payload: Mapping[str, Any]) -> bool:
     values = {**_progress(payload), **_facts(payload)}
     with transaction.atomic():
         if payload["state"] != "progress":
-            record_hint(
+            do_record_hint(
                 operation_ref=str(operation_id),
                 state=str(payload["state"]),
                 message=message,

@@ -15,11 +15,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.queries.files import backlog
-from controlplane.operations.kinds.table_service import plan_service, schedule_service
+from controlplane.operations.kinds.table_service import do_schedule_service, plan_service
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.permissions import is_destructive, service_kinds
 from controlplane.operations.states import OPEN
@@ -67,7 +67,7 @@ def schedulable_services() -> list[str]:
     ]
 
 
-def update_service_setting(
+def do_update_service_setting(
     *,
     table: Table,
     service: str,
@@ -101,7 +101,7 @@ def update_service_setting(
                 "changed_by": by,
             },
         )
-        record(
+        do_record(
             who=by.get_username() if by else "",
             what="service.schedule",
             subject=table.slug,
@@ -140,7 +140,7 @@ def _run_if_due(setting: ServiceSetting, now: datetime) -> Operation | None:
     ServiceSetting.objects.filter(pk=setting.pk).update(last_run_at=now)
     if view is None or not view.is_executable:
         return None
-    return schedule_service(setting.table, setting.service, setting.parameters)
+    return do_schedule_service(setting.table, setting.service, setting.parameters)
 
 
 def _is_due(setting: ServiceSetting, now: datetime) -> bool:

@@ -38,7 +38,7 @@ LOST_AFTER = timedelta(seconds=20)
 ATTEMPTS_MAX = 10
 
 
-def reconcile(*, now: datetime | None = None) -> int:
+def do_reconcile(*, now: datetime | None = None) -> int:
     """Bring every open operation one step nearer to the truth. How many were looked at."""
     at = now or timezone.now()
     open_operations = list(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.storage import engine_table
@@ -83,7 +83,7 @@ def plan_sink_reset(table: Table, sink_id: str, *, to: str) -> SinkResetPlan:
     return _shown(config, plan)
 
 
-def reset_sink(
+def do_reset_sink(
     table: Table,
     sink_id: str,
     *,
@@ -166,7 +166,7 @@ def carry_out(
 
     def note(result: str, **more: str) -> None:
         if row is not None:
-            record(
+            do_record(
                 who=by,
                 what=WHAT,
                 subject=row.slug,

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import NotAllowedNow, StorageUnavailable
 from controlplane.mirror.queries.sinks import OVER, sink_record
 from controlplane.mirror.storage import storage_of
@@ -28,7 +28,7 @@ GRACE_S = 45
 """Above the sink's own patience: after it, it ends its tasks by itself."""
 
 
-def stop_sink(
+def do_stop_sink(
     table: Table, sink_id: str, *, by: str, is_hard: bool = False, reason: str = ""
 ) -> Operation | None:
     """Ask the sink to stop: after the transaction at hand, or at once and without it. Whoever runs
@@ -49,7 +49,7 @@ def stop_sink(
     with transaction.atomic():
         if operation is not None:
             _note_stop(operation, kind, by, asked_at)
-        record(
+        do_record(
             who=by,
             what="sink.stop",
             subject=table.slug,

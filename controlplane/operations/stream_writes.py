@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from controlplane.errors import InvalidRequest
 from controlplane.operations.cancels import is_cancellable
 from controlplane.operations.kinds import write
-from controlplane.operations.kinds.write import request_write
+from controlplane.operations.kinds.write import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 
@@ -48,7 +48,7 @@ def stream_writes(table: Table) -> list[StreamWrite]:
     return [_row(one) for one in writes]
 
 
-def launch_stream(
+def do_launch_stream(
     table: Table, stream: str, source: Mapping[str, str], *, reason: str, by: User
 ) -> Operation:
     """Queue a write of `source` as `stream`, one of the table's, beside whatever else writes.
@@ -67,7 +67,7 @@ def launch_stream(
         "stream": stream,
         "options": options,
     }
-    return request_write(table=table, parameters=parameters, by=by, reason=reason)
+    return do_request_write(table=table, parameters=parameters, by=by, reason=reason)
 
 
 def _row(operation: Operation) -> StreamWrite:

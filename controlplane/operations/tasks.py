@@ -19,7 +19,7 @@ from controlplane.operations import (
     sink_relaunches,
 )
 from controlplane.tables.models import Table
-from controlplane.writers.actions import forget_hints
+from controlplane.writers.actions import do_forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
 REPORTS_KEPT_FOR = timedelta(days=7)
@@ -28,7 +28,7 @@ REPORTS_KEPT_FOR = timedelta(days=7)
 @app.task(name="controlplane.operations.reconcile")
 def reconcile() -> None:
     recovery.recover_tables()
-    settling.reconcile()
+    settling.do_reconcile()
     corrections.correct_ends(timezone.now())
     sink_relaunches.relaunch_lost(timezone.now())
 
@@ -47,7 +47,7 @@ def run_due_services() -> None:
 def forget() -> None:
     now = timezone.now()
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
-    forget_hints(before=now - REPORTS_KEPT_FOR)
+    do_forget_hints(before=now - REPORTS_KEPT_FOR)
     retention.forget_run_dirs(now=now)
 
 

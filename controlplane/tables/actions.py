@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from controlplane.accounts.roles import ADMIN
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.tables.locations import checked_location, overlap
 from controlplane.tables.models import Table
@@ -17,7 +17,7 @@ SLUG = re.compile(r"\A[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9 _.-]{0,199}\Z")
 
 
-def register_table(*, location: str, slug: str, name: str = "", by: User | None) -> Table:
+def do_register_table(*, location: str, slug: str, name: str = "", by: User | None) -> Table:
     """A row for the table at `location`; the next sync fills in what the table says of itself.
 
     Raises InvalidRequest: grammar, roots, a slug that is taken, a location that overlaps another
@@ -41,7 +41,7 @@ def register_table(*, location: str, slug: str, name: str = "", by: User | None)
         table = Table.objects.create(
             location=resolved, slug=slug, name=name or slug, registered_by=by
         )
-        record(
+        do_record(
             who=by.get_username() if by else "",
             what="table.register",
             subject=slug,

@@ -9,13 +9,15 @@ from typing import Any
 from controlplane.writers.models import Report
 
 
-def record_hint(*, operation_ref: str, state: str, message: str, body: Mapping[str, Any]) -> Report:
+def do_record_hint(
+    *, operation_ref: str, state: str, message: str, body: Mapping[str, Any]
+) -> Report:
     return Report.objects.create(
         operation_ref=operation_ref, state=state, message=message, body=dict(body)
     )
 
 
-def forget_hints(*, before: datetime) -> int:
+def do_forget_hints(*, before: datetime) -> int:
     """Reports are of use while an operation is young."""
     deleted, _ = Report.objects.filter(received_at__lt=before).delete()
     return deleted

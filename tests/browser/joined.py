@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.joined import DIRECT, NON_BLOCKING
 from workers import LakehouseTable, create_table
@@ -64,7 +64,7 @@ def joined_table(admin: User) -> Table:
             "hoodie.bucket.index.num.buckets": "4",
         },
     )
-    row = register_table(location=str(location), slug=SLUG, name=SLUG, by=admin)
+    row = do_register_table(location=str(location), slug=SLUG, name=SLUG, by=admin)
     for number in range(_ROUNDS):
         _round(table, number)
         if number == 1:

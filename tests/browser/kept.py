@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers import create_table, open_table
 from workers.options.write_options import write_options
@@ -63,7 +63,7 @@ def kept_table(admin: User) -> Table:
     _upserts(location, 14, 19, schema=_TIPPED)
     run(location, "compaction", {"schedule_only": "true"})
     _leave_behind(location)
-    table = register_table(location=str(location), slug=SLUG, name=SLUG, by=admin)
+    table = do_register_table(location=str(location), slug=SLUG, name=SLUG, by=admin)
     sync_table(table)
     return table
 

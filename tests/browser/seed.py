@@ -33,7 +33,7 @@ from controlplane.mirror.sync import sync_table  # noqa: E402
 from controlplane.node.demo_streams import DemoRun, start_streams  # noqa: E402
 from controlplane.node.demo_streams import table_location as demo_location  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
-from controlplane.tables.actions import register_table  # noqa: E402
+from controlplane.tables.actions import do_register_table  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402
 from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
@@ -91,7 +91,7 @@ def real_table(admin: User) -> Table:
             pa.Table.from_pylist(rows, schema=schema),
             options={"sluice.writer.name": f"loader-{batch}"},
         )
-    mirrored = register_table(location=str(location), slug="trips", name="trips", by=admin)
+    mirrored = do_register_table(location=str(location), slug="trips", name="trips", by=admin)
     sync_table(mirrored)
     return mirrored
 
@@ -100,7 +100,9 @@ def contested_table(admin: User) -> Table:
     """On which real writes were lost, one of each kind."""
     location = Path(settings.SLUICE_TABLE_ROOTS[0]) / "contested"
     lost_writes(location, pause_s=0.15)
-    mirrored = register_table(location=str(location), slug="contested", name="contested", by=admin)
+    mirrored = do_register_table(
+        location=str(location), slug="contested", name="contested", by=admin
+    )
     sync_table(mirrored)
     return mirrored
 

@@ -14,9 +14,9 @@ from django.utils import timezone
 from controlplane.events import publish_change
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import start_sink
+from controlplane.operations.actions import do_start_sink
 from controlplane.operations.models import Operation
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.sinks import (
     NOW_MS,
@@ -54,7 +54,7 @@ def sunk_table(admin: User) -> Table:
         ordering=["ts"],
         table_type="MERGE_ON_READ",
     )
-    row = register_table(location=location, slug=SLUG, name=SLUG, by=admin)
+    row = do_register_table(location=location, slug=SLUG, name=SLUG, by=admin)
     bad = [
         BadRecord(117, b"order-117", b'{"id": "117", "ts": "soon"}', "ts: not a number", NOW_MS),
         BadRecord(131, None, b"\xff\xfe", "not JSON: not UTF-8", NOW_MS),
@@ -68,7 +68,7 @@ def sunk_table(admin: User) -> Table:
     sync_table(row)
     row.refresh_from_db()
     lost = {"hoodie.kafka.topic": "returns", "bootstrap.servers": "kafka.example:9092"}
-    start_sink(row, lost, by=admin, relaunches_max=0)
+    do_start_sink(row, lost, by=admin, relaunches_max=0)
     Operation.objects.filter(table=row, sink_id="returns").update(
         state="lost",
         started_at=timezone.now(),

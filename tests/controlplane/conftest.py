@@ -13,7 +13,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
@@ -76,7 +76,7 @@ def lake(root: Path, admin: User) -> Lake:
         ordering=["ts"],
         table_type="MERGE_ON_READ",
     )
-    row = register_table(location=str(root / "trips"), slug="trips", name="Trips", by=admin)
+    row = do_register_table(location=str(root / "trips"), slug="trips", name="Trips", by=admin)
     return Lake(created.table, row)
 
 

@@ -8,11 +8,11 @@ from django.contrib.auth.models import User
 
 from controlplane.celery import app
 from controlplane.operations.actions import (
+    do_record_report,
+    do_request_rollback,
+    do_request_service,
     plan_rollback,
     plan_service,
-    record_report,
-    request_rollback,
-    request_service,
 )
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
@@ -26,7 +26,7 @@ def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
         "reason": "tidy up",
         "typed_name": "trips",
     } | changed
-    return request_service(lake.row, service, parameters, by=by, **confirmation)
+    return do_request_service(lake.row, service, parameters, by=by, **confirmation)
 
 
 def ask_rollback(lake: Lake, instant: str, by: User, **changed: str) -> Operation:
@@ -35,13 +35,13 @@ def ask_rollback(lake: Lake, instant: str, by: User, **changed: str) -> Operatio
         "reason": "wrong file",
         "typed_name": "trips",
     } | changed
-    return request_rollback(lake.row, instant, by=by, **confirmation)
+    return do_request_rollback(lake.row, instant, by=by, **confirmation)
 
 
 def begun(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
     """Asked for, and its worker says that it begins."""
     operation = ask(lake, service, by, **changed)
-    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
     operation.refresh_from_db()
     return operation
 

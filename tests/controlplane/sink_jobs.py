@@ -15,7 +15,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from controlplane.operations.actions import reconcile, record_report, start_sink
+from controlplane.operations.actions import do_reconcile, do_record_report, do_start_sink
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from tests.controlplane.lake import Lake
@@ -27,18 +27,18 @@ SOON, LATER = timedelta(seconds=12), timedelta(seconds=40)
 
 
 def start(lake: Lake, by: User, **how: Any) -> Operation:
-    return start_sink(lake.row, OPTIONS, by=by, **how)
+    return do_start_sink(lake.row, OPTIONS, by=by, **how)
 
 
 def launched(operation: Operation, pid: int = 2**22 - 1) -> None:
     folder = Path(run_dir(operation.pk))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DRIVER_FILE).write_text(json.dumps({"pid": pid}))
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
 
 
 def settled(operation: Operation, *, after: timedelta = SOON) -> str:
-    reconcile(now=timezone.now() + after)
+    do_reconcile(now=timezone.now() + after)
     operation.refresh_from_db()
     return operation.state
 

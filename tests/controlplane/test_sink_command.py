@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import AuditEvent
-from controlplane.operations.actions import start_sink
+from controlplane.operations.actions import do_start_sink
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
@@ -97,14 +97,14 @@ def test_what_does_not_run_is_not_stopped(stuck: Lake) -> None:
 def test_relaunch_asks_for_the_role_of_whoever_is_named(
     lake: Lake, admin: User, viewer: User
 ) -> None:
-    start_sink(lake.row, OPTIONS, by=admin)
+    do_start_sink(lake.row, OPTIONS, by=admin)
 
     with pytest.raises(CommandError, match="needs the role operator"):
         run("relaunch", "trips", SINK, "--user", viewer.get_username())
 
 
 def test_relaunch_queues_the_same_options(lake: Lake, admin: User) -> None:
-    start_sink(lake.row, OPTIONS, by=admin)
+    do_start_sink(lake.row, OPTIONS, by=admin)
     Operation.objects.update(state="lost")
 
     assert "queued as operation" in run("relaunch", "trips", SINK, "--user", "ada")
@@ -157,7 +157,7 @@ def test_a_sink_that_starts_is_stopped_though_it_shows_how_the_last_one_ended(
     put_state(lake.table.storage, stopped_state())
     with pytest.raises(CommandError, match="does not run"):
         run("stop", "trips", SINK)
-    start_sink(lake.row, OPTIONS, by=operator)
+    do_start_sink(lake.row, OPTIONS, by=operator)
 
     assert "asked orders-in to stop" in run("stop", "trips", SINK)
 

@@ -28,7 +28,7 @@ from controlplane.mirror.models import (
 )
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import MarkerServer, Operation
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
@@ -99,7 +99,7 @@ def trips(root: Path, admin: User) -> Table:
     for batch in range(3):
         rows = [{"id": at, "city": "Oslo", "ts": batch} for at in range(9)]
         created.write(pa.Table.from_pylist(rows, schema=TRIPS))
-    row = register_table(location=str(root / "trips"), slug="trips", name="trips", by=admin)
+    row = do_register_table(location=str(root / "trips"), slug="trips", name="trips", by=admin)
     sync_table(row)
     row.refresh_from_db()
     return row
@@ -122,7 +122,7 @@ def orders(root: Path, admin: User) -> Table:
         ordering=["ts"],
         table_type="MERGE_ON_READ",
     )
-    row = register_table(location=location, slug="orders", by=admin)
+    row = do_register_table(location=location, slug="orders", by=admin)
     sync_table(row)
     row.refresh_from_db()
     return row

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_as_hudi
 from workers import create_table
@@ -22,7 +22,7 @@ DIRECT = {"hoodie.write.markers.type": "direct"}
 def mirrored(table: LakehouseTable) -> Table:
     """The mirror's row after one more sync."""
     row = Table.objects.filter(location=table.location).first()
-    row = row or register_table(location=table.location, slug="ours", by=None)
+    row = row or do_register_table(location=table.location, slug="ours", by=None)
     sync_table(row)
     row.refresh_from_db()
     return row

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
@@ -24,7 +24,7 @@ from web.conflicts.story import Story, story
 def lost(root: Path, admin: User, lost_writes_once: LostWrites) -> LostWrites:
     made = copied(lost_writes_once, root / "contested")
     sync_table(
-        register_table(location=str(made.location), slug="contested", name="contested", by=admin)
+        do_register_table(location=str(made.location), slug="contested", name="contested", by=admin)
     )
     return made
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from django.contrib.auth.models import User
 from django.test import Client
 
-from controlplane.operations.actions import request_write
+from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.support.markup import compact
@@ -20,7 +20,7 @@ def test_page_of_a_write_proves_it_from_storage_until_a_file_is_gone(
     trips: Table, admin: User, as_viewer: Client
 ) -> None:
     source = {"kind": "csv", "path": "/data/trips.csv"}
-    operation = request_write(table=trips, parameters={"source": source}, by=admin)
+    operation = do_request_write(table=trips, parameters={"source": source}, by=admin)
     page = f"/t/trips/operations/{operation.pk}"
     waiting = compact(as_viewer.get(page).content.decode())
     rows = pa.Table.from_pylist([{"id": 77, "city": "Moss", "ts": 1}], schema=TRIPS)

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SchemaRecord
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers import create_table, open_table
 from workers.files.properties import load_properties, store_properties
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not ARCHIVES, reason=MISSING)
 
 def registered(archive: Path, root: Path) -> tuple[Table, Path]:
     location = unpacked(archive, root)
-    register_table(location=str(location), slug="theirs", by=None)
+    do_register_table(location=str(location), slug="theirs", by=None)
     call_command("sync", "theirs", stdout=StringIO())
     return Table.objects.get(slug="theirs"), location
 
@@ -101,7 +101,7 @@ def test_page_offers_upgrade_and_adoption_of_foreign_tables_alone(
 ) -> None:
     registered(golden_archive("mor-avro-v6_trips"), root)
     create_table(root / "own", name="own", schema=pa.schema({"id": pa.string()}), record_key=["id"])
-    register_table(location=str(root / "own"), slug="own", by=None)
+    do_register_table(location=str(root / "own"), slug="own", by=None)
     call_command("sync", "own", stdout=StringIO())
 
     theirs = as_viewer.get(reverse("services", args=["theirs"])).content.decode()
@@ -130,7 +130,7 @@ def test_table_that_is_not_read_says_so_in_its_place(root: Path, as_viewer: Clie
     storage = LocalStorage(location)
     properties = load_properties(storage)
     store_properties(storage, {**properties, "hoodie.table.base.file.format": "LANCE"})
-    register_table(location=str(location), slug="theirs", by=None)
+    do_register_table(location=str(location), slug="theirs", by=None)
 
     call_command("sync", "theirs", stdout=StringIO())
 

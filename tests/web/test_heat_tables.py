@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.conflicts import rivalries
 from tests.support.lost_writes import CITIES, LostWrites, begin, copied, rides
@@ -25,7 +25,9 @@ def lost(root: Path, lost_writes_once: LostWrites) -> LostWrites:
 
 @pytest.fixture
 def contested(lost: LostWrites, admin: User) -> Table:
-    row = register_table(location=str(lost.location), slug="contested", name="contested", by=admin)
+    row = do_register_table(
+        location=str(lost.location), slug="contested", name="contested", by=admin
+    )
     sync_table(row)
     return row
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
@@ -47,7 +47,7 @@ def lost(root: Path, admin: User) -> str:
     slow = begin(location, rides(0, 40), writer="nightly-backfill")
     begin(location, rides(20, 60), writer="fares-ingest").wins()
     instant = slow.loses()
-    sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
+    sync_table(do_register_table(location=str(location), slug="rides", name="rides", by=admin))
     return instant
 
 
@@ -114,7 +114,7 @@ def test_keys_that_two_brought_to_different_partitions_are_told_as_such(
     day = rows.schema.get_field_index("day")
     begin(location, rows.set_column(day, "day", pa.array(["tue"])), writer="fast").wins()
     instant = slow.loses()
-    sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
+    sync_table(do_register_table(location=str(location), slug="rides", name="rides", by=admin))
 
     shown, page = story_of(instant), as_viewer.get(f"/t/rides/conflicts/{instant}").content.decode()
 
@@ -153,7 +153,7 @@ def test_rows_that_were_changed_after_they_were_read_are_told_as_such(
     Beside(monkeypatch)(whole.wins)
     outcome = run_sql("UPDATE t SET size = 2", tables={"t": open_table(location)}, options=options)
     assert isinstance(outcome, Conflicted), outcome
-    sync_table(register_table(location=str(location), slug="rides", name="rides", by=admin))
+    sync_table(do_register_table(location=str(location), slug="rides", name="rides", by=admin))
 
     shown = story_of(outcome.instant)
     page = as_viewer.get(f"/t/rides/conflicts/{outcome.instant}").content.decode()

@@ -10,9 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from controlplane.operations.actions import start_sink
+from controlplane.operations.actions import do_start_sink
 from controlplane.operations.models import Operation
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.left_out import leave_out, sent_again
 from tests.support.markup import compact
@@ -37,8 +37,8 @@ def orders(root: Path, admin: User) -> Table:
         ordering=["ts"],
         table_type="MERGE_ON_READ",
     )
-    row = register_table(location=location, slug="orders", by=admin)
-    start_sink(row, OPTIONS, by=admin)
+    row = do_register_table(location=location, slug="orders", by=admin)
+    do_start_sink(row, OPTIONS, by=admin)
     return row
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import request_write
+from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
 from tests.web.conftest import fill
@@ -198,7 +198,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
     newest = trips.instants.order_by("requested_at").last()
     assert newest is not None
     source = {"kind": "csv", "path": "/data/weather.csv"}
-    queued = request_write(table=trips, parameters={"source": source}, by=admin)
+    queued = do_request_write(table=trips, parameters={"source": source}, by=admin)
     return {
         "slug": trips.slug,
         "instant": newest.requested_at,

@@ -12,7 +12,7 @@ from django.utils import timezone
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers import create_table
 from workers.concurrency.outcome import Committed
@@ -64,7 +64,7 @@ def test_page_and_check_say_how_many_until_the_table_is_compacted(
     root: Path, as_viewer: Client
 ) -> None:
     table = with_rows_older_than_what_was_deleted(root)
-    register_table(location=table.location, slug="ours", by=None)
+    do_register_table(location=table.location, slug="ours", by=None)
 
     before, page = check_of(mirrored()), page_of(as_viewer)
     table.compact()
@@ -80,7 +80,7 @@ def test_page_and_check_say_how_many_until_the_table_is_compacted(
 
 def test_a_commit_that_ends_it_turns_the_check_good(root: Path, db: None) -> None:
     table = with_rows_older_than_what_was_deleted(root)
-    register_table(location=table.location, slug="ours", by=None)
+    do_register_table(location=table.location, slug="ours", by=None)
     instant = check_of(mirrored()).instant
 
     table.write(rows(6, 1), options=DIRECT)
@@ -94,7 +94,7 @@ def test_a_commit_that_ends_it_turns_the_check_good(root: Path, db: None) -> Non
 
 def test_a_rollback_of_the_commit_takes_its_count_back(root: Path, db: None) -> None:
     table = with_rows_older_than_what_was_deleted(root)
-    register_table(location=table.location, slug="ours", by=None)
+    do_register_table(location=table.location, slug="ours", by=None)
     newest = table.table.timeline().completed_writes()[-1].requested_at
 
     table.rollback(newest, dry_run=False)
@@ -104,10 +104,10 @@ def test_a_rollback_of_the_commit_takes_its_count_back(root: Path, db: None) -> 
 
 def test_mirror_that_was_emptied_says_the_same_again(root: Path, db: None) -> None:
     table = with_rows_older_than_what_was_deleted(root)
-    register_table(location=table.location, slug="ours", by=None)
+    do_register_table(location=table.location, slug="ours", by=None)
     first = check_of(mirrored())
 
     Table.objects.all().delete()
-    register_table(location=table.location, slug="ours", by=None)
+    do_register_table(location=table.location, slug="ours", by=None)
 
     assert check_of(mirrored()) == first

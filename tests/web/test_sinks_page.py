@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import start_sink
+from controlplane.operations.actions import do_start_sink
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.support.markup import compact
@@ -132,7 +132,7 @@ def test_several_sinks_are_chosen_by_address_and_the_worst_comes_first(
 def test_lost_sink_offers_a_relaunch(
     client: Client, operator: User, viewer: User, orders: Table
 ) -> None:
-    start_sink(orders, OPTIONS, by=operator)
+    do_start_sink(orders, OPTIONS, by=operator)
     Operation.objects.update(state="lost", finished_at=timezone.now())
     client.force_login(operator)
 
@@ -147,7 +147,7 @@ def test_lost_sink_offers_a_relaunch(
 def test_sink_that_will_be_launched_again_says_when(
     client: Client, operator: User, orders: Table
 ) -> None:
-    start_sink(orders, OPTIONS, by=operator, relaunches_max=3)
+    do_start_sink(orders, OPTIONS, by=operator, relaunches_max=3)
     Operation.objects.update(state="lost", finished_at=timezone.now())
     client.force_login(operator)
 
@@ -272,7 +272,7 @@ def test_operator_stops_gracefully_and_hard(client: Client, operator: User, stuc
 def test_operator_relaunches_with_the_options_that_it_had(
     client: Client, operator: User, orders: Table
 ) -> None:
-    start_sink(orders, OPTIONS, by=operator)
+    do_start_sink(orders, OPTIONS, by=operator)
     client.force_login(operator)
     assert "Stop it first" in words(client, f"{PAGE}/{SINK}/relaunch")
     Operation.objects.update(state="lost", finished_at=timezone.now())
@@ -316,7 +316,7 @@ def test_page_asks_the_database_a_bounded_number_of_times(
 ) -> None:
     for number in range(6):
         sync_state(stuck, stuck_state(sink_id=f"s{number}", partitions=60))
-        start_sink(stuck, OPTIONS | {"hoodie.sink.id": f"s{number}"}, by=operator)
+        do_start_sink(stuck, OPTIONS | {"hoodie.sink.id": f"s{number}"}, by=operator)
     client.force_login(operator)
 
     with django_assert_max_num_queries(QUERIES_MAX):

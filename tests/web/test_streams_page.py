@@ -19,7 +19,7 @@ from controlplane.mirror.queries.streams import CompletenessPoint, CoverageColum
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.joined import commit, make
 from web import stream_figures as figures
@@ -45,7 +45,7 @@ def joined(root: Path, admin: User) -> Table:
     commit(table, {"id": "a", "shop_ts": NOON_MS, "price": 1.0}, {"id": "b", "shop_ts": NOON_MS})
     commit(table, {"id": "a", "ship_ts": NOON_MS - 60_000, "road": "x"})
     commit(table, {"id": "b", "shop_ts": NOON_MS + 1, "_hoodie_is_deleted": True})
-    row = register_table(location=table.location, slug="orders", by=admin)
+    row = do_register_table(location=table.location, slug="orders", by=admin)
     sync_table(row)
     row.refresh_from_db()
     measure(row)

@@ -19,7 +19,7 @@ from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.queries.schema import schema_diff
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.markup import compact
 from tests.web.conftest import TRIPS, instant
@@ -267,7 +267,7 @@ def test_overview_says_how_rows_are_found(
         options={"hoodie.index.type": "GLOBAL_BLOOM"},
     )
     created.write(pa.Table.from_pylist([{"id": 1, "city": "Oslo", "ts": 1}], schema=TRIPS))
-    looked = register_table(location=str(root / "looked"), slug="looked", name="l", by=admin)
+    looked = do_register_table(location=str(root / "looked"), slug="looked", name="l", by=admin)
     sync_table(looked)
 
     pages = [as_viewer.get(f"/t/{one}/").content.decode() for one in ("looked", "trips")]

@@ -12,7 +12,7 @@ from django.test import Client
 from controlplane.mirror.models import UndoneRecord
 from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.mirror.timeline_rows import timeline_window
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.lost_writes import LostWrites, copied
 from workers import open_table
@@ -26,7 +26,7 @@ from workers.table_services.service import ServiceRequest
 def contested(root: Path, admin: User, lost_writes_once: LostWrites) -> tuple[Table, LostWrites]:
     made = copied(lost_writes_once, root / "contested")
     location = str(made.location)
-    table = register_table(location=location, slug="contested", name="contested", by=admin)
+    table = do_register_table(location=location, slug="contested", name="contested", by=admin)
     sync_table(table)
     return table, made
 

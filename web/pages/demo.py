@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST
 from controlplane.errors import ControlPlaneError
 from controlplane.node.demo_streams import SLUG, DemoRun, start_streams
 from controlplane.operations.actions import (
-    kill_demo_writer,
-    start_demo_conflict,
-    start_demo_schema_conflict,
+    do_kill_demo_writer,
+    do_start_demo_conflict,
+    do_start_demo_schema_conflict,
 )
 from controlplane.tables.access import Permission, access_table
 from web.refusals import page, person, refusal_of
@@ -42,7 +42,7 @@ BUTTONS = (
         icon="conflict",
         hint="Two optimistic writers on the same file groups: one loses; Why it lost shows both.",
         started="Two optimistic writers start on the same file groups. One will lose.",
-        start=start_demo_conflict,
+        start=do_start_demo_conflict,
     ),
     DemoButton(
         name="schema",
@@ -50,7 +50,7 @@ BUTTONS = (
         icon="timeline",
         hint="Two writers begin on one schema and change it in different ways: RFC-82, case 8.",
         started="Two writers change the schema in different ways. The second to finish is refused.",
-        start=start_demo_schema_conflict,
+        start=do_start_demo_schema_conflict,
     ),
     DemoButton(
         name="kill",
@@ -58,7 +58,7 @@ BUTTONS = (
         icon="failed",
         hint="SIGKILL to a running demo writer: its heartbeat stops, its instant is rolled back.",
         started="A writer was killed. Its heartbeat grows old and expires; then it is rolled back.",
-        start=kill_demo_writer,
+        start=do_kill_demo_writer,
     ),
 )
 

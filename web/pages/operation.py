@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import NotAllowedNow
-from controlplane.operations.actions import is_cancellable, request_cancel
+from controlplane.operations.actions import do_request_cancel, is_cancellable
 from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import operation_detail, operation_for_cancel
 from controlplane.tables.access import Permission, access_table, may
@@ -48,7 +48,7 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
         raise Http404(f"this table has no operation {operation_id}")
     reason = request.POST.get("reason", "")[:500]
     try:
-        request_cancel(operation=operation, by=person(request), reason=reason)
+        do_request_cancel(operation=operation, by=person(request), reason=reason)
     except NotAllowedNow as error:  # It ended meanwhile, as the page will show.
         messages.info(request, refusal_of(error).text)
     return redirect("operation", table.slug, operation_id)

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from controlplane.errors import ControlPlaneError, PlanVoid
 from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
-from controlplane.operations.actions import PlanView, plan_rollback, request_rollback
+from controlplane.operations.actions import PlanView, do_request_rollback, plan_rollback
 from controlplane.operations.queries import recent_operations
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.writers.queries import writers_board
@@ -84,7 +84,7 @@ def _confirm(request: HttpRequest, table: Table, instant: str) -> HttpResponse:
     if not form.is_valid():
         return _show_plan(request, table, instant, form=form, problem=None, status=422)
     try:
-        operation = request_rollback(
+        operation = do_request_rollback(
             table,
             instant,
             form.cleaned_data["plan_hash"],

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.queries.sinks import letter_commits
 from controlplane.mirror.sink_letters import LetterPage, sink_letters
-from controlplane.operations.actions import plan_replay, request_replay
+from controlplane.operations.actions import do_request_replay, plan_replay
 from controlplane.operations.sink_board import SinkSummary, letters_directory, sink_summary
 from controlplane.tables.access import Permission, access_table
 from web.refusals import explained, page, person
@@ -61,7 +61,7 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     }
     try:
         if is_asked:
-            operation = request_replay(
+            operation = do_request_replay(
                 table,
                 sink_id,
                 by=person(request),

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.actions import plan_sink_reset, reset_sink
+from controlplane.operations.actions import do_reset_sink, plan_sink_reset
 from controlplane.operations.sink_board import sink_summary
 from controlplane.tables.access import Permission, access_table
 from web.refusals import explained, page, person, refusal_of
@@ -43,7 +43,7 @@ def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     status = 200
     try:
         if is_asked:
-            done = reset_sink(
+            done = do_reset_sink(
                 table,
                 sink_id,
                 to=to,

@@ -25,7 +25,7 @@ from controlplane.mirror.queries.sinks import (
     trace,
     transactions,
 )
-from controlplane.operations.actions import relaunch_sink, start_sink, stop_sink
+from controlplane.operations.actions import do_relaunch_sink, do_start_sink, do_stop_sink
 from controlplane.operations.sink_board import (
     SinkSummary,
     sink_summary,
@@ -85,7 +85,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
     if is_asked and form.is_valid():
         cleaned = form.cleaned_data
         try:
-            operation = start_sink(
+            operation = do_start_sink(
                 table,
                 form.options,
                 by=person(request),
@@ -118,7 +118,7 @@ def stop(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.OPERATE)
     if request.method == "POST":
         try:
-            stop_sink(
+            do_stop_sink(
                 table,
                 sink_id,
                 by=person(request).get_username(),
@@ -139,7 +139,7 @@ def relaunch(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.OPERATE)
     if request.method == "POST":
         try:
-            relaunch_sink(
+            do_relaunch_sink(
                 table,
                 sink_id,
                 by=person(request),

@@ -18,10 +18,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.cell_stories import explain
 from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
-from controlplane.operations.actions import declare_stream
+from controlplane.operations.actions import do_declare_stream, do_launch_stream
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.stream_rounds import stream_rounds
-from controlplane.operations.stream_writes import launch_stream, stream_writes
+from controlplane.operations.stream_writes import stream_writes
 from controlplane.tables.access import Permission, access_table, may
 from web import stream_figures as figures
 from web.refusals import page, person, refusal_of
@@ -153,7 +153,7 @@ def declare(request: HttpRequest, slug: str) -> HttpResponse:
     status, problem = 200, ""
     if is_asked and form.is_valid():
         try:
-            declare_stream(
+            do_declare_stream(
                 table,
                 form.group,
                 form.types,
@@ -190,7 +190,7 @@ def launch(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.OPERATE)
     source = {"kind": request.POST.get("kind", ""), "path": request.POST.get("path", "").strip()}
     try:
-        operation = launch_stream(
+        operation = do_launch_stream(
             table,
             request.POST.get("stream", ""),
             source,

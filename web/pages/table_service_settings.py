@@ -8,7 +8,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.schedules import service_settings, update_service_setting
+from controlplane.operations.actions import do_update_service_setting
+from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
 from web.refusals import page, person, refusal_of
 from web.table_service_forms import SettingForm
@@ -34,7 +35,7 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     status, problem = 200, ""
     if request.method == "POST" and form.is_valid():
         try:
-            update_service_setting(
+            do_update_service_setting(
                 table=table,
                 service=service,
                 enabled=form.cleaned_data["enabled"],

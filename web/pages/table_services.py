@@ -17,10 +17,10 @@ from controlplane.errors import ControlPlaneError, InvalidRequest, PlanVoid
 from controlplane.operations.actions import (
     ServiceKind,
     ServicePlanView,
+    do_request_service,
     permission_of,
     permission_to_plan,
     plan_service,
-    request_service,
     service_kinds,
 )
 from controlplane.tables.access import Permission, access_table, may
@@ -95,7 +95,7 @@ def _confirm(request: HttpRequest, table: Table, kind: ServiceKind) -> HttpRespo
         shown.status = 422
         return _show(shown)
     try:
-        operation = request_service(
+        operation = do_request_service(
             table,
             kind.name,
             shown.parameters,

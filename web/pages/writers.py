@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.actions import request_abort
+from controlplane.operations.actions import do_request_abort
 from controlplane.operations.queries import OperationRow, operations_page
 from controlplane.operations.states import OPEN
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
@@ -86,7 +86,7 @@ def abort(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
 def abort_now(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.OPERATE)
     try:
-        operation = request_abort(
+        operation = do_request_abort(
             table,
             instant,
             reason=request.POST.get("reason", "")[:500],

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
-from controlplane.operations.actions import record_report
+from controlplane.operations.actions import do_record_report
 
 INTEGER_MAX = 2**31 - 1
 
@@ -45,6 +45,6 @@ class OperationReportApi(APIView):
         assert isinstance(request.user, Worker), request.user
         if str(report["operation_id"]) != request.user.operation_id:
             raise PermissionDenied("this token is for another operation")
-        if not record_report(report):
+        if not do_record_report(report):
             raise Http404(str(report["operation_id"]))
         return Response(status=204)

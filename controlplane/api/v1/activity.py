@@ -17,7 +17,7 @@ from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.mirror.marker_tree import MarkerTree, marker_tree
-from controlplane.operations.actions import request_abort
+from controlplane.operations.actions import do_request_abort
 from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.activity import WriterActivity, writers_activity
@@ -55,7 +55,7 @@ class WriterAbortApi(APIView):
     def post(self, request: Request, slug: str, requested_at: str) -> Response:
         body = validated(self.AbortRequest, request)
         table = access_table(request.user, slug, Permission.OPERATE)
-        operation = request_abort(
+        operation = do_request_abort(
             table,
             requested_at,
             reason=body["reason"],

@@ -21,12 +21,12 @@ from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.actions import (
     PLANNED_OPERATIONS,
     WRITE_OPERATIONS,
+    do_request_cancel,
+    do_request_planned_write,
+    do_request_rollback,
+    do_request_write,
     permission_of,
     plan_rollback,
-    request_cancel,
-    request_planned_write,
-    request_rollback,
-    request_write,
 )
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.kinds.rollback import PlanView
@@ -120,7 +120,7 @@ def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
     reason = body.pop("reason")
     if given := [name for name in ("partitions", "plan_hash", "table_name") if body.pop(name)]:
         raise InvalidRequest("this operation takes nothing away and no plan", unknown=given)
-    return request_write(
+    return do_request_write(
         table=table,
         parameters=body,
         by=actor(request),
@@ -133,7 +133,7 @@ def _planned_write(request: Request, slug: str, body: dict[str, Any]) -> Operati
     table = access_table(request.user, slug, permission_of(body["operation"]))
     if given := [name for name in ("stream", "options", "spark_conf") if body.get(name)]:
         raise InvalidRequest("what takes data away has no such settings", unknown=given)
-    return request_planned_write(
+    return do_request_planned_write(
         table,
         body["operation"],
         source=body["source"],
@@ -170,7 +170,7 @@ class OperationCancelApi(APIView):
     def post(self, request: Request, operation_id: UUID) -> Response:
         body = validated(self.CancelRequest, request)
         operation = operation_for_cancel(request.user, operation_id)
-        request_cancel(operation=operation, by=actor(request), **body)
+        do_request_cancel(operation=operation, by=actor(request), **body)
         return Response(_shown_operation(operation_id), status=202)
 
 
@@ -206,7 +206,7 @@ class RollbackCreateApi(APIView):
     def post(self, request: Request, slug: str) -> Response:
         body = validated(self.RollbackRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        operation = request_rollback(
+        operation = do_request_rollback(
             table,
             body["instant"],
             body["plan_hash"],

@@ -28,12 +28,12 @@ from controlplane.mirror.queries.sinks import (
 )
 from controlplane.mirror.sink_letters import LetterPage, sink_letters
 from controlplane.operations.actions import (
+    do_relaunch_sink,
+    do_request_replay,
+    do_reset_sink,
+    do_start_sink,
+    do_stop_sink,
     plan_sink_reset,
-    relaunch_sink,
-    request_replay,
-    reset_sink,
-    start_sink,
-    stop_sink,
 )
 from controlplane.operations.kinds.sink import RELAUNCHES_MAX
 from controlplane.operations.queries import OperationDetail, operation_detail
@@ -84,7 +84,7 @@ class SinkListApi(APIView):
     def post(self, request: Request, slug: str) -> Response:
         body = validated(self.SinkStart, request)
         table = access_table(request.user, slug, Permission.OPERATE)
-        operation = start_sink(
+        operation = do_start_sink(
             table,
             body.pop("sink_options"),
             by=actor(request),
@@ -189,7 +189,7 @@ class SinkReplayApi(APIView):
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
         body = validated(self.SinkReplay, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        operation = request_replay(
+        operation = do_request_replay(
             table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **body
         )
         return Response(shown(operation_detail(operation.pk)), status=202)
@@ -237,7 +237,7 @@ class SinkResetApi(APIView):
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
         body = validated(self.SinkResetRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        done = reset_sink(
+        done = do_reset_sink(
             table,
             sink_id,
             to=body["to"],
@@ -271,7 +271,7 @@ class SinkStopApi(APIView):
         table = access_table(request.user, slug, Permission.OPERATE)
         is_hard = body["kind"] == "hard"
         by = actor(request).get_username()
-        stop_sink(table, sink_id, by=by, is_hard=is_hard, reason=body["reason"])
+        do_stop_sink(table, sink_id, by=by, is_hard=is_hard, reason=body["reason"])
         return Response(shown(sink_summary(table, sink_id)), status=202)
 
 
@@ -292,7 +292,7 @@ class SinkRelaunchApi(APIView):
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
         body = validated(self.SinkRelaunch, request)
         table = access_table(request.user, slug, Permission.OPERATE)
-        operation = relaunch_sink(
+        operation = do_relaunch_sink(
             table,
             sink_id,
             by=actor(request),

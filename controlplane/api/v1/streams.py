@@ -18,7 +18,7 @@ from controlplane.mirror.cell_stories import CellAnswer, explain
 from controlplane.mirror.group_rows import GroupCommitRow
 from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
 from controlplane.mirror.queries.table_details import JoinStatus, join_status
-from controlplane.operations.actions import declare_stream
+from controlplane.operations.actions import do_declare_stream
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
@@ -65,7 +65,7 @@ class StreamListApi(APIView):
         body: dict[str, Any] = validated(self.StreamDeclaration, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         types, reason, typed = body.pop("types"), body.pop("reason"), body.pop("table_name")
-        declare_stream(table, body, types, reason=reason, typed_name=typed, by=actor(request))
+        do_declare_stream(table, body, types, reason=reason, typed_name=typed, by=actor(request))
         return Response(shown(streams_board(table)), status=201)
 
 

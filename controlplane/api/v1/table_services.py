@@ -27,10 +27,11 @@ from controlplane.mirror.queries.table_services import (
 from controlplane.operations.actions import (
     ServiceKind,
     ServicePlanView,
+    do_request_service,
+    do_update_service_setting,
     permission_of,
     permission_to_plan,
     plan_service,
-    request_service,
     service_kinds,
 )
 from controlplane.operations.queries import OperationDetail, operation_detail
@@ -41,7 +42,6 @@ from controlplane.operations.schedules import (
     TRIGGER_COMMITS_MAX,
     ServiceSettingRow,
     service_settings,
-    update_service_setting,
 )
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
@@ -115,7 +115,7 @@ class ServiceRunApi(APIView):
     def post(self, request: Request, slug: str, service: str) -> Response:
         body = validated(self.ServiceRequest, request)
         table = access_table(request.user, slug, permission_of(service))
-        operation = request_service(
+        operation = do_request_service(
             table,
             service,
             body["parameters"],
@@ -150,7 +150,7 @@ class ServiceSettingApi(APIView):
     def put(self, request: Request, slug: str, service: str) -> Response:
         body = validated(self.ServiceSettingRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        row = update_service_setting(table=table, service=service, by=actor(request), **body)
+        row = do_update_service_setting(table=table, service=service, by=actor(request), **body)
         return Response(shown(row))
 
 

@@ -13,7 +13,7 @@ from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
 from controlplane.tables.access import Permission, access_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.queries import TableRow, table_row, tables_overview
 
 
@@ -34,7 +34,7 @@ class TableListApi(APIView):
     )
     def post(self, request: Request) -> Response:
         body = validated(self.Registration, request)
-        table = register_table(**body, by=actor(request))
+        table = do_register_table(**body, by=actor(request))
         return Response(shown(table_row(table)), status=201)
 
 

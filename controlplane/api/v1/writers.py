@@ -14,7 +14,7 @@ from controlplane.api.auth import IsAdmin
 from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
 from controlplane.api.parsing import Strict, validated_query
 from controlplane.api.requests import actor
-from controlplane.operations.marker_server import restart_marker_server
+from controlplane.operations.actions import do_restart_marker_server
 from controlplane.operations.queries import MarkerServerStatus, marker_server_status
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
@@ -86,5 +86,5 @@ class MarkerServerRestartApi(APIView):
         operation_id="marker_server_restart", request=None, responses=output(MarkerServerStatus)
     )
     def post(self, request: Request) -> Response:
-        restart_marker_server(actor(request))
+        do_restart_marker_server(actor(request))
         return Response(shown(marker_server_status()))

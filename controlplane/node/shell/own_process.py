@@ -18,7 +18,7 @@ from django.db import DatabaseError, connections
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import record_report
+from controlplane.operations.actions import do_record_report
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import Requester
 from controlplane.operations.requesting import Ask, Given, do_request
@@ -87,7 +87,7 @@ class NotedReports:
         if report.state is ReportState.PROGRESS and self._is_too_early(report):
             return
         try:
-            record_report(report.to_message())
+            do_record_report(report.to_message())
         except DatabaseError as error:  # Settling finds out how it ended, as from a worker.
             log.warning("not noted: operation=%s error=%s", report.operation_id, error)
         if threading.current_thread() is not threading.main_thread():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from django.core.management.base import CommandError
 
-from controlplane.audit.actions import record
+from controlplane.audit.actions import do_record
 from controlplane.node.shell.own_process import Say, shell_user
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
@@ -149,9 +149,9 @@ def stop(
     clock = SystemClock()
     asked_ms = clock.now_ms()
     if place.row is not None:
-        from controlplane.operations.actions import stop_sink
+        from controlplane.operations.actions import do_stop_sink
 
-        stop_sink(place.row, sink_id, by=shell_user(), is_hard=is_hard, reason=reason)
+        do_stop_sink(place.row, sink_id, by=shell_user(), is_hard=is_hard, reason=reason)
     else:
         kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
         request_stop(table.storage, sink_id, StopRequest(kind, shell_user(), clock.now_ms()))
@@ -307,7 +307,7 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
 
 def note(place: Place, what: str, sink_id: str, result: str) -> None:
     if place.row is not None:
-        record(
+        do_record(
             who=shell_user(),
             what=what,
             subject=place.row.slug,

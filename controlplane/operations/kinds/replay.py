@@ -209,7 +209,7 @@ class ReplayAsk:
         )
 
 
-def request_replay(
+def do_request_replay(
     table: Table,
     sink_id: str,
     *,

@@ -157,7 +157,7 @@ class RollbackAsk:
         )
 
 
-def request_rollback(
+def do_request_rollback(
     table: Table,
     instant: InstantTime,
     plan_hash: str,

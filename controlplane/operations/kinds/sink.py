@@ -103,7 +103,7 @@ class SinkAsk:
         )
 
 
-def start_sink(
+def do_start_sink(
     table: Table,
     options: Mapping[str, str],
     *,
@@ -134,7 +134,7 @@ def start_sink(
     return do_request(ask, Requester.person(by), given)
 
 
-def relaunch_sink(
+def do_relaunch_sink(
     table: Table, sink_id: str, *, by: User, reason: str = "", idempotency_key: str | None = None
 ) -> Operation:
     """The newest operation of this sink once more, under the options that it had.
@@ -158,9 +158,9 @@ def launch_again(
     relaunches: int = 0,
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Raises what `start_sink` raises."""
+    """Raises what `do_start_sink` raises."""
     job = before.parameters["job"]
-    return start_sink(
+    return do_start_sink(
         before.table,
         job["sink_options"],
         by=by,

@@ -203,7 +203,7 @@ class ServiceAsk:
         )
 
 
-def request_service(
+def do_request_service(
     table: Table,
     service: str,
     parameters: Mapping[str, str],
@@ -224,7 +224,9 @@ def request_service(
     return do_request(ServiceAsk(table, service, parameters), Requester.person(by), given)
 
 
-def schedule_service(table: Table, service: str, parameters: Mapping[str, str]) -> Operation | None:
+def do_schedule_service(
+    table: Table, service: str, parameters: Mapping[str, str]
+) -> Operation | None:
     """Queue a run that nobody asked for; None while one of its kind is open."""
     if Operation.objects.filter(table=table, service=service, state__in=sorted(OPEN)).exists():
         return None

@@ -88,7 +88,7 @@ class WriteAsk:
         )
 
 
-def request_write(
+def do_request_write(
     *,
     table: Table,
     parameters: Mapping[str, Any],
@@ -207,7 +207,7 @@ def start_stream_again(operation: Operation) -> Operation | None:
     if operation.requested_by is None or not is_operator(operation.requested_by):
         return None
     options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
-    return request_write(
+    return do_request_write(
         table=operation.table,
         parameters={
             "source": job["source"],

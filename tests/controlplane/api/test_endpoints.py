@@ -14,7 +14,7 @@ from rest_framework.throttling import ScopedRateThrottle
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import request_write
+from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import OPTIMISTIC, Lake
@@ -199,7 +199,7 @@ def test_a_worker_reports_about_its_own_operation_with_its_token_and_about_no_ot
     client: Client, admin: User, synced: Table, settings: Settings
 ) -> None:
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
-    operation = request_write(table=synced, parameters=parameters, by=admin)
+    operation = do_request_write(table=synced, parameters=parameters, by=admin)
     body = {
         "operation_id": str(operation.pk),
         "state": "running",
@@ -310,7 +310,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
     make_instants(synced, 300)
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
     for _ in range(20):
-        request_write(table=synced, parameters=parameters, by=admin)
+        do_request_write(table=synced, parameters=parameters, by=admin)
     for number in range(10):
         Table.objects.create(slug=f"t{number}", name="t", location=f"/t{number}")
     client.force_login(viewer)

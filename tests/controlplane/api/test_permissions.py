@@ -16,7 +16,7 @@ from pytest_django import Settings
 from controlplane.api.urls import urlpatterns
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import request_write
+from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
@@ -94,7 +94,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 @pytest.fixture
 def operation(synced: Table, admin: User) -> Operation:
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
-    return request_write(table=synced, parameters=parameters, by=admin)
+    return do_request_write(table=synced, parameters=parameters, by=admin)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import start_sink
+from controlplane.operations.actions import do_start_sink
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
@@ -200,7 +200,7 @@ def test_dead_letters_are_read_with_their_causes(
 def test_an_admin_sends_letters_again_and_hears_which_are_sent_already(
     client: Client, admin: User, operator: User, lake: Lake, letters: str
 ) -> None:
-    start_sink(lake.row, OPTIONS, by=admin)
+    do_start_sink(lake.row, OPTIONS, by=admin)
     address, body = f"{SINKS}{SINK}/dead-letters/replay/", {"instant": letters, "reason": "mended"}
     client.force_login(operator)
     assert post(client, address, body).status_code == 403

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from bench.support.s3_server import BUCKET, shared_server
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers.lakehouse import create_table
 
@@ -31,7 +31,7 @@ def trips(admin: User, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Table:
         f"{root}/trips", name="trips", schema=rows.schema, record_key=["id"], ordering=["ts"]
     )
     table.write(rows, options=OPTIONS)
-    return register_table(location=f"{root}/trips", slug="trips", by=admin)
+    return do_register_table(location=f"{root}/trips", slug="trips", by=admin)
 
 
 def test_what_lies_in_a_bucket_is_mirrored(trips: Table) -> None:

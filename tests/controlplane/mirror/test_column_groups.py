@@ -21,8 +21,8 @@ from controlplane.mirror.queries.streams import commit_rows, streams_board
 from controlplane.mirror.queries.table_details import join_status
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import declare_stream
-from controlplane.tables.actions import register_table
+from controlplane.operations.actions import do_declare_stream
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.joined import commit, make
 from workers.clock import parse_instant
@@ -42,7 +42,7 @@ def orders(root: Path) -> LakehouseTable:
 
 @pytest.fixture
 def synced(orders: LakehouseTable, admin: User) -> Synced:
-    row = register_table(location=orders.location, slug="orders", by=admin)
+    row = do_register_table(location=orders.location, slug="orders", by=admin)
 
     def sync() -> Table:
         sync_table(row)
@@ -248,7 +248,7 @@ def test_a_stream_is_declared_with_a_reason_and_remembered_in_the_audit(
     group = {"name": "pay", "ordering": ["pay_ts"], "columns": ["paid"]}
     types = {"pay_ts": "timestamp", "paid": "double"}
 
-    declare_stream(row, group, types, reason="payments join", typed_name="orders", by=admin)
+    do_declare_stream(row, group, types, reason="payments join", typed_name="orders", by=admin)
 
     board = streams_board(synced())
     assert [one.name for one in board.streams] == ["shop", "ship", "pay"]
@@ -274,7 +274,7 @@ def test_a_stream_that_cannot_be_is_refused_and_nothing_changes(
     types = dict.fromkeys([*group["ordering"], *group["columns"]], "double")
 
     with pytest.raises(InvalidRequest):
-        declare_stream(row, group, types, reason="why", typed_name=typed, by=admin)
+        do_declare_stream(row, group, types, reason="why", typed_name=typed, by=admin)
 
     assert [one.name for one in streams_board(synced()).streams] == ["shop", "ship"]
 

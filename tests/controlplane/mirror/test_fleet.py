@@ -18,7 +18,7 @@ from controlplane.mirror import sight
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.rounds import sync_round
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers import LakehouseTable, open_table
 
@@ -36,7 +36,7 @@ def fleet(root: Path, db: None, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(sight, "_SETTLED_NS", 0)
     locations = make_fleet(root / "fleet")
     for location in locations:
-        register_table(location=str(location), slug=location.name, by=None)
+        do_register_table(location=str(location), slug=location.name, by=None)
     return locations
 
 

@@ -16,7 +16,7 @@ from controlplane.mirror import streams
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.models import JoinMeasure, SyncMark
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.support.joined import commit, make
@@ -34,7 +34,7 @@ def joined(root: Path, admin: User) -> list[Table]:
     tables = []
     for slug in JOINED:
         shutil.copytree(first.location, root / slug)
-        tables.append(register_table(location=str(root / slug), slug=slug, by=admin))
+        tables.append(do_register_table(location=str(root / slug), slug=slug, by=admin))
         sync_table(tables[-1])
     return tables
 

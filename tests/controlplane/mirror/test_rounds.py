@@ -24,7 +24,7 @@ from controlplane.mirror.rounds import (
 )
 from controlplane.mirror.sight import sight_of
 from controlplane.node.processes import WORKERS
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake, Write
 from workers.concurrency.heartbeat import path_of
@@ -43,7 +43,9 @@ def many(lake: Lake, root: Path, admin: User) -> list[Table]:
     for number in range(TABLES):
         location = root / f"t{number:02}"
         shutil.copytree(lake.row.location, location)
-        made.append(register_table(location=str(location), slug=f"t{number:02}", name="", by=admin))
+        made.append(
+            do_register_table(location=str(location), slug=f"t{number:02}", name="", by=admin)
+        )
     return made
 
 

@@ -21,7 +21,7 @@ from controlplane.mirror.queries.streams import streams_board
 from controlplane.mirror.queries.table_details import join_status
 from controlplane.mirror.streams import measure, rest_after
 from controlplane.mirror.sync import sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from tests.controlplane.lake import Lake
 from workers import create_table
 from workers.options.time_units import TimeUnit
@@ -50,7 +50,7 @@ def ads(root: Path, admin: User) -> Lake:
             "sluice.event.time.unit": "ms",
         },
     )
-    row = register_table(location=str(root / "ads"), slug="ads", by=admin)
+    row = do_register_table(location=str(root / "ads"), slug="ads", by=admin)
     return Lake(created.table, row)
 
 
@@ -187,7 +187,7 @@ def test_numbers_without_a_unit_are_shown_as_they_stand_with_processing_lag_alon
         table_type="MERGE_ON_READ",
         options={"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
     )
-    lake = Lake(made.table, register_table(location=str(root / "seq"), slug="seq", by=admin))
+    lake = Lake(made.table, do_register_table(location=str(root / "seq"), slug="seq", by=admin))
     write(lake, "clicks", {"id": "1", "seq": 150_000_001, "clicks": 1})
     sync_table(lake.row)
     measure(lake.row)

@@ -21,7 +21,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import KeyReused, NotAllowedNow
 from controlplane.operations import kinds as package
-from controlplane.operations.actions import reconcile, record_report, request_cancel
+from controlplane.operations.actions import do_reconcile, do_record_report, do_request_cancel
 from controlplane.operations.kinds.kind import kind_of, kinds
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import Requester
@@ -60,7 +60,7 @@ def request(stamp: Any, lake: Lake, by: User, text: str = "seen", key: str = "k"
 
 
 def begun(operation: Operation) -> Operation:
-    record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "message": "begins"})
     operation.refresh_from_db()
     return operation
 
@@ -88,7 +88,7 @@ def test_one_whose_worker_died_is_settled_by_what_storage_shows(
     begun(stamping)
     stamp.put_stamp(message)
 
-    reconcile(now=timezone.now() + LATER)
+    do_reconcile(now=timezone.now() + LATER)
 
     stamping.refresh_from_db()
     assert (stamping.state, stamping.message) == ("succeeded", "the stamp is there")
@@ -102,7 +102,7 @@ def test_one_that_died_without_its_effect_goes_to_another_worker(
     begun(stamping)
 
     with django_capture_on_commit_callbacks(execute=True):
-        reconcile(now=timezone.now() + LATER)
+        do_reconcile(now=timezone.now() + LATER)
 
     assert sent_jobs() == first
     stamping.refresh_from_db()
@@ -110,7 +110,7 @@ def test_one_that_died_without_its_effect_goes_to_another_worker(
 
 
 def test_a_claim_that_storage_does_not_bear_out_ends_nothing(stamping: Operation) -> None:
-    record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
+    do_record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
 
     stamping.refresh_from_db()
     assert stamping.message == "its worker says succeeded, and storage does not show it"
@@ -125,7 +125,7 @@ def test_it_is_cancelled_and_is_shown_with_its_proof(
     waiting = client.get(page).content.decode()
     begun(stamping)
     stamp.put_stamp(stamping.parameters["job"])
-    record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
+    do_record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
 
     proved = client.get(page).content.decode()
     listed = client.get("/api/v1/operations/?kinds=stamp").json()["results"]
@@ -137,13 +137,13 @@ def test_it_is_cancelled_and_is_shown_with_its_proof(
     assert "The stamp is there" in proved
     assert [row["id"] for row in listed] == [str(stamping.pk)]
     with pytest.raises(NotAllowedNow, match="has ended"):
-        request_cancel(operation=read_again(stamping), by=operator)
+        do_request_cancel(operation=read_again(stamping), by=operator)
 
 
 def test_a_kind_of_another_version_stops_nobody_else(lake: Lake, operator: User) -> None:
     foreign = Operation.objects.create(table=lake.row, kind="dance", state="running")
 
-    looked_at = reconcile(now=timezone.now() + LATER)
+    looked_at = do_reconcile(now=timezone.now() + LATER)
 
     assert looked_at == 1
     with pytest.raises(NotAllowedNow, match="nobody here knows this kind"):

@@ -19,13 +19,13 @@ from controlplane.audit.models import AuditEvent
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
-    reconcile,
-    record_report,
-    request_cancel,
-    request_replay,
-    request_write,
-    start_sink,
-    stop_sink,
+    do_reconcile,
+    do_record_report,
+    do_request_cancel,
+    do_request_replay,
+    do_request_write,
+    do_start_sink,
+    do_stop_sink,
 )
 from controlplane.operations.corrections import LOOKED_AT_FOR, correct_ends
 from controlplane.operations.models import Operation
@@ -54,7 +54,7 @@ ENDS = ["failed", "cancelled", "fenced", "rolled_back", "conflicted"]
 
 
 def wrote(lake: Lake, by: User, **source: Any) -> Operation:
-    return request_write(table=lake.row, parameters={"source": {**CSV, **source}}, by=by)
+    return do_request_write(table=lake.row, parameters={"source": {**CSV, **source}}, by=by)
 
 
 def stated(operation: Operation) -> str:
@@ -63,7 +63,7 @@ def stated(operation: Operation) -> str:
 
 
 def say(operation: Operation, state: str, **more: Any) -> str:
-    record_report({"operation_id": str(operation.pk), "state": state, **more})
+    do_record_report({"operation_id": str(operation.pk), "state": state, **more})
     return stated(operation)
 
 
@@ -121,7 +121,7 @@ def test_a_write_that_commits_after_it_was_believed_to_have_failed_has_succeeded
 
 def test_only_what_somebody_cancelled_is_cancelled(lake: Lake, admin: User) -> None:
     left_alone, cancelled = wrote(lake, admin), wrote(lake, admin)
-    request_cancel(operation=cancelled, by=admin)
+    do_request_cancel(operation=cancelled, by=admin)
 
     assert say(left_alone, "cancelled", message="I stop") == "failed"
     assert left_alone.message == "its worker said cancelled: I stop"
@@ -130,7 +130,7 @@ def test_only_what_somebody_cancelled_is_cancelled(lake: Lake, admin: User) -> N
 
 def test_a_cancelled_write_that_commits_after_all_says_so(lake: Lake, admin: User) -> None:
     operation = wrote(lake, admin)
-    request_cancel(operation=operation, by=admin)
+    do_request_cancel(operation=operation, by=admin)
     assert say(operation, "cancelled", message="cancelled") == "cancelled"
 
     at = lake.commit(OSLO, operation_id=str(operation.pk))
@@ -162,7 +162,7 @@ def test_an_instant_that_is_not_there_hides_no_commit(lake: Lake, admin: User) -
     at = lake.commit(OSLO, operation_id=str(operation.pk))
     say(operation, "running", instant="99990101000000000")
 
-    reconcile(now=timezone.now() + timedelta(minutes=1))
+    do_reconcile(now=timezone.now() + timedelta(minutes=1))
 
     assert stated(operation) == "succeeded"
     assert at in operation.message
@@ -178,7 +178,7 @@ def round_written(lake: Lake, operation: Operation, number: int) -> str:
 
 def test_rounds_are_counted_on_the_timeline(lake: Lake, admin: User) -> None:
     source = {"kind": "demo_stream", "stream": "clicks", "rounds": 2}
-    operation = request_write(table=lake.row, parameters={"source": source}, by=admin)
+    operation = do_request_write(table=lake.row, parameters={"source": source}, by=admin)
     assert say(operation, "succeeded") == "queued", "nothing is written"
     round_written(lake, operation, 0)
     all_told = {"done": 2, "total": 2, "unit": "rounds"}
@@ -231,8 +231,8 @@ def test_a_service_that_was_reported_as_failed_is_done_once_it_is(
 
 
 def test_what_leaves_no_trace_is_looked_at_while_a_worker_is_at_it(lake: Lake, admin: User) -> None:
-    start_sink(lake.row, OPTIONS, by=admin)
-    operation = request_replay(lake.row, SINK, by=admin, instant=leave_out(lake.row), reason="x")
+    do_start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_request_replay(lake.row, SINK, by=admin, instant=leave_out(lake.row), reason="x")
     assert say(operation, "failed") == "failed"
     later = LOOKED_AT_FOR * 2
 
@@ -256,8 +256,8 @@ def sent_by(lake: Lake, operation: Operation, *, is_sent: bool) -> None:
 def test_a_replay_has_succeeded_where_its_letters_are_marked_as_sent(
     lake: Lake, admin: User, token: str, ends: str
 ) -> None:
-    start_sink(lake.row, OPTIONS, by=admin)
-    operation = request_replay(lake.row, SINK, by=admin, instant=leave_out(lake.row), reason="x")
+    do_start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_request_replay(lake.row, SINK, by=admin, instant=leave_out(lake.row), reason="x")
     if token:
         sender = operation if token == "own" else Operation(pk=start_again(lake, admin))
         sent_by(lake, sender, is_sent=True)
@@ -271,12 +271,12 @@ def start_again(lake: Lake, by: User) -> Any:
 
 def test_a_sink_is_fenced_only_by_a_later_launch(lake: Lake, admin: User) -> None:
     storage, ports = storage_of(lake.row), system_ports()
-    operation = start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_start_sink(lake.row, OPTIONS, by=admin)
     assert say(operation, "fenced") == "failed", "no epoch stands"
-    mine = start_sink(lake.row, OPTIONS, by=admin)
+    mine = do_start_sink(lake.row, OPTIONS, by=admin)
     acquire_epoch(storage, SINK, ports, owner=f"{launch_id(str(mine.pk))}/c-1")
     assert say(mine, "fenced") == "failed", "the epoch is its own"
-    fenced = start_sink(lake.row, OPTIONS, by=admin)
+    fenced = do_start_sink(lake.row, OPTIONS, by=admin)
     acquire_epoch(storage, SINK, ports, owner=f"{launch_id(str(fenced.pk))}/c-1")
     acquire_epoch(storage, SINK, ports, owner="another/c-2")
 
@@ -285,7 +285,7 @@ def test_a_sink_is_fenced_only_by_a_later_launch(lake: Lake, admin: User) -> Non
 
 def test_the_epoch_of_an_earlier_launch_is_no_fence(lake: Lake, admin: User) -> None:
     acquire_epoch(storage_of(lake.row), SINK, system_ports(), owner="before/c-1")
-    operation = start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_start_sink(lake.row, OPTIONS, by=admin)
     later = timezone.now() + timedelta(minutes=1)
     Operation.objects.filter(pk=operation.pk).update(requested_at=later)
 
@@ -295,15 +295,15 @@ def test_the_epoch_of_an_earlier_launch_is_no_fence(lake: Lake, admin: User) -> 
 def test_a_stop_of_an_earlier_launch_ends_no_later_one_well(lake: Lake, admin: User) -> None:
     old = StopRequest(StopKind.HARD, "olaf", NOW_MS - 600_000)
     request_stop(storage_of(lake.row), SINK, old)
-    operation = start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_start_sink(lake.row, OPTIONS, by=admin)
 
     assert say(operation, "cancelled") == "queued"
-    stop_sink(lake.row, SINK, by="olaf", is_hard=True)
+    do_stop_sink(lake.row, SINK, by="olaf", is_hard=True)
     assert say(operation, "cancelled") == "cancelled"
 
 
 def test_a_sink_that_tells_how_it_is_has_not_failed(lake: Lake, admin: User) -> None:
-    operation = start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_start_sink(lake.row, OPTIONS, by=admin)
     owner = f"{launch_id(str(operation.pk))}/c-1"
     state = replace(stuck_state(), owner=owner, updated_ms=SystemClock().now_ms())
     put_state(storage_of(lake.row), state)

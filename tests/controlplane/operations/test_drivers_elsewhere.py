@@ -14,7 +14,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import reconcile, record_report, request_write
+from controlplane.operations.actions import do_reconcile, do_record_report, do_request_write
 from controlplane.operations.cancels import cancel_job
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
@@ -29,8 +29,8 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 def elsewhere(lake: Lake, by: User) -> Operation:
     """It says that it runs, and no run directory of this machine knows it."""
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
-    operation = request_write(table=lake.row, parameters=parameters, by=by)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    operation = do_request_write(table=lake.row, parameters=parameters, by=by)
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     return operation
 
 
@@ -41,13 +41,13 @@ def test_a_driver_on_another_machine_is_judged_by_its_heartbeat_and_silence(
     write = lake.begin(OSLO, operation_id=str(operation.pk), heartbeat_ms=600_000)
     sync_table(lake.row)
 
-    reconcile(now=timezone.now() + timedelta(minutes=6))
+    do_reconcile(now=timezone.now() + timedelta(minutes=6))
     operation.refresh_from_db()
     assert operation.state == "running", "silent, and its heart beats"
 
     write.commit()
     sync_table(lake.row)
-    reconcile(now=timezone.now() + timedelta(minutes=6))
+    do_reconcile(now=timezone.now() + timedelta(minutes=6))
     operation.refresh_from_db()
     assert operation.state == "succeeded"
 
@@ -74,7 +74,7 @@ def test_a_driver_that_died_on_another_machine_is_settled_within_a_minute(
 
     def seen(after_s: int) -> tuple[str, list[str]]:
         with django_capture_on_commit_callbacks(execute=True):
-            reconcile(now=died_at + timedelta(seconds=after_s))
+            do_reconcile(now=died_at + timedelta(seconds=after_s))
         operation.refresh_from_db()
         return operation.state, [task for task, _ in sent_jobs()]
 
@@ -101,10 +101,10 @@ def test_a_driver_elsewhere_whose_instant_others_rolled_back_is_over_within_a_mi
     sync_table(lake.row)
     undone(lake, operation)
 
-    reconcile(now=timezone.now() + timedelta(seconds=58))
+    do_reconcile(now=timezone.now() + timedelta(seconds=58))
     operation.refresh_from_db()
     assert operation.state == "running", "one that lives begins anew"
-    reconcile(now=timezone.now() + timedelta(seconds=62))
+    do_reconcile(now=timezone.now() + timedelta(seconds=62))
     operation.refresh_from_db()
     assert operation.state == "rolled_back"
 
@@ -116,7 +116,7 @@ def test_a_late_mirror_is_no_death(lake: Lake, admin: User) -> None:
     old = timezone.now() - timedelta(hours=2)
     HeartbeatRecord.objects.update(beat_at=old)
 
-    reconcile(now=timezone.now() + timedelta(minutes=1))
+    do_reconcile(now=timezone.now() + timedelta(minutes=1))
     operation.refresh_from_db()
     assert operation.state == "running"
     write.transaction.abort("the test is over")

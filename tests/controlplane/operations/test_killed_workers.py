@@ -17,12 +17,12 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import reconcile
+from controlplane.operations.actions import do_reconcile
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
 from controlplane.operations.table_service_proof import service_proof
 from controlplane.operations.verification import rollback_proof
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.writers.models import Report
 from tests.controlplane.lake import Lake
 from tests.controlplane.prepared_tables import (
@@ -92,7 +92,7 @@ def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
 
     for after_s in range(_EVERY_S, 61, _EVERY_S):
         with django_capture_on_commit_callbacks(execute=True):
-            reconcile(now=timezone.now() + timedelta(seconds=after_s))
+            do_reconcile(now=timezone.now() + timedelta(seconds=after_s))
         for job in sent_jobs():
             killed_after_s = chance.random() ** 3 * _LASTS_S if deaths < 2 else None
             worker.carry_out(*job, killed_after_s=killed_after_s)
@@ -109,7 +109,7 @@ def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
 
 def registered(lake: Lake, by: User) -> Lake:
     location = lake.row.location
-    return Lake(lake.table, register_table(location=location, slug="trips", name="trips", by=by))
+    return Lake(lake.table, do_register_table(location=location, slug="trips", name="trips", by=by))
 
 
 def requested(lake: Lake, prepared: Prepared, by: User) -> Operation:
@@ -134,9 +134,9 @@ def test_worker_that_is_at_it_is_left_alone_however_long_it_says_nothing(
 
     with being_at_work(folder, SystemClock()) as is_mine:
         assert is_mine
-        reconcile(now=later)
+        do_reconcile(now=later)
         with django_capture_on_commit_callbacks() as sent:
-            reconcile(now=later)
+            do_reconcile(now=later)
 
     operation.refresh_from_db()
     assert (operation.state, operation.attempts, sent) == ("running", 0, [])

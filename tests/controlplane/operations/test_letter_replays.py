@@ -11,7 +11,12 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow
-from controlplane.operations.actions import plan_replay, reconcile, request_replay, start_sink
+from controlplane.operations.actions import (
+    do_reconcile,
+    do_request_replay,
+    do_start_sink,
+    plan_replay,
+)
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.left_out import leave_out, sent_again
@@ -23,12 +28,12 @@ from workers.jobs import ReplayJob
 @pytest.fixture
 def instant(lake: Lake, admin: User) -> str:
     """Of a commit that left two records out, by a sink that was launched here."""
-    start_sink(lake.row, {**OPTIONS, "hoodie.compact.inline": "false"}, by=admin)
+    do_start_sink(lake.row, {**OPTIONS, "hoodie.compact.inline": "false"}, by=admin)
     return leave_out(lake.row)
 
 
 def ask(lake: Lake, by: User, **how: Any) -> Operation:
-    return request_replay(lake.row, SINK, by=by, **{"reason": "mended", **how})
+    return do_request_replay(lake.row, SINK, by=by, **{"reason": "mended", **how})
 
 
 def test_the_job_has_the_sinks_own_options_and_the_choice(
@@ -99,11 +104,11 @@ def test_a_silent_replay_is_sent_again_while_its_requester_is_an_admin(
     operation = ask(lake, admin, instant=instant)
     Operation.objects.filter(pk=operation.pk).update(state="running")
 
-    reconcile(now=timezone.now() + timedelta(seconds=90))
+    do_reconcile(now=timezone.now() + timedelta(seconds=90))
     operation.refresh_from_db()
     assert (operation.state, operation.attempts) == ("running", 1)
     admin.groups.clear()
-    reconcile(now=timezone.now() + timedelta(seconds=180))
+    do_reconcile(now=timezone.now() + timedelta(seconds=180))
 
     operation.refresh_from_db()
     assert (operation.state, "may no longer" in operation.message) == ("failed", True)

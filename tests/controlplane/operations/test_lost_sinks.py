@@ -18,7 +18,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import record_report, relaunch_sink, stop_sink
+from controlplane.operations.actions import do_record_report, do_relaunch_sink, do_stop_sink
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sink_board import sinks_board
@@ -79,7 +79,7 @@ def told_its_state(lake: Lake, at: datetime) -> None:
 
 def test_sink_on_another_machine_lives_while_its_state_is_told(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     ahead = timedelta(minutes=30)
     told_its_state(lake, timezone.now() + ahead)
 
@@ -91,7 +91,7 @@ def test_sink_on_another_machine_that_commits_for_long_lives_while_its_heart_bea
     lake: Lake, admin: User
 ) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     told_its_state(lake, timezone.now() + timedelta(seconds=1))
     write = lake.begin(
         {"id": "1", "ts": 1, "city": "Oslo"},
@@ -108,7 +108,7 @@ def test_what_the_last_launch_of_a_sink_told_says_nothing_of_one_that_starts(
     lake: Lake, admin: User
 ) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     told_its_state(lake, timezone.now() - timedelta(minutes=3))
 
     assert settled(operation, after=timedelta(minutes=4)) == "running"
@@ -120,7 +120,7 @@ def test_lost_sink_is_launched_again_with_its_options(lake: Lake, admin: User) -
     launched(before)
     settled(before)
 
-    again = relaunch_sink(lake.row, SINK, by=admin, reason="the machine is back")
+    again = do_relaunch_sink(lake.row, SINK, by=admin, reason="the machine is back")
 
     assert again.pk != before.pk
     assert again.parameters["job"]["sink_options"] == OPTIONS
@@ -136,7 +136,7 @@ def test_running_sink_and_one_of_a_shell_are_not_launched_again(
 
     for sink in (SINK, "of-a-shell"):
         with pytest.raises(NotAllowedNow):
-            relaunch_sink(lake.row, sink, by=admin)
+            do_relaunch_sink(lake.row, sink, by=admin)
 
 
 def lost(lake: Lake, by: User, *, at: datetime, **how: Any) -> Operation:
@@ -187,12 +187,12 @@ def test_what_a_person_stopped_or_launched_himself_does_not_come_back(
     now = timezone.now()
     stopped = start(lake, admin, relaunches_max=3)
     launched(stopped)
-    stop_sink(lake.row, SINK, by="ada")
+    do_stop_sink(lake.row, SINK, by="ada")
     assert settled(stopped) == "lost"
     assert relaunch_due(stopped) is None
 
     lost(lake, admin, at=now, relaunches_max=3)
-    relaunch_sink(lake.row, SINK, by=admin)
+    do_relaunch_sink(lake.row, SINK, by=admin)
     assert relaunch_lost(now + timedelta(minutes=5)) == []
 
 

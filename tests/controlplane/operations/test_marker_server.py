@@ -20,7 +20,7 @@ from pytest_django import Settings
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import ServerSample
-from controlplane.operations.marker_server import restart_marker_server, shut_down, supervise
+from controlplane.operations.marker_server import do_restart_marker_server, shut_down, supervise
 from controlplane.operations.models import MarkerServer
 from controlplane.operations.queries import marker_server_status
 from workers.markers import process
@@ -105,7 +105,7 @@ def test_an_admin_restarts_it_after_a_drain(port: int, admin: User) -> None:
     supervise()
     before = pid()
 
-    restart_marker_server(admin)
+    do_restart_marker_server(admin)
 
     assert supervise() == "running"
     assert pid() != before
@@ -134,7 +134,7 @@ def test_without_a_secret_none_is_started(port: int, settings: Settings, admin: 
 
     assert supervise() == "down"
     with pytest.raises(NotAllowedNow):
-        restart_marker_server(admin)
+        do_restart_marker_server(admin)
 
 
 def test_after_shut_down_nothing_runs(port: int) -> None:

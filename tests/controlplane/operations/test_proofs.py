@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import request_replay, request_write, start_sink
+from controlplane.operations.actions import do_request_replay, do_request_write, do_start_sink
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.models import Operation
 from controlplane.operations.queries import operation_checks
@@ -285,7 +285,7 @@ def test_write_is_proved_until_its_commit_or_a_file_is_tampered_with(
     tamper: Callable[[Lake, str], None], left: dict[str, bool], lake: Lake, operator: User
 ) -> None:
     source = {"kind": "csv", "path": "/data/weather.csv"}
-    operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
+    operation = do_request_write(table=lake.row, parameters={"source": source}, by=operator)
     instant = lake.commit(OSLO, BERGEN, operation_id=str(operation.pk))
     Operation.objects.filter(pk=operation.pk).update(state="succeeded", instant=instant)
     assert proved(operation) == {"timeline": True, "files": True, "rows": True}
@@ -297,7 +297,7 @@ def test_write_is_proved_until_its_commit_or_a_file_is_tampered_with(
 
 def test_write_whose_files_a_clean_took_since_says_so(lake: Lake, operator: User) -> None:
     source = {"kind": "csv", "path": "/data/weather.csv"}
-    operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
+    operation = do_request_write(table=lake.row, parameters={"source": source}, by=operator)
     lake.commit(OSLO, operation_id=str(operation.pk))
     for ts in (11, 12, 13):
         run(lake, "compaction")
@@ -313,7 +313,7 @@ def test_write_whose_files_a_clean_took_since_says_so(lake: Lake, operator: User
 
 def test_somebody_elses_commit_does_not_prove_a_write(lake: Lake, operator: User) -> None:
     source = {"kind": "csv", "path": "/data/weather.csv"}
-    operation = request_write(table=lake.row, parameters={"source": source}, by=operator)
+    operation = do_request_write(table=lake.row, parameters={"source": source}, by=operator)
     instant = lake.commit(OSLO)
     Operation.objects.filter(pk=operation.pk).update(state="succeeded", instant=instant)
 
@@ -323,9 +323,9 @@ def test_somebody_elses_commit_does_not_prove_a_write(lake: Lake, operator: User
 def test_replay_is_proved_once_its_letters_are_sent_and_the_table_has_read_over_them(
     lake: Lake, admin: User
 ) -> None:
-    start_sink(lake.row, OPTIONS, by=admin)
+    do_start_sink(lake.row, OPTIONS, by=admin)
     instant = leave_out(lake.row)
-    operation = request_replay(lake.row, SINK, by=admin, instant=instant, reason="mended")
+    operation = do_request_replay(lake.row, SINK, by=admin, instant=instant, reason="mended")
     assert proved(operation) == {"letters": False, "read": False}
     claimed = Replay(1, str(operation.pk), "ada", 1, (LetterId(TOPIC, 0, 9),), ((0, 10),))
     storage = storage_of(lake.row)
@@ -346,7 +346,7 @@ def test_replay_is_proved_once_its_letters_are_sent_and_the_table_has_read_over_
 
 
 def test_sink_is_proved_until_the_table_lacks_what_it_reported(lake: Lake, admin: User) -> None:
-    operation = start_sink(lake.row, OPTIONS, by=admin)
+    operation = do_start_sink(lake.row, OPTIONS, by=admin)
     first = commit_offsets(lake.row.location, "0=90")
     newest = commit_offsets(lake.row.location, "0=100")
     shown = TransactionShown(newest, "committed", 1, 2), TransactionShown(first, "committed", 1, 2)

@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import request_replay, start_sink
+from controlplane.operations.actions import do_request_replay, do_start_sink
 from controlplane.operations.models import Operation
 from controlplane.operations.queries import operation_checks
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import SINK, TOPIC, commit_offsets
@@ -58,7 +58,7 @@ def appended(root: Path, admin: User) -> Table:
         topic=TOPIC,
         partitions=1,
     )
-    return register_table(location=str(location), slug="events", name="events", by=admin)
+    return do_register_table(location=str(location), slug="events", name="events", by=admin)
 
 
 def record_at(offset: int) -> dict[str, Any]:
@@ -76,13 +76,13 @@ def bring(table: Table, offset: int, **letters: str) -> str:
 def test_replay_into_an_append_only_table_is_proved_by_the_keys_of_its_letters(
     appended: Table, admin: User
 ) -> None:
-    start_sink(appended, OPTIONS, by=admin)
+    do_start_sink(appended, OPTIONS, by=admin)
     directory = Path(f"{appended.location}-dead-letters")
     directory.mkdir()
     left_out = kept_letters(directory, 7, 9)
     instant = bring(appended, 10, **left_out)
     sync_table(appended)
-    operation = request_replay(appended, SINK, by=admin, instant=instant, reason="mended")
+    operation = do_request_replay(appended, SINK, by=admin, instant=instant, reason="mended")
     letters = (LetterId(TOPIC, 0, 7), LetterId(TOPIC, 0, 9))
     sent = Replay(1, str(operation.pk), "ada", 1, letters, ((0, 11),))
     storage = storage_of(appended)

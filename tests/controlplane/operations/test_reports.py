@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
-from controlplane.operations.actions import record_report, request_write, start_sink
+from controlplane.operations.actions import do_record_report, do_request_write, do_start_sink
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from controlplane.writers.models import Report
@@ -23,7 +23,7 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 @pytest.fixture
 def operation(synced: Table, admin: User) -> Operation:
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
-    return request_write(table=synced, parameters=parameters, by=admin)
+    return do_request_write(table=synced, parameters=parameters, by=admin)
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def report(operation: Operation, state: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_run_is_told_from_start_to_end(operation: Operation, instant: str) -> None:
-    record_report(report(operation, "running", pid=4711, message="started"))
-    record_report(
+    do_record_report(report(operation, "running", pid=4711, message="started"))
+    do_record_report(
         report(operation, "progress", progress={"done": 3, "total": 40, "unit": "rounds"})
     )
-    record_report(report(operation, "succeeded", instant=instant))
+    do_record_report(report(operation, "succeeded", instant=instant))
 
     operation.refresh_from_db()
     assert operation.state == "succeeded"
@@ -59,22 +59,22 @@ def test_a_run_is_told_from_start_to_end(operation: Operation, instant: str) -> 
 @pytest.mark.usefixtures("instant")
 def test_any_order_ends_in_the_final_state(operation: Operation, order: tuple[str, ...]) -> None:
     for state in (*order, *order):
-        record_report(report(operation, state))
+        do_record_report(report(operation, state))
 
     operation.refresh_from_db()
     assert operation.state == "succeeded"
 
 
 def test_a_late_running_report_does_not_reopen_what_failed(operation: Operation) -> None:
-    record_report(report(operation, "failed", message="out of memory"))
-    record_report(report(operation, "running", message="started"))
+    do_record_report(report(operation, "failed", message="out of memory"))
+    do_record_report(report(operation, "running", message="started"))
 
     operation.refresh_from_db()
     assert (operation.state, operation.message) == ("failed", "out of memory")
 
 
 def test_progress_is_not_kept_as_a_report_of_its_own(operation: Operation) -> None:
-    record_report(report(operation, "progress", progress={"done": 1, "total": 2, "unit": "t"}))
+    do_record_report(report(operation, "progress", progress={"done": 1, "total": 2, "unit": "t"}))
 
     assert not Report.objects.exists()
 
@@ -82,7 +82,7 @@ def test_progress_is_not_kept_as_a_report_of_its_own(operation: Operation) -> No
 def test_a_report_about_nothing_we_know_is_told_so(operation: Operation) -> None:
     unknown = {"operation_id": str(uuid.uuid4()), "state": "running"}
 
-    assert record_report(unknown) is False
+    assert do_record_report(unknown) is False
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_report_about_nothing_we_know_is_told_so(operation: Operation) -> None
 )
 def test_a_malformed_report_changes_nothing(operation: Operation, broken: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
-        record_report(report(operation, "running") | broken)
+        do_record_report(report(operation, "running") | broken)
 
     operation.refresh_from_db()
     assert operation.state == "queued"
@@ -111,15 +111,15 @@ def test_a_claim_that_storage_does_not_show_leaves_a_write_open(
     lake: Lake, operation: Operation
 ) -> None:
     write = lake.begin(OSLO, operation_id=str(operation.pk))
-    record_report(report(operation, "unknown", instant=write.instant))
+    do_record_report(report(operation, "unknown", instant=write.instant))
 
-    record_report(report(operation, "succeeded", instant=write.instant))
+    do_record_report(report(operation, "succeeded", instant=write.instant))
 
     operation.refresh_from_db()
     assert operation.state == "unknown"
     assert "storage does not show it" in operation.message
     write.commit()
-    record_report(report(operation, "succeeded", instant=write.instant))
+    do_record_report(report(operation, "succeeded", instant=write.instant))
     operation.refresh_from_db()
     assert operation.state == "succeeded"
 
@@ -127,7 +127,7 @@ def test_a_claim_that_storage_does_not_show_leaves_a_write_open(
 def test_a_commit_of_another_operation_proves_nothing(lake: Lake, operation: Operation) -> None:
     foreign = lake.commit(OSLO, operation_id=str(uuid.uuid4()))
 
-    record_report(report(operation, "succeeded", instant=foreign))
+    do_record_report(report(operation, "succeeded", instant=foreign))
 
     operation.refresh_from_db()
     assert operation.state == "queued"
@@ -137,7 +137,7 @@ def test_a_commit_of_another_operation_proves_nothing(lake: Lake, operation: Ope
 def test_a_write_that_storage_shows_as_committed_has_succeeded_whatever_was_reported(
     operation: Operation, instant: str, claim: str
 ) -> None:
-    record_report(report(operation, claim, message="no luck"))
+    do_record_report(report(operation, claim, message="no luck"))
 
     operation.refresh_from_db()
     assert (operation.state, operation.instant) == ("succeeded", instant)
@@ -149,8 +149,8 @@ def test_a_claim_about_a_rollback_does_not_end_it_nor_change_its_target(
     target = lake.commit(OSLO)
     rollback = ask_rollback(lake, target, admin)
 
-    record_report(report(rollback, "running", instant="20300101000000000"))
-    record_report(report(rollback, "succeeded"))
+    do_record_report(report(rollback, "running", instant="20300101000000000"))
+    do_record_report(report(rollback, "succeeded"))
 
     rollback.refresh_from_db()
     assert (rollback.state, rollback.instant) == ("running", target)
@@ -161,16 +161,16 @@ def test_a_claim_about_a_service_does_not_end_it(lake: Lake, operator: User) -> 
     lake.commit(OSLO)
     compaction = begun(lake, "compaction", operator)
 
-    record_report(report(compaction, "succeeded"))
+    do_record_report(report(compaction, "succeeded"))
 
     compaction.refresh_from_db()
     assert compaction.state == "running"
 
 
 def test_a_sink_that_nobody_asked_to_stop_has_not_stopped(lake: Lake, admin: User) -> None:
-    sink = start_sink(lake.row, {"hoodie.kafka.topic": "t", "hoodie.sink.id": "s"}, by=admin)
+    sink = do_start_sink(lake.row, {"hoodie.kafka.topic": "t", "hoodie.sink.id": "s"}, by=admin)
 
-    record_report(report(sink, "succeeded"))
+    do_record_report(report(sink, "succeeded"))
 
     sink.refresh_from_db()
     assert sink.state == "queued"

@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.errors import InvalidRequest
-from controlplane.operations.actions import request_write, start_sink
+from controlplane.operations.actions import do_request_write, do_start_sink
 from controlplane.operations.kinds.sink import launch_again
 from controlplane.operations.models import Operation
-from controlplane.operations.schedules import update_service_setting
+from controlplane.operations.schedules import do_update_service_setting
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import OPTIONS, start
 from workers.errors import InvalidInput
@@ -94,7 +94,7 @@ def test_no_request_says_where_the_node_connects(
         "application/json",
     )
     with pytest.raises(InvalidRequest):
-        update_service_setting(
+        do_update_service_setting(
             table=lake.row, service="clean", enabled=True, parameters=options, by=operator
         )
 
@@ -153,9 +153,9 @@ def test_what_lies_outside_the_roots_is_refused_before_anything_is_stored(
     lake: Lake, operator: User, parameters: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidRequest):
-        request_write(table=lake.row, parameters=parameters, by=operator)
+        do_request_write(table=lake.row, parameters=parameters, by=operator)
     if "options" in parameters:
         with pytest.raises(InvalidRequest):
-            start_sink(lake.row, {**OPTIONS, **parameters["options"]}, by=operator)
+            do_start_sink(lake.row, {**OPTIONS, **parameters["options"]}, by=operator)
 
     assert not Operation.objects.exists()

@@ -15,13 +15,13 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import KeyReused
 from controlplane.mirror.models import InstantRecord
 from controlplane.operations.actions import (
+    do_request_abort,
+    do_request_replay,
+    do_request_rollback,
+    do_request_service,
+    do_request_write,
+    do_start_sink,
     plan_rollback,
-    request_abort,
-    request_replay,
-    request_rollback,
-    request_service,
-    request_write,
-    start_sink,
 )
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.models import Operation
@@ -39,7 +39,7 @@ Ask = Callable[[Table, User, str, str], Operation]
 
 def ask_write(table: Table, by: User, key: str, reason: str) -> Operation:
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}, "operation": "insert"}
-    return request_write(
+    return do_request_write(
         table=table, parameters=parameters, by=by, reason=reason, idempotency_key=key
     )
 
@@ -47,24 +47,26 @@ def ask_write(table: Table, by: User, key: str, reason: str) -> Operation:
 def ask_rollback(table: Table, by: User, key: str, reason: str) -> Operation:
     newest = table.instants.filter(state="completed").latest("requested_at").requested_at
     plan_hash = plan_rollback(table, newest).plan_hash
-    return request_rollback(table, newest, plan_hash, reason, table.slug, by, key)
+    return do_request_rollback(table, newest, plan_hash, reason, table.slug, by, key)
 
 
 def ask_abort(table: Table, by: User, key: str, reason: str) -> Operation:
-    return request_abort(table, PENDING, reason=reason, by=by, idempotency_key=key)
+    return do_request_abort(table, PENDING, reason=reason, by=by, idempotency_key=key)
 
 
 def ask_compaction(table: Table, by: User, key: str, reason: str) -> Operation:
-    return request_service(table, "compaction", {}, "", reason, "", by, key)
+    return do_request_service(table, "compaction", {}, "", reason, "", by, key)
 
 
 def ask_sink(table: Table, by: User, key: str, reason: str) -> Operation:
     options = {**OPTIONS, "hoodie.sink.id": "another"}
-    return start_sink(table, options, by=by, reason=reason, idempotency_key=key)
+    return do_start_sink(table, options, by=by, reason=reason, idempotency_key=key)
 
 
 def ask_replay(table: Table, by: User, key: str, reason: str) -> Operation:
-    return request_replay(table, SINK, cause="not UTF-8", by=by, reason=reason, idempotency_key=key)
+    return do_request_replay(
+        table, SINK, cause="not UTF-8", by=by, reason=reason, idempotency_key=key
+    )
 
 
 ASKS: Mapping[str, tuple[str, Ask, str]] = {
@@ -82,7 +84,7 @@ each = pytest.mark.parametrize("name", ASKS)
 @pytest.fixture
 def table(lake: Lake, admin: User) -> Table:
     """Two commits, letters that a sink left out, and a write that is pending."""
-    start_sink(lake.row, OPTIONS, by=admin)
+    do_start_sink(lake.row, OPTIONS, by=admin)
     lake.commit(OSLO)
     leave_out(lake.row)
     InstantRecord.objects.create(
@@ -164,7 +166,7 @@ def test_a_role_that_may_not_is_refused_before_anything_is_stored(
 
 def test_a_write_with_other_rows_under_the_same_key_is_refused(table: Table, admin: User) -> None:
     how: dict[str, Any] = {"table": table, "by": admin, "idempotency_key": "k"}
-    request_write(parameters={"source": {"kind": "csv", "path": "/data/a.csv"}}, **how)
+    do_request_write(parameters={"source": {"kind": "csv", "path": "/data/a.csv"}}, **how)
 
     with pytest.raises(KeyReused):
-        request_write(parameters={"source": {"kind": "csv", "path": "/data/b.csv"}}, **how)
+        do_request_write(parameters={"source": {"kind": "csv", "path": "/data/b.csv"}}, **how)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.operations import retention
-from controlplane.operations.actions import request_write
+from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from tests.controlplane.lake import Lake
@@ -30,8 +30,8 @@ def folder(operation_id: uuid.UUID, *, days_old: float) -> Path:
 
 def test_old_ones_go_and_those_of_open_operations_stay(lake: Lake, admin: User) -> None:
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
-    still_open = request_write(table=lake.row, parameters=parameters, by=admin)
-    ended = request_write(table=lake.row, parameters=parameters, by=admin)
+    still_open = do_request_write(table=lake.row, parameters=parameters, by=admin)
+    ended = do_request_write(table=lake.row, parameters=parameters, by=admin)
     Operation.objects.filter(pk=ended.pk).update(state="succeeded")
     kept = [folder(still_open.pk, days_old=30), folder(uuid.uuid4(), days_old=6)]
     gone = [folder(ended.pk, days_old=8), folder(uuid.uuid4(), days_old=8)]

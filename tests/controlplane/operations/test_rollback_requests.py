@@ -13,9 +13,9 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, KeyReused, NotAllowedNow, PlanVoid
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
+    do_reconcile,
+    do_record_report,
     plan_rollback,
-    reconcile,
-    record_report,
 )
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
@@ -121,7 +121,7 @@ def test_two_people_cannot_roll_the_same_instant_back_at_once(lake: Lake, admin:
 def test_a_rollback_whose_report_was_lost_is_settled_by_storage(lake: Lake, admin: User) -> None:
     instant = lake.commit(OSLO)
     operation = ask(lake, instant, admin)
-    record_report({"operation_id": str(operation.pk), "state": "running"})
+    do_record_report({"operation_id": str(operation.pk), "state": "running"})
     rollback(
         lake.table,
         RollbackRequest(instant, by="ada", reason="x", expected_plan_hash=operation.plan_hash),
@@ -129,7 +129,7 @@ def test_a_rollback_whose_report_was_lost_is_settled_by_storage(lake: Lake, admi
     )
     sync_table(lake.row)
 
-    reconcile(now=timezone.now() + timedelta(minutes=1))
+    do_reconcile(now=timezone.now() + timedelta(minutes=1))
 
     operation.refresh_from_db()
     assert operation.state == "succeeded"
@@ -147,7 +147,7 @@ def test_a_job_that_the_queue_lost_is_sent_again(
     operation = ask(lake, lake.commit(OSLO), admin)
 
     with django_capture_on_commit_callbacks() as callbacks:
-        reconcile(now=timezone.now() + timedelta(minutes=1))
+        do_reconcile(now=timezone.now() + timedelta(minutes=1))
 
     operation.refresh_from_db()
     assert operation.attempts == 1
@@ -159,7 +159,7 @@ def test_a_job_whose_requester_lost_the_role_is_not_sent_again(lake: Lake, admin
     operation = ask(lake, lake.commit(OSLO), admin)
     admin.groups.clear()
 
-    reconcile(now=timezone.now() + timedelta(minutes=1))
+    do_reconcile(now=timezone.now() + timedelta(minutes=1))
 
     operation.refresh_from_db()
     assert operation.state == "failed"

@@ -15,9 +15,9 @@ from controlplane.mirror.sync import sync_table
 from controlplane.node.demo_upkeep import SERVICES
 from controlplane.operations.models import Operation
 from controlplane.operations.schedules import (
+    do_update_service_setting,
     run_due_services,
     service_settings,
-    update_service_setting,
 )
 from tests.controlplane.lake import Lake
 
@@ -25,7 +25,7 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
 
 def turn_on(lake: Lake, by: User, trigger_commits: int = 2) -> None:
-    update_service_setting(
+    do_update_service_setting(
         table=lake.row,
         service="compaction",
         enabled=True,
@@ -69,14 +69,14 @@ def test_a_service_waits_for_its_commits_its_interval_and_its_last_run(
 def test_what_a_schedule_started_says_so_and_is_sent_again_like_others(
     lake: Lake, admin: User
 ) -> None:
-    from controlplane.operations.actions import reconcile
+    from controlplane.operations.actions import do_reconcile
 
     turn_on(lake, admin)
     lake.commit(OSLO)
     lake.commit(OSLO)
     now = timezone.now()
     due(lake, now)
-    reconcile(now=now + timedelta(minutes=2))
+    do_reconcile(now=now + timedelta(minutes=2))
 
     operation = Operation.objects.get()
     assert (operation.state, operation.attempts, operation.requested_by) == ("queued", 1, None)
@@ -96,12 +96,12 @@ def test_nothing_is_queued_when_the_plan_is_empty(lake: Lake, admin: User) -> No
 @pytest.mark.parametrize("service", ["delete_savepoint", "savepoint", "restore", "polish"])
 def test_what_takes_data_away_is_never_scheduled(lake: Lake, admin: User, service: str) -> None:
     with pytest.raises(InvalidRequest):
-        update_service_setting(table=lake.row, service=service, enabled=True, by=admin)
+        do_update_service_setting(table=lake.row, service=service, enabled=True, by=admin)
 
 
 def test_parameters_are_checked_when_they_are_set(lake: Lake, admin: User) -> None:
     with pytest.raises(InvalidRequest, match="unknown parameter"):
-        update_service_setting(
+        do_update_service_setting(
             table=lake.row, service="compaction", enabled=True, parameters={"x": "1"}, by=admin
         )
 

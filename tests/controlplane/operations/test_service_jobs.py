@@ -13,7 +13,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.queries.table_services import pending_plans, savepoints
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
-    request_cancel,
+    do_request_cancel,
 )
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
@@ -174,7 +174,7 @@ def test_asking_a_running_service_to_stop_tells_its_worker(
     operation = begun(lake, "compaction", operator)
 
     with django_capture_on_commit_callbacks(execute=True):
-        stopping = request_cancel(operation=operation, by=operator, reason="not now")
+        stopping = do_request_cancel(operation=operation, by=operator, reason="not now")
 
     assert stopping.state == "cancelling"
     assert is_forbidden(Path(operation.parameters["job"]["run_dir"]))
@@ -202,7 +202,7 @@ def test_a_service_that_waits_is_cancelled_at_once_and_never_begins(
     operation = ask(lake, "compaction", operator)
 
     with django_capture_on_commit_callbacks(execute=True):
-        request_cancel(operation=operation, by=operator)
+        do_request_cancel(operation=operation, by=operator)
     ended = work(operation)
 
     assert (ended.state, ended.message) == ("cancelled", "cancelled before it began")
@@ -216,4 +216,4 @@ def test_a_restore_that_has_begun_is_not_cancelled(lake: Lake, admin: User) -> N
     operation = begun(lake, "restore", admin, parameters={"instant": kept})
 
     with pytest.raises(NotAllowedNow, match="carried to its end"):
-        request_cancel(operation=operation, by=admin)
+        do_request_cancel(operation=operation, by=admin)

@@ -15,7 +15,7 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.audit.models import AuditEvent
-from controlplane.operations.actions import reconcile
+from controlplane.operations.actions import do_reconcile
 from controlplane.operations.kinds.table_service import ServiceAsk
 from controlplane.operations.queries import operation_checks, recent_operations
 from controlplane.operations.queueing import Requester
@@ -87,7 +87,7 @@ def test_what_a_dead_shell_left_is_given_to_no_worker(
 
     with django_capture_on_commit_callbacks(execute=True):
         operation = do_request(ask, shell, Given(reason="tidy up"))
-        reconcile(now=timezone.now() + timedelta(minutes=1))
+        do_reconcile(now=timezone.now() + timedelta(minutes=1))
 
     operation.refresh_from_db()
     assert (operation.state, operation.message) == (

@@ -15,10 +15,10 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
-    record_report,
-    request_cancel,
-    start_sink,
-    stop_sink,
+    do_record_report,
+    do_request_cancel,
+    do_start_sink,
+    do_stop_sink,
 )
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
@@ -55,7 +55,7 @@ def test_sink_is_queued_as_a_job_with_its_session_chosen_beforehand(
 
 
 def test_sink_without_an_id_is_named_after_its_topic(lake: Lake, admin: User) -> None:
-    operation = start_sink(lake.row, {"hoodie.kafka.topic": TOPIC}, by=admin)
+    operation = do_start_sink(lake.row, {"hoodie.kafka.topic": TOPIC}, by=admin)
 
     assert operation.sink_id == TOPIC
 
@@ -79,7 +79,7 @@ def test_what_the_sink_would_refuse_is_refused_before_anything_is_stored(
     lake: Lake, admin: User, changes: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidRequest):
-        start_sink(lake.row, OPTIONS | changes, by=admin)
+        do_start_sink(lake.row, OPTIONS | changes, by=admin)
 
     assert not Operation.objects.exists()
 
@@ -91,7 +91,7 @@ def test_spark_settings_applications_and_relaunches_are_checked(lake: Lake, admi
         {"relaunches_max": 1000},
     ):
         with pytest.raises(InvalidRequest):
-            start_sink(lake.row, OPTIONS, by=admin, **how)
+            do_start_sink(lake.row, OPTIONS, by=admin, **how)
 
     assert not Operation.objects.exists()
 
@@ -109,7 +109,7 @@ def test_one_sink_has_one_open_operation_and_another_sink_its_own(lake: Lake, ad
 
     with pytest.raises(NotAllowedNow):
         start(lake, admin)
-    start_sink(lake.row, OPTIONS | {"hoodie.sink.id": "other"}, by=admin)
+    do_start_sink(lake.row, OPTIONS | {"hoodie.sink.id": "other"}, by=admin)
 
     assert Operation.objects.count() == 2
 
@@ -125,7 +125,7 @@ def test_graceful_stop_is_asked_for_beside_the_table(
 ) -> None:
     operation = running()
 
-    stop_sink(lake.row, SINK, by="olaf", reason="upgrade")
+    do_stop_sink(lake.row, SINK, by="olaf", reason="upgrade")
 
     operation.refresh_from_db()
     stop = read_stop(lake.table.storage, SINK)
@@ -143,11 +143,11 @@ def test_sink_that_ends_after_a_graceful_stop_has_succeeded(
     lake: Lake, running: Callable[..., Operation]
 ) -> None:
     operation = running()
-    stop_sink(lake.row, SINK, by="olaf")
+    do_stop_sink(lake.row, SINK, by="olaf")
     ended = {"state": "succeeded", "message": "asked to stop"}
     (Path(run_dir(operation.pk)) / ENDING_FILE).write_text(json.dumps(ended))
 
-    record_report({"operation_id": str(operation.pk), **ended})
+    do_record_report({"operation_id": str(operation.pk), **ended})
 
     operation.refresh_from_db()
     assert (operation.state, operation.message) == ("succeeded", "asked to stop")
@@ -157,7 +157,7 @@ def test_stop_request_that_a_starting_sink_cleared_is_written_again(
     lake: Lake, running: Callable[..., Operation]
 ) -> None:
     operation = running()
-    stop_sink(lake.row, SINK, by="olaf")
+    do_stop_sink(lake.row, SINK, by="olaf")
     lake.table.storage.delete(SinkPlaces(SINK).stop)
 
     assert settled(operation) == "stopping"
@@ -171,7 +171,7 @@ def test_sink_that_does_not_stop_in_time_is_stopped_hard_and_then_killed(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     operation = running()
-    stop_sink(lake.row, SINK, by="olaf")
+    do_stop_sink(lake.row, SINK, by="olaf")
     patience = timedelta(seconds=60 + GRACE_S)
 
     assert settled(operation, after=patience - timedelta(seconds=2)) == "stopping"
@@ -192,7 +192,7 @@ def test_hard_stop_leaves_the_sink_a_moment_to_end_by_itself(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     operation = running()
-    stop_sink(lake.row, SINK, by="olaf", is_hard=True)
+    do_stop_sink(lake.row, SINK, by="olaf", is_hard=True)
 
     with django_capture_on_commit_callbacks() as sent:
         assert settled(operation) == "cancelling"
@@ -206,11 +206,11 @@ def test_graceful_stop_becomes_hard_when_asked_again_and_not_the_other_way(
     lake: Lake, running: Callable[..., Operation]
 ) -> None:
     operation = running()
-    stop_sink(lake.row, SINK, by="olaf")
-    stop_sink(lake.row, SINK, by="ada", is_hard=True)
+    do_stop_sink(lake.row, SINK, by="olaf")
+    do_stop_sink(lake.row, SINK, by="ada", is_hard=True)
 
     with pytest.raises(NotAllowedNow):
-        stop_sink(lake.row, SINK, by="olaf")
+        do_stop_sink(lake.row, SINK, by="olaf")
 
     operation.refresh_from_db()
     stop = read_stop(lake.table.storage, SINK)
@@ -221,7 +221,7 @@ def test_graceful_stop_becomes_hard_when_asked_again_and_not_the_other_way(
 def test_sink_that_nobody_took_yet_is_ended_without_a_wait(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
 
-    stop_sink(lake.row, SINK, by="olaf")
+    do_stop_sink(lake.row, SINK, by="olaf")
 
     operation.refresh_from_db()
     assert operation.state == "cancelling"
@@ -231,14 +231,14 @@ def test_sink_of_a_shell_is_stopped_by_its_file_alone(lake: Lake, admin: User) -
     put_state(lake.table.storage, stuck_state())
     sync_table(lake.row)
 
-    assert stop_sink(lake.row, SINK, by="olaf") is None
+    assert do_stop_sink(lake.row, SINK, by="olaf") is None
 
     assert read_stop(lake.table.storage, SINK) is not None
 
 
 def test_sink_is_not_cancelled_like_a_write(running: Callable[..., Operation], admin: User) -> None:
     with pytest.raises(NotAllowedNow, match="stopped"):
-        request_cancel(operation=running(), by=admin)
+        do_request_cancel(operation=running(), by=admin)
 
 
 def test_what_does_not_run_is_not_stopped(lake: Lake, admin: User) -> None:
@@ -247,6 +247,6 @@ def test_what_does_not_run_is_not_stopped(lake: Lake, admin: User) -> None:
 
     for sink in (SINK, "never-seen"):
         with pytest.raises(NotAllowedNow):
-            stop_sink(lake.row, sink, by="olaf")
+            do_stop_sink(lake.row, sink, by="olaf")
 
     assert read_stop(lake.table.storage, SINK) is None

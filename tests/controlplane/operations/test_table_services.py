@@ -16,9 +16,9 @@ from controlplane.mirror.queries.files import backlog
 from controlplane.mirror.queries.table_services import savepoints, service_history
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
+    do_reconcile,
     permission_of,
     plan_service,
-    reconcile,
     service_kinds,
 )
 from controlplane.operations.models import Operation
@@ -214,11 +214,11 @@ def test_a_silent_worker_is_replaced_and_one_that_lives_is_not(
     lake.commit(OSLO)
     operation = begun(lake, "compaction", operator)
 
-    reconcile(now=timezone.now() + timedelta(seconds=30))
+    do_reconcile(now=timezone.now() + timedelta(seconds=30))
     operation.refresh_from_db()
     assert operation.attempts == 0
     with django_capture_on_commit_callbacks() as callbacks:
-        reconcile(now=timezone.now() + timedelta(seconds=90))
+        do_reconcile(now=timezone.now() + timedelta(seconds=90))
 
     operation.refresh_from_db()
     assert operation.attempts == 1

@@ -23,13 +23,13 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
-    kill_demo_writer,
-    reconcile,
-    record_report,
-    request_cancel,
-    request_write,
-    start_demo_conflict,
-    start_demo_schema_conflict,
+    do_kill_demo_writer,
+    do_reconcile,
+    do_record_report,
+    do_request_cancel,
+    do_request_write,
+    do_start_demo_conflict,
+    do_start_demo_schema_conflict,
 )
 from controlplane.operations.demo import kill_in_the_middle
 from controlplane.operations.models import Operation
@@ -48,7 +48,7 @@ LATER = timedelta(minutes=1)
 
 def start(lake: Lake, by: User, **source: Any) -> Operation:
     source = {"kind": "csv", "path": "/data/weather.csv", **source}
-    return request_write(table=lake.row, parameters={"source": source}, by=by)
+    return do_request_write(table=lake.row, parameters={"source": source}, by=by)
 
 
 def run_dead(operation: Operation, pid: int = 2**22 - 1) -> None:
@@ -56,11 +56,11 @@ def run_dead(operation: Operation, pid: int = 2**22 - 1) -> None:
     folder = Path(run_dir(operation.pk))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DRIVER_FILE).write_text(json.dumps({"pid": pid}))
-    record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
+    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
 
 
 def settled(operation: Operation) -> str:
-    reconcile(now=timezone.now() + LATER)
+    do_reconcile(now=timezone.now() + LATER)
     operation.refresh_from_db()
     return operation.state
 
@@ -111,7 +111,7 @@ def test_what_is_not_on_a_list_is_refused_before_anything_is_stored(
     lake: Lake, admin: User, parameters: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidRequest):
-        request_write(table=lake.row, parameters=parameters, by=admin)
+        do_request_write(table=lake.row, parameters=parameters, by=admin)
 
     assert not Operation.objects.exists()
 
@@ -147,7 +147,9 @@ def test_a_driver_that_lost_a_conflict_and_died_is_told_so(lake: Lake, admin: Us
     loser = lake.begin(OSLO, mode=OPTIMISTIC, operation_id=str(operation.pk))
     lake.begin(BERGEN, mode=OPTIMISTIC).commit()
     loser.commit()
-    record_report({"operation_id": str(operation.pk), "state": "running", "instant": loser.instant})
+    do_record_report(
+        {"operation_id": str(operation.pk), "state": "running", "instant": loser.instant}
+    )
     sync_table(lake.row)
 
     assert settled(operation) == "conflicted"
@@ -257,15 +259,15 @@ def test_a_lost_cancellation_is_sent_again_however_much_the_driver_tells(
     operation = start(lake, admin)
     driver(operation)
     with django_capture_on_commit_callbacks(execute=True):
-        request_cancel(operation=operation, by=admin)
+        do_request_cancel(operation=operation, by=admin)
     sent_jobs()  # The queue has lost it.
     later = timezone.now() + timedelta(seconds=25)
     progress = {"done": 3, "total": 40, "unit": "rounds"}
-    record_report({"operation_id": str(operation.pk), "state": "progress", "progress": progress})
+    do_record_report({"operation_id": str(operation.pk), "state": "progress", "progress": progress})
     Operation.objects.filter(pk=operation.pk).update(changed_at=later)
 
     with django_capture_on_commit_callbacks(execute=True):
-        reconcile(now=later)
+        do_reconcile(now=later)
 
     assert [task for task, _ in sent_jobs()] == [CancelJob.TASK]
 
@@ -274,7 +276,7 @@ def test_a_cancelled_write_whose_driver_ended_is_cancelled(lake: Lake, admin: Us
     operation = start(lake, admin)
     run_dead(operation)
 
-    request_cancel(operation=operation, by=admin)
+    do_request_cancel(operation=operation, by=admin)
 
     operation.refresh_from_db()
     assert operation.state == "cancelling"
@@ -283,11 +285,11 @@ def test_a_cancelled_write_whose_driver_ended_is_cancelled(lake: Lake, admin: Us
 
 def test_what_has_ended_cannot_be_cancelled(lake: Lake, admin: User) -> None:
     operation = start(lake, admin)
-    record_report({"operation_id": str(operation.pk), "state": "failed"})
+    do_record_report({"operation_id": str(operation.pk), "state": "failed"})
     operation.refresh_from_db()
 
     with pytest.raises(NotAllowedNow):
-        request_cancel(operation=operation, by=admin)
+        do_request_cancel(operation=operation, by=admin)
 
 
 def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
@@ -296,11 +298,11 @@ def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
     operation = start(lake, admin, kind="demo_stream", path=None)
     run_dead(operation, os.getpid())
     with pytest.raises(NotAllowedNow):
-        kill_demo_writer(lake.row, admin)
+        do_kill_demo_writer(lake.row, admin)
 
     pid = driver(operation)
 
-    assert kill_demo_writer(lake.row, admin).pk == operation.pk
+    assert do_kill_demo_writer(lake.row, admin).pk == operation.pk
     assert kill_in_the_middle(lake.row, wait_s=0.2) is not None
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
 
@@ -328,7 +330,7 @@ def test_a_demo_stream_whose_driver_died_is_started_again_but_not_for_ever(
 
     for _ in range(6):
         run_dead(Operation.objects.order_by("requested_at").last() or operation)
-        reconcile(now=timezone.now() + LATER)
+        do_reconcile(now=timezone.now() + LATER)
 
     runs = list(Operation.objects.order_by("requested_at"))
     assert [run.parameters["restarts"] for run in runs] == [0, 1, 2, 3]
@@ -339,14 +341,14 @@ def test_a_demo_stream_whose_driver_died_is_started_again_but_not_for_ever(
 def test_the_demo_conflict_is_two_optimistic_writers_and_runs_once_at_a_time(
     lake: Lake, admin: User
 ) -> None:
-    first, second = start_demo_conflict(lake.row, admin)
+    first, second = do_start_demo_conflict(lake.row, admin)
 
     options = [run.parameters["job"]["options"] for run in (first, second)]
     assert [one["sluice.writer.name"] for one in options] == ["backfill-a", "backfill-b"]
     assert {one["hoodie.write.concurrency.mode"] for one in options} == {OPTIMISTIC}
     with pytest.raises(NotAllowedNow):
-        start_demo_conflict(lake.row, admin)
-    start_demo_schema_conflict(lake.row, admin)
+        do_start_demo_conflict(lake.row, admin)
+    do_start_demo_schema_conflict(lake.row, admin)
 
 
 def test_password_of_a_lock_is_refused_before_anything_is_stored(lake: Lake, admin: User) -> None:
@@ -357,7 +359,7 @@ def test_password_of_a_lock_is_refused_before_anything_is_stored(lake: Lake, adm
     parameters = {"source": {"kind": "csv", "path": "/data/weather.csv"}, "options": options}
 
     with pytest.raises(InvalidRequest, match="SLUICE_LOCK_URL") as refused:
-        request_write(table=lake.row, parameters=parameters, by=admin)
+        do_request_write(table=lake.row, parameters=parameters, by=admin)
 
     assert "a-password" not in str(refused.value)
     assert not Operation.objects.exists()

@@ -13,7 +13,7 @@ from django.test import Client
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import plan_sink_reset, reset_sink, start_sink
+from controlplane.operations.actions import do_reset_sink, do_start_sink, plan_sink_reset
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
@@ -49,7 +49,7 @@ def sink(lake: Lake, kafka: Broker, topic: str, topics: Topics, admin: User) -> 
         "bootstrap.servers": kafka.bootstrap,
         "hoodie.sink.mode": "upsert",
     }
-    start_sink(lake.row, options, by=admin)
+    do_start_sink(lake.row, options, by=admin)
     Operation.objects.update(state="succeeded")
     facts = topics.facts(topic)
     topic_facts = {"hoodie.sink.topic": topic, "hoodie.sink.topic.id": facts.topic_id}
@@ -71,7 +71,7 @@ def confirmed(table: Table, by: User, **changed: Any) -> Any:
         "typed_name": table.slug,
         "reason": "read it again",
     }
-    return reset_sink(table, SINK, by=by, **(confirmation | changed))
+    return do_reset_sink(table, SINK, by=by, **(confirmation | changed))
 
 
 def test_the_plan_says_what_is_read_again_and_what_is_passed_over(sink: Table) -> None:
@@ -97,12 +97,12 @@ def test_a_reset_is_one_commit_and_in_the_audit_however_often_it_is_asked_for(
         "reason": "again",
     }
 
-    done = reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation)
+    done = do_reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation)
 
     assert committed_offsets(sink) == {0: 0}
-    assert reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation) == done
+    assert do_reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation) == done
     with pytest.raises(PlanVoid):
-        reset_sink(sink, SINK, by=admin, **confirmation)
+        do_reset_sink(sink, SINK, by=admin, **confirmation)
     events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
     assert [one.result for one in events] == ["requested", "succeeded"]
     last = events[1]
@@ -155,7 +155,7 @@ def test_a_broker_that_is_away_is_said(lake: Lake, sink: Table, admin: User) -> 
         "hoodie.sink.id": SINK,
         "bootstrap.servers": "127.0.0.1:1",
     }
-    start_sink(lake.row, options, by=admin)
+    do_start_sink(lake.row, options, by=admin)
     Operation.objects.update(state="succeeded")
 
     with pytest.raises(StorageUnavailable):

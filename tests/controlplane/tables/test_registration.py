@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import overlap
 from controlplane.tables.models import Table
 
@@ -20,7 +20,7 @@ def test_a_location_is_stored_resolved_and_without_a_trailing_slash(
     (root / "real").mkdir()
     (root / "link").symlink_to(root / "real")
 
-    table = register_table(location=f"{root}/link/", slug="t1", by=admin)
+    table = do_register_table(location=f"{root}/link/", slug="t1", by=admin)
 
     assert table.location == str(root / "real")
 
@@ -49,7 +49,7 @@ def test_anything_outside_the_roots_or_the_grammar_is_refused(
     root: Path, admin: User, location: str
 ) -> None:
     with pytest.raises(InvalidRequest):
-        register_table(location=location.format(root=root), slug="t1", by=admin)
+        do_register_table(location=location.format(root=root), slug="t1", by=admin)
 
     assert not Table.objects.exists()
 
@@ -61,7 +61,7 @@ def test_a_link_that_leads_out_of_the_root_is_refused(
     (root / "link").symlink_to(tmp_path / "outside")
 
     with pytest.raises(InvalidRequest):
-        register_table(location=f"{root}/link", slug="t1", by=admin)
+        do_register_table(location=f"{root}/link", slug="t1", by=admin)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_a_link_that_leads_out_of_the_root_is_refused(
 def test_tables_do_not_nest(
     root: Path, admin: User, first: str, second: str, overlapping: bool
 ) -> None:
-    register_table(location=f"{root}/{first}", slug="first", by=admin)
+    do_register_table(location=f"{root}/{first}", slug="first", by=admin)
 
     if overlapping:
         with pytest.raises(InvalidRequest):
-            register_table(location=f"{root}/{second}", slug="second", by=admin)
+            do_register_table(location=f"{root}/{second}", slug="second", by=admin)
     else:
-        register_table(location=f"{root}/{second}", slug="second", by=admin)
+        do_register_table(location=f"{root}/{second}", slug="second", by=admin)
     assert overlap(f"{root}/{first}", f"{root}/{second}") is overlapping
 
 
 @pytest.mark.parametrize("slug", ["", "Big", "-a", "a-", "a/b", "a b", "ä", "x" * 65])
 def test_a_slug_outside_the_grammar_is_refused(root: Path, admin: User, slug: str) -> None:
     with pytest.raises(InvalidRequest):
-        register_table(location=f"{root}/t", slug=slug, by=admin)
+        do_register_table(location=f"{root}/t", slug=slug, by=admin)
 
 
 @pytest.mark.django_db
@@ -100,7 +100,7 @@ def test_a_table_may_lie_under_a_bucket_root_and_nowhere_else_in_buckets(
 ) -> None:
     settings.SLUICE_TABLE_ROOTS = ("s3://lake/tables",)
 
-    table = register_table(location="s3://lake/tables/trips/", slug="trips", by=admin)
+    table = do_register_table(location="s3://lake/tables/trips/", slug="trips", by=admin)
 
     assert table.location == "s3://lake/tables/trips"
     for elsewhere in (
@@ -113,7 +113,7 @@ def test_a_table_may_lie_under_a_bucket_root_and_nowhere_else_in_buckets(
         "/lake/tables/t",
     ):
         with pytest.raises(InvalidRequest) as refused:
-            register_table(location=elsewhere, slug="other", by=admin)
+            do_register_table(location=elsewhere, slug="other", by=admin)
         assert "secret" not in str(refused.value)
 
 
@@ -142,11 +142,11 @@ def test_a_location_that_reads_as_another_is_refused_and_the_character_is_named(
     root: Path, admin: User, name: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        register_table(location=f"{root}/{name}", slug="t1", by=admin)
+        do_register_table(location=f"{root}/{name}", slug="t1", by=admin)
     (root / name.replace("/", "")).mkdir()
     (root / "plain").symlink_to(root / name)
     with pytest.raises(InvalidRequest):
-        register_table(location=f"{root}/plain", slug="t1", by=admin)
+        do_register_table(location=f"{root}/plain", slug="t1", by=admin)
 
     assert str(refused.value).isascii()
     assert str(refused.value.values["character"]).startswith("U+")
@@ -156,6 +156,6 @@ def test_a_location_that_reads_as_another_is_refused_and_the_character_is_named(
     "name", ["reisen_2024", "поездки_v2", "Ausflüge", "旅行データ", "ταξίδια", "a b"]
 )
 def test_words_of_any_one_alphabet_are_locations(root: Path, admin: User, name: str) -> None:
-    table = register_table(location=f"{root}/{name}", slug="t1", by=admin)
+    table = do_register_table(location=f"{root}/{name}", slug="t1", by=admin)
 
     assert table.location == f"{root}/{name}"

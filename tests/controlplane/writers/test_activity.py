@@ -17,9 +17,9 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.marker_tree import marker_tree
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import request_abort
+from controlplane.operations.actions import do_request_abort
 from controlplane.operations.models import Operation
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.activity import WriterActivity, writers_activity
 from controlplane.writers.locks import lock_status, lock_waits
@@ -51,7 +51,9 @@ def lost(root: Path, lost_writes_once: LostWrites) -> LostWrites:
 
 @pytest.fixture
 def contested(lost: LostWrites, admin: User) -> Table:
-    return register_table(location=str(lost.location), slug="contested", name="contested", by=admin)
+    return do_register_table(
+        location=str(lost.location), slug="contested", name="contested", by=admin
+    )
 
 
 def activity_of(table: Table, write: OpenWrite) -> WriterActivity:
@@ -246,7 +248,7 @@ def test_writer_that_commits_before_its_end_is_carried_out_keeps_everything(
 ) -> None:
     writer = lake.begin({"id": "1", "ts": 1, "city": "Oslo"}, writer="quick", mode=OPTIMISTIC)
     sync_table(lake.row)
-    operation = request_abort(lake.row, writer.instant, reason="too slow", by=operator)
+    operation = do_request_abort(lake.row, writer.instant, reason="too slow", by=operator)
     assert isinstance(writer.commit(), Committed)
 
     rollback.apply(args=[operation.parameters["job"]]).get()
@@ -256,7 +258,7 @@ def test_writer_that_commits_before_its_end_is_carried_out_keeps_everything(
     assert "committed meanwhile" in operation.message
     sync_table(lake.row)
     with pytest.raises(NotAllowedNow):
-        request_abort(lake.row, writer.instant, reason="again", by=operator)
+        do_request_abort(lake.row, writer.instant, reason="again", by=operator)
 
 
 def _until(condition: object) -> None:

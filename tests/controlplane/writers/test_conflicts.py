@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.mirror.sync import forget_mirror, sync_table
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.conflicts import ConflictDetail, conflict_detail, conflicts_page
 from tests.support.lost_writes import SCHEMA, LostWrites, copied
@@ -32,7 +32,7 @@ def lost(root: Path, lost_writes_once: LostWrites) -> LostWrites:
 
 @pytest.fixture
 def contested(lost: LostWrites, admin: User) -> Table:
-    table = register_table(
+    table = do_register_table(
         location=str(lost.location), slug="contested", name="contested", by=admin
     )
     sync_table(table)
@@ -155,7 +155,7 @@ def test_record_of_an_older_writer_is_shown_with_what_it_has(lost: LostWrites, a
     kept = ("kind", "message", "rival", "rival_writer", "file_groups", "writer", "schemas", "case")
     body["conflict"] = {key: body["conflict"][key] for key in kept}
     path.write_text(json.dumps(body))
-    table = register_table(
+    table = do_register_table(
         location=str(lost.location), slug="contested", name="contested", by=admin
     )
 

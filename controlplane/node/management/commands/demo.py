@@ -24,7 +24,7 @@ from controlplane.node.demo_streams import (
     table_location,
 )
 from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
-from controlplane.operations.actions import request_cancel
+from controlplane.operations.actions import do_request_cancel
 from controlplane.operations.kinds import write
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OPEN, OperationState
@@ -125,7 +125,7 @@ class Command(BaseCommand):
         still_open = Operation.objects.filter(table=row, state__in=sorted(OPEN))
         for operation in still_open.filter(kind=write.KIND.name):
             if operation.state != OperationState.CANCELLING.value:
-                request_cancel(operation=operation, by=by, reason="the demo is reset")
+                do_request_cancel(operation=operation, by=by, reason="the demo is reset")
         deadline_s = clock.monotonic_s() + CANCEL_WAIT_S
         while still_open.exists():
             if clock.monotonic_s() > deadline_s:

@@ -16,7 +16,7 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell import sink_reset, sinks
 from controlplane.node.shell.sinks import Place
-from controlplane.operations.actions import relaunch_sink
+from controlplane.operations.actions import do_relaunch_sink
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
@@ -145,7 +145,7 @@ class Command(BaseCommand):
         by = User.objects.filter(username=options["user"]).first()
         if place.row is None or by is None:
             raise CommandError("a relaunch needs a registered table and a user of the node")
-        operation = relaunch_sink(place.row, options["sink"], by=by, reason=options["reason"])
+        operation = do_relaunch_sink(place.row, options["sink"], by=by, reason=options["reason"])
         self.stdout.write(f"queued as operation {operation.pk}; a running node launches it")
 
 

@@ -21,7 +21,7 @@ from controlplane.node.management.commands.table import registered
 from controlplane.node.management.commands.write import marker_options
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.concurrency.outcome import Committed
@@ -97,7 +97,7 @@ class Command(BaseCommand):
         self.stdout.write(f"created table {name} at {made.location}")
         slug = name.lower().replace("_", "-")
         if not Table.objects.filter(location=made.location).exists():
-            register_table(location=made.location, slug=slug, name=name, by=None)
+            do_register_table(location=made.location, slug=slug, name=name, by=None)
             self.stdout.write(f"registered as {slug}")
 
     def _delete(

@@ -19,7 +19,7 @@ from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.permissions import is_destructive
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
 
@@ -91,7 +91,7 @@ class Command(BaseCommand):
                 for table in Table.objects.all():
                     say(f"{table.slug}\t{table.location}")
             case "register":
-                table = register_table(
+                table = do_register_table(
                     location=options["location"],
                     slug=options["slug"],
                     name=options["name"],

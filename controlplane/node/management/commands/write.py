@@ -20,7 +20,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.actions import PLANNED_OPERATIONS
-from controlplane.tables.actions import register_table
+from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table as TableRow
 from workers.concurrency.outcome import Committed
@@ -162,7 +162,7 @@ class Command(BaseCommand):
         try:
             if not TableRow.objects.filter(location=location).exists():
                 slug = name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
-                register_table(location=location, slug=slug, name=name, by=None)
+                do_register_table(location=location, slug=slug, name=name, by=None)
                 self.stdout.write(f"registered as {slug}")
         except OperationalError:
             self.stdout.write("not registered: there is no node's database yet, `make up` makes it")
