@@ -51,7 +51,7 @@ def confirm_sink(operation: Operation, claimed: OperationState) -> Outcome | Non
 
 
 def _was_asked_to_stop(operation: Operation) -> bool:
-    """A request of before it was wished for was meant for an earlier launch."""
+    """A request that is older than the wish for this launch was meant for an earlier one."""
     stop = read_stop(storage_of(operation.table), operation.sink_id)
     wanted_at_ms = operation.parameters["job"].get("wanted_at_ms") or 0
     return stop is not None and stop.at_ms >= wanted_at_ms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
@@ -53,12 +52,8 @@ class ServiceProof:
         return self.is_on_timeline is not False and self.left_count == 0
 
 
-def service_proof_of(operation_id: UUID) -> ServiceProof:
-    return service_proof(Operation.objects.select_related("table").get(pk=operation_id))
-
-
 def service_proof(operation: Operation) -> ServiceProof:
-    """Two queries at most, one look at storage per planned file."""
+    """One look at storage per planned file."""
     planned: list[dict[str, Any]] = list(operation.plan.get("items", []))[:ITEMS_CHECKED_MAX]
     try:
         table = engine_table(operation.table)
