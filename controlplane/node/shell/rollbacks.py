@@ -14,7 +14,7 @@ from workers.clock import InstantTime
 from workers.jobs import RollbackJob
 from workers.reporting import Reporter
 from workers.table import table as engine
-from workers.tasks import carry_out_rollback
+from workers.tasks.rollback import carry_out_rollback
 
 
 def plan_and_roll_back(

@@ -18,7 +18,7 @@ from controlplane.tables.models import Table
 from workers.jobs import ServiceJob
 from workers.reporting import Reporter
 from workers.table import table as engine
-from workers.tasks import carry_out_service
+from workers.tasks.table_service import carry_out_service
 
 ITEMS_SHOWN = 20
 _SHOWN_WHOLE = frozenset({"repair"})

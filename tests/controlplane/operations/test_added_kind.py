@@ -50,6 +50,7 @@ def stamping(
     operator: User,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> Operation:
+    sent_jobs()  # Of other tests.
     with django_capture_on_commit_callbacks(execute=True):
         return request(stamp, lake, operator)
 
