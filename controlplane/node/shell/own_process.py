@@ -104,7 +104,7 @@ class NotedReports:
             self._tenth = tenth
             self._say(f"  {done} of {total}")
         now_s = self._clock.monotonic_s()
-        if now_s - self._noted_at_s < PROGRESS_EVERY_S:
+        if done < total and now_s - self._noted_at_s < PROGRESS_EVERY_S:
             return True
         self._noted_at_s = now_s
         return False
