@@ -28,6 +28,7 @@ from controlplane.operations.queueing import Requester
 from controlplane.operations.requesting import Given, do_request
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import sent_jobs
+from tests.support.markup import compact
 
 LATER = timedelta(minutes=1)
 
@@ -123,18 +124,18 @@ def test_it_is_cancelled_and_is_shown_with_its_proof(
 ) -> None:
     client.force_login(operator)
     page = f"/t/trips/operations/{stamping.pk}"
-    waiting = client.get(page).content.decode()
+    waiting = compact(client.get(page).content.decode())
     begun(stamping)
     stamp.put_stamp(stamping.parameters["job"])
     do_record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
 
-    proved = client.get(page).content.decode()
+    proved = compact(client.get(page).content.decode())
     listed = client.get("/api/v1/operations/?kinds=stamp").json()["results"]
 
     assert "A stamp for the table" in waiting
     assert "Stop this run" in waiting
-    assert waiting.count("</svg>waiting<") == 1
-    assert proved.count("</svg>proved<") == 1
+    assert waiting.count("</svg> waiting<") == 1
+    assert proved.count("</svg> proved<") == 1
     assert "The stamp is there" in proved
     assert [row["id"] for row in listed] == [str(stamping.pk)]
     with pytest.raises(NotAllowedNow, match="has ended"):
