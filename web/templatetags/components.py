@@ -1,6 +1,7 @@
 """Tags that render one small template each, out of templates/components: what pages are built of.
 
-Everything here is given untrusted text and returns template context; nothing is marked safe.
+Everything here is given untrusted text and returns template context, or what a template rendered;
+nothing is marked safe.
 Templates have these without loading them.
 """
 
@@ -11,6 +12,8 @@ from typing import Any
 
 from django import template
 from django.forms import BoundField
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
 
 from web.badges import badge
 from web.shell import PLACES
@@ -120,6 +123,22 @@ def beat_strip(used: float) -> dict[str, Any]:
 @register.inclusion_tag("components/icon.html")
 def icon(name: str) -> dict[str, str]:
     return {"name": name}
+
+
+@register.simple_block_tag
+def notice(
+    content: SafeString, tone: str, icon: str, *, role: str = "", flat: bool = False
+) -> SafeString:
+    """A coloured line that says what a reader must know first; its text is the block's."""
+    words = {"content": content, "tone": tone, "sign": icon, "role": role, "flat": flat}
+    return render_to_string("components/notice.html", words)
+
+
+@register.simple_block_tag
+def nothing(content: SafeString, title: str, *, in_panel: bool = False) -> SafeString:
+    """What stands where there is nothing to show; the block says why, and what to do about it."""
+    words = {"content": content, "title": title, "in_panel": in_panel}
+    return render_to_string("components/nothing.html", words)
 
 
 @register.inclusion_tag("components/instant_link.html", takes_context=True)
