@@ -184,6 +184,18 @@ def test_the_engine_opens_no_file_past_its_storage_port() -> None:
     assert opened == []
 
 
+def test_only_the_table_layout_spells_paths_below_hoodie() -> None:
+    spelled = [
+        f"{name}:{node.lineno}: {node.value!r}"
+        for name, text in sources()
+        if name.startswith(("workers/", "controlplane/")) and name != "workers/table_layout.py"
+        for node in _strings_of_code(ast.parse(text))
+        if re.search(r"\\?\.hoodie(/|$)", str(node.value))
+    ]
+
+    assert spelled == []
+
+
 @pytest.mark.parametrize("banned", [*MACHINE_PATHS, *REGISTRY_HOSTS])
 def test_no_file_names_a_machines_path_or_a_registrys_host(banned: str) -> None:
     naming = [name for name, text in texts() if banned in text]
@@ -251,6 +263,14 @@ def _bindings(module: ast.Module) -> Iterator[tuple[int, str]]:
                 | ast.MatchMapping(rest=str(name))
             ):
                 yield node.lineno, name
+
+
+def _strings_of_code(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Without docstrings and other bare texts."""
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+            yield node
 
 
 def _resolves(document: Path, target: str) -> bool:

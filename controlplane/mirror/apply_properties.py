@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from controlplane.tables.models import Table
 from workers.errors import NotFound
-from workers.files.properties import PROPERTIES_PATH, is_our_writing
+from workers.files.properties import is_our_writing
 from workers.options.group_keys import GROUPS_KEY
 from workers.options.readability import VERSION_KEY
 from workers.storage.base import Storage
 from workers.table import table as engine
 from workers.table.overtaken import Overtaken, overtaken
 from workers.table.writability import changed_keys
+from workers.table_layout import PROPERTIES
 
 CHANGES_KEPT_MAX: Final = 20
 VALUE_CHARS_MAX: Final = 200
@@ -67,7 +68,7 @@ def _is_ours(keys: list[str], storage: Storage) -> bool:
     if VERSION_KEY not in keys:
         return False
     try:  # Both engines upgrade tables in the same words, but not under the same heading.
-        return is_our_writing(storage.read(PROPERTIES_PATH))
+        return is_our_writing(storage.read(PROPERTIES.path))
     except NotFound:
         return False
 

@@ -32,6 +32,7 @@ from workers.markers.store import StoredNames, pending_marker_instants, read_nam
 from workers.sink.standing import OFFSETS_KEY
 from workers.storage.base import Storage
 from workers.table.table import Table
+from workers.table_layout import DECISIONS
 from workers.timeline import decisions, lost_writes
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.group_facts import GROUP_FACTS_KEY
@@ -119,7 +120,7 @@ class Listing:
 
 
 def list_table(table: Table) -> Listing:
-    names = [file.name for file in table.storage.list_files(decisions.DIRECTORY)]
+    names = [file.name for file in table.storage.list_files(DECISIONS.path)]
     timeline = table.timeline()
     return Listing(
         timeline=timeline,

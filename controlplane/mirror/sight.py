@@ -27,13 +27,14 @@ from controlplane.errors import ControlPlaneError
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.storage.directory_mark import stamps_tell
+from workers.table_layout import DECISIONS, HOODIE, METADATA_TABLE, TIMELINE
 
 ENTRIES_MAX = 2000
 """Of more files, such as many markers, reading the table is not much dearer."""
 _SETTLED_NS = 3_000_000_000
-_NAMES_ONLY = frozenset({".hoodie/timeline", ".hoodie/.sluice/decision"})
+_NAMES_ONLY = frozenset({TIMELINE.path, DECISIONS.path})
 """Their files are made and deleted, never changed: the folder's own stamp says it all."""
-_NOT_READ = frozenset({".hoodie/metadata"})
+_NOT_READ = frozenset({METADATA_TABLE.path})
 _BY_NAMES = "names:"
 _devices: dict[int, bool] = {}
 
@@ -44,8 +45,8 @@ def sight_of(table: Table) -> str:
         return ""
     try:
         root = Path(checked_location(table.location))
-        is_trusted = _is_trusted((root / ".hoodie").stat().st_dev)
-        lines = list((_lines if is_trusted else _listed)(root, ".hoodie"))
+        is_trusted = _is_trusted((root / HOODIE).stat().st_dev)
+        lines = list((_lines if is_trusted else _listed)(root, HOODIE))
     except (ControlPlaneError, OSError):
         return ""  # Something went away meanwhile, or it is no table: the sync says what.
     newest_ns = max((newest for newest, _ in lines), default=0)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from tests.support.memory_storage import Files
 from tests.support.referee import UNREAD
 from workers.concurrency.locks.record import decode_lock
-from workers.concurrency.locks.storage_record import LOCK_PATH
+from workers.table_layout import LOCK
 
 _TIMELINE = ".hoodie/timeline/"
 _LOCK_TOLD = re.compile(rb'sluice\.lock..?\{"provider"[^}]*\}', re.DOTALL)
@@ -41,7 +41,7 @@ def digest_for_readers(files: Files) -> str:
 
 @lru_cache(maxsize=10_000)
 def _digest_of_file(path: str, content: bytes) -> int:
-    if path == LOCK_PATH:
+    if path == LOCK.path:
         # The next one acts on whether it is held, and on what was about to be decided under it.
         held = decode_lock(content)
         content = f"{held.is_expired} {held.completing}".encode()

@@ -25,6 +25,7 @@ from workers.options.write_options import WriteOptions, write_options
 from workers.ports import Ports
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import Storage
+from workers.table_layout import DECISIONS
 from workers.table_services.registry import service
 from workers.table_services.service import ServiceRequest
 from workers.timeline import decisions
@@ -306,7 +307,7 @@ def _fresh_decisions(crashed: State, start: State) -> list[str]:
     return [
         path
         for path in crashed.files
-        if path.startswith(decisions.DIRECTORY) and path not in start.files
+        if path.startswith(DECISIONS.path) and path not in start.files
     ]
 
 

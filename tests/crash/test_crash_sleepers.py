@@ -22,6 +22,7 @@ from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Crash, MemoryStorage
 from tests.support.referee import referee_rows
 from workers.concurrency.outcome import Committed
+from workers.durability import Durability
 from workers.errors import LakehouseError
 from workers.files.names import instant_of
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
@@ -49,27 +50,31 @@ class FreezingStorage(MemoryStorage):
         self._freeze_at = freeze_at
         self._dies = dies
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._reach()
-        super().put(path, content)
+        super().put(path, content, durability)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         self._reach()
         return super().put_if_absent(path, content)
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         self._reach()
-        return super().replace_if_match(path, content, tag)
+        return super().replace_if_match(path, content, tag, durability)
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
-        with super().create_data(path) as stream:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
+        with super().create_data(path, durability) as stream:
             yield stream
             self._reach()
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         self._reach()
-        super().delete(path)
+        super().delete(path, durability)
 
     def delete_tree(self, directory: str) -> None:
         self._reach()

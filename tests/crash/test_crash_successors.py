@@ -19,7 +19,7 @@ from tests.crash.harness import COW, DEAD_AFTER_MS, MOR, Kind, Rows, State, made
 from tests.crash.operations import ALONE, PLAN_CLUSTERING, PLAN_COMPACTION, UPSERT, Operation
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Files, MemoryStorage
-from workers.concurrency.heartbeat import DIRECTORY as HEARTBEATS
+from workers.durability import Durability
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,
@@ -31,9 +31,9 @@ from workers.errors import (
 )
 from workers.files.names import instant_of
 from workers.lakehouse import LakehouseTable, open_table
-from workers.markers.marker import TEMPORARY_DIRECTORY
 from workers.options.write_options import write_options
 from workers.storage.base import FileInfo
+from workers.table_layout import HEARTBEATS, MARKERS
 from workers.table_services.registry import service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 
@@ -77,27 +77,31 @@ class CallingStorage(MemoryStorage):
         self.before_call("list_directories", directory)
         return super().list_directories(directory)
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self.before_call("put", path)
-        super().put(path, content)
+        super().put(path, content, durability)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         self.before_call("put_if_absent", path)
         return super().put_if_absent(path, content)
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         self.before_call("replace_if_match", path)
-        return super().replace_if_match(path, content, tag)
+        return super().replace_if_match(path, content, tag, durability)
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
-        with super().create_data(path) as stream:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
+        with super().create_data(path, durability) as stream:
             yield stream
         self.before_call("created", path)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         self.before_call("delete", path)
-        super().delete(path)
+        super().delete(path, durability)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         self.before_call("delete_many", "")
@@ -157,7 +161,7 @@ class Seen:
     @property
     def lost(self) -> list[str]:
         """Of what is a live attempt's own."""
-        own = (f"{TEMPORARY_DIRECTORY}/", f"{HEARTBEATS}/")
+        own = (f"{MARKERS.path}/", f"{HEARTBEATS.path}/")
         return [
             path
             for path, content in self.before.items()

@@ -32,7 +32,7 @@ from workers.recovery.failed_writes import delete_late_files, roll_back_dead_wri
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.timeline import decisions
+from workers.table_layout import DECISIONS
 from workers.timeline.instant import Action
 
 OPTIONS = write_options({"hoodie.write.markers.type": "direct"})
@@ -344,7 +344,7 @@ def test_rb5_data_goes_before_the_instant_and_markers_after_it(table: ScenarioTa
             steps.append(kinds.get(path.rpartition("/")[0], "data"))
         if call == "put_if_absent" and path.endswith(".rollback"):
             steps.append("completed rollback")
-        if call == "put_if_absent" and path.startswith(f"{decisions.DIRECTORY}/"):
+        if call == "put_if_absent" and path.startswith(f"{DECISIONS.path}/"):
             steps.append("decision")
 
     dead = table.writer("dead").upsert({"id": 1, "city": "Oslo"}, {"id": 2, "city": "Oslo"})

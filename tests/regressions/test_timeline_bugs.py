@@ -19,7 +19,6 @@ from tests.support.table_services import run
 from tests.support.watched_storage import At, Sleep, WatchedStorage
 from workers.clock import format_instant, next_instant
 from workers.concurrency import transaction
-from workers.concurrency.heartbeat import DIRECTORY as HEARTBEATS
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.errors import LeaseLost, MalformedTable, SnapshotExpired
 from workers.files.names import LogFileName
@@ -27,6 +26,7 @@ from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import FileInfo
+from workers.table_layout import HEARTBEATS
 from workers.table_services.compaction.planning import propose
 from workers.table_services.compaction.settings import compaction_settings
 from workers.timeline import transitions
@@ -178,7 +178,7 @@ def test_a4_whatever_step_of_a_beginning_dies_nothing_of_it_stays() -> None:
                 died += 1
             left = _after_the_next_writer(State(storage.files, clock.now_ms() + DEAD_AFTER_MS))
             assert list(Timeline.load(left).pending()) == []
-            assert left.list_tree(HEARTBEATS) == []
+            assert left.list_tree(HEARTBEATS.path) == []
     assert died > 10
 
 

@@ -19,12 +19,13 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.concurrency.outcome import Committed
 from workers.errors import TableChanged, UnsupportedTable
-from workers.files.properties import BACKUP_PATH, PROPERTIES_PATH, load_properties
+from workers.files.properties import load_properties
 from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.schema.alter import AddColumn
 from workers.table import overtaken
+from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP
 
 SWITCHED = "active metadata table.*hoodie.metadata.enable=false"
 OPTIONS = {"hoodie.write.markers.type": "direct"}
@@ -266,7 +267,10 @@ def test_commit_stands_when_the_look_afterwards_fails(standing: ScenarioTable) -
     writer = standing.writer("ours", storage=watched).upsert(ROW | {"ts": 5})
 
     def unreadable(_: str, path: str) -> None:
-        if path in (PROPERTIES_PATH, BACKUP_PATH) and standing.timeline()[-1][1] == "completed":
+        if (
+            path in (PROPERTIES.path, PROPERTIES_BACKUP.path)
+            and standing.timeline()[-1][1] == "completed"
+        ):
             raise PermissionError(path)
 
     watched.watch(before=unreadable)
@@ -328,12 +332,12 @@ def test_look_that_meets_hudi_between_both_files_finds_the_properties(
     standing: ScenarioTable,
 ) -> None:
     """Hudi takes the file away before it writes it anew, and the backup away afterwards."""
-    file, backup = standing.location / PROPERTIES_PATH, standing.location / BACKUP_PATH
+    file, backup = standing.location / PROPERTIES.path, standing.location / PROPERTIES_BACKUP.path
     content = file.read_bytes()
     file.rename(backup)
 
     def end_of_the_update(call: str, path: str) -> None:
-        if call == "read" and path == BACKUP_PATH and backup.exists():
+        if call == "read" and path == PROPERTIES_BACKUP.path and backup.exists():
             file.write_bytes(content)
             backup.unlink()
 

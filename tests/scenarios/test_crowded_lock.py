@@ -6,7 +6,7 @@ from collections import Counter
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import WatchedStorage
-from workers.concurrency.locks.storage_record import LOCK_PATH
+from workers.table_layout import LOCK
 
 FEW, MANY = 12, 40
 
@@ -18,7 +18,7 @@ class Calls:
         self.found: Counter[str] = Counter()
 
     def __call__(self, call: str, path: str) -> None:
-        if path != LOCK_PATH and ".heartbeat" not in path:
+        if path != LOCK.path and ".heartbeat" not in path:
             self.found[call] += 1
 
 

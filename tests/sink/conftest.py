@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.kafka import fresh_topic, kafka, topics
 from tests.support.sink_run import SinkRun
-from workers.files.properties import PROPERTIES_PATH
 from workers.ports import system_ports
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics
 from workers.sink.tables import create_append_table
 from workers.storage.opening import open_storage
+from workers.table_layout import PROPERTIES
 
 __all__ = ["kafka", "topics"]
 
@@ -45,7 +45,7 @@ def make_table(kafka: Broker, topics: Topics, location: str) -> MakeTable:
 
     def make(topic: str, **options: str) -> dict[str, str]:
         storage = open_storage(location)
-        if storage.info(PROPERTIES_PATH) is None:
+        if storage.info(PROPERTIES.path) is None:
             create_append_table(
                 storage,
                 system_ports(),

@@ -29,7 +29,6 @@ from workers.concurrency.conflicts import (
 )
 from workers.concurrency.heartbeat import HeartbeatContent, path_of
 from workers.concurrency.locks.record import decode_lock
-from workers.concurrency.locks.storage_record import LOCK_PATH
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, bucket_file_id
 from workers.markers.detecting import DirectlyDetected
@@ -46,6 +45,7 @@ from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import FileInfo
 from workers.table.table import Table, TableDefinition, create
+from workers.table_layout import LOCK
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant
@@ -168,7 +168,7 @@ class Simulation:
             self._depth -= 1
 
     def _is_locked(self) -> bool:
-        content, _ = self.storage.files.get(LOCK_PATH, (b"", 0))
+        content, _ = self.storage.files.get(LOCK.path, (b"", 0))
         return bool(content) and not decode_lock(content).is_free(self.clock.now_ms())
 
     def _step(self, writer: SimulatedWriter) -> None:

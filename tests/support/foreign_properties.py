@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workers.files.properties import BACKUP_PATH, PROPERTIES_PATH, parse_properties
+from workers.files.properties import parse_properties
+from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP
 
 METADATA_ON = {"hoodie.table.metadata.partitions": "column_stats,files,partition_stats"}
 """What one write of Hudi 1.2 with its defaults leaves there."""
@@ -13,7 +14,7 @@ METADATA_OFF = {"hoodie.table.metadata.partitions": ""}
 
 def change_as_hudi(location: Path, changes: dict[str, str]) -> None:
     """Backup, the file away, the file anew, backup away. An empty value takes the key away."""
-    file, backup = location / PROPERTIES_PATH, location / BACKUP_PATH
+    file, backup = location / PROPERTIES.path, location / PROPERTIES_BACKUP.path
     standing = file.read_bytes()
     properties = parse_properties(standing) | changes
     backup.write_bytes(standing)

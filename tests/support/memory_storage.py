@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Literal, TypeVar
 
 from workers.clock import Clock
+from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound
 from workers.storage.base import FileInfo, Tagged, checked_path
 from workers.storage.remembered import Remembered
@@ -96,7 +97,7 @@ class MemoryStorage:
         found = sorted(one for one in self.files.items() if one[0].startswith(prefix))
         return [FileInfo(path, len(content), at) for path, (content, at) in found]
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._change({checked_path(path): content})
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
@@ -111,7 +112,9 @@ class MemoryStorage:
                 return False
         return True
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         matches = path in self.files and _tag(self.files[path][0]) == tag
         self._change({path: content} if matches else {})
         return _tag(content) if matches else None
@@ -122,7 +125,9 @@ class MemoryStorage:
         self._change({path: standing + content}, half={path: standing + half})
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
         if path in self.files:
             raise InvalidInput("data file exists already", path=path)
         stream = io.BytesIO()
@@ -133,7 +138,7 @@ class MemoryStorage:
     def open_data(self, path: str) -> IO[bytes]:
         return io.BytesIO(self.read(path))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         self._change({path: None})
 
     def delete_many(self, paths: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from typing import IO
 
 from tests.support.power_loss import LostFiles
 from tests.support.recorded_disk import RecordedDisk
+from workers.durability import Durability
 from workers.storage.local import LocalStorage
 
 BEATS = (".hoodie/.heartbeat/", ".hoodie/.locks/waiting/")
@@ -67,9 +68,9 @@ class PromisedStorage(LocalStorage):
         self._disk = disk
         self._promised = promised
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._owe(path, self._standing(path).or_else(content))
-        super().put(path, content)
+        super().put(path, content, durability)
         if not path.startswith(LIVENESS):
             self._owe(path, Promise((content,)))
 
@@ -91,9 +92,11 @@ class PromisedStorage(LocalStorage):
                 self._owe(path, Promise((*there, b""), is_anything=before[path].is_anything))
         return is_made
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         self._owe(path, self._standing(path).or_else(content))
-        fresh = super().replace_if_match(path, content, tag)
+        fresh = super().replace_if_match(path, content, tag, durability)
         if fresh is not None and not path.startswith(LIVENESS):
             self._owe(path, Promise((content,)))
         return fresh
@@ -106,17 +109,19 @@ class PromisedStorage(LocalStorage):
         self._owe(path, Promise((whole,)))
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
         self._owe(path, Promise((), is_anything=True))
-        with super().create_data(path) as stream:
+        with super().create_data(path, durability) as stream:
             yield stream
         if not path.startswith(SCRATCH):
             self._owe(path, Promise((self._content(path),)))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         is_there = self._content(path) is not None
         self._owe(path, self._standing(path).or_else(None))
-        super().delete(path)
+        super().delete(path, durability)
         if is_there and not path.startswith(COME_BACK):  # Of what is absent nothing is owed.
             self._owe(path, Promise((None,)))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from workers.durability import Durability
 from workers.storage.base import FileInfo
 from workers.storage.local import LocalStorage
 
@@ -55,9 +56,9 @@ class WatchedStorage(LocalStorage):
         self._before("open_data", path)
         return super().open_data(path)
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._before("put", path)
-        super().put(path, content)
+        super().put(path, content, durability)
         self._after("put", path)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
@@ -73,22 +74,26 @@ class WatchedStorage(LocalStorage):
                 return False
         return True
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         self._before("replace_if_match", path)
-        replaced = super().replace_if_match(path, content, tag)
+        replaced = super().replace_if_match(path, content, tag, durability)
         self._after("replace_if_match", path)
         return replaced
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
         self._before("create_data", path)
-        with super().create_data(path) as stream:
+        with super().create_data(path, durability) as stream:
             yield stream
         self._after("create_data", path)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         self._before("delete", path)
-        super().delete(path)
+        super().delete(path, durability)
         self._after("delete", path)
 
     def delete_tree(self, directory: str) -> None:

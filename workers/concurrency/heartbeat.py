@@ -17,9 +17,9 @@ from workers.options.write_options import WriteOptions
 from workers.ports import Ports, Repetition
 from workers.processes import ProcessName
 from workers.storage.base import FileInfo, Storage
+from workers.table_layout import HEARTBEATS
 from workers.timeline import decisions
 
-DIRECTORY = ".hoodie/.heartbeat"
 GIVEN_UP = b'{"is_given_up": true}'
 """Stands in place of the heartbeat of an attempt at a plan that ended without success. A file is
 replaced on a condition and cannot be deleted on one, and the successor's must stay.
@@ -133,7 +133,7 @@ class HeartbeatKeeper:
 
     def _put(self) -> None:
         began_s = self._ports.clock.monotonic_s()
-        self._storage.put(self._path, self._content)
+        self._storage.put(self._path, self._content, HEARTBEATS.durability)
         self._was_silent = self._repetition is not None and self.has_lapsed
         self._last_beat_s = began_s
 
@@ -154,12 +154,12 @@ class HeartbeatKeeper:
     def remove(self) -> None:
         """Stop and delete the file: nobody is to judge the instant by it. Raises StorageFailed."""
         self.stop()
-        self._storage.delete(self._path)
+        self._storage.delete(self._path, HEARTBEATS.durability)
 
 
 def path_of(instant: InstantTime) -> str:
     """Where the heartbeat of an instant is, relative to the table."""
-    return f"{DIRECTORY}/{instant}"
+    return HEARTBEATS.file(instant)
 
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:
@@ -169,7 +169,7 @@ def read_heartbeats(storage: Storage) -> list[Heartbeat]:
 
 def read_every_heartbeat(storage: Storage) -> list[Heartbeat]:
     """All heartbeats, given up or not: for those who sweep."""
-    heartbeats = (_read(storage, file) for file in storage.list_files(DIRECTORY))
+    heartbeats = (_read(storage, file) for file in storage.list_files(HEARTBEATS.path))
     return [heartbeat for heartbeat in heartbeats if heartbeat is not None]
 
 

@@ -25,8 +25,8 @@ from workers.errors import LakehouseError, NotFound
 from workers.ports import Ports
 from workers.processes import Processes, ProcessName
 from workers.storage.base import FileInfo, Storage
+from workers.table_layout import LATE_WRITERS
 
-DIRECTORY = ".hoodie/.sluice/writing"
 _BEGINNER = "beginner"
 _log = logging.getLogger(__name__)
 
@@ -84,20 +84,20 @@ def forget_beginner(storage: Storage, instant: InstantTime) -> None:
 
 def late_writers(storage: Storage) -> list[LateWriter]:
     """All that are noted, by instant."""
-    writers = (_read(storage, file) for file in storage.list_files(DIRECTORY))
+    writers = (_read(storage, file) for file in storage.list_files(LATE_WRITERS.path))
     return [one for one in writers if one is not None]
 
 
 def forget_before(storage: Storage, start: InstantTime, kept: Collection[InstantTime]) -> None:
     """Drop notes about instants before `start` but for `kept`: nobody writes for them any more."""
-    for file in storage.list_files(DIRECTORY):
+    for file in storage.list_files(LATE_WRITERS.path):
         instant = file.name.partition(".")[0]
         if instant < start and instant not in kept:
             storage.delete(file.path)
 
 
 def _path(instant: InstantTime, name: str) -> str:
-    return f"{DIRECTORY}/{instant}.{name}"
+    return f"{LATE_WRITERS.path}/{instant}.{name}"
 
 
 def _read(storage: Storage, file: FileInfo) -> LateWriter | None:

@@ -14,9 +14,8 @@ from functools import lru_cache
 
 from workers.errors import LakehouseError, MalformedTable, NotFound, TableNotFound
 from workers.storage.base import Storage
+from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP
 
-PROPERTIES_PATH = ".hoodie/hoodie.properties"
-BACKUP_PATH = ".hoodie/hoodie.properties.backup"
 CHECKSUM_KEY = "hoodie.table.checksum"
 _HEADING = "Properties"
 _NAME_KEY = "hoodie.table.name"
@@ -143,7 +142,7 @@ def load_properties(storage: Storage) -> dict[str, str]:
     """
     problem: LakehouseError | None = None
     unproven: dict[str, str] | None = None
-    for path in (PROPERTIES_PATH, BACKUP_PATH, PROPERTIES_PATH):
+    for path in (PROPERTIES.path, PROPERTIES_BACKUP.path, PROPERTIES.path):
         try:
             properties = _checked(parse_properties(storage.read(path)), path=path)
         except NotFound:
@@ -173,7 +172,7 @@ def _checked(properties: dict[str, str], *, path: str) -> dict[str, str]:
 
 def create_properties(storage: Storage, properties: Mapping[str, str]) -> bool:
     """Create the file; False when a table was created here first."""
-    return storage.put_if_absent(PROPERTIES_PATH, _with_checksum(properties))
+    return storage.put_if_absent(PROPERTIES.path, _with_checksum(properties))
 
 
 def _with_checksum(properties: Mapping[str, str]) -> bytes:
@@ -190,15 +189,15 @@ def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
     try:
         old = format_properties(load_properties(storage))
     except TableNotFound:
-        storage.put(PROPERTIES_PATH, content)
+        storage.put(PROPERTIES.path, content)
         return
-    for path in (PROPERTIES_PATH, BACKUP_PATH):
+    for path in (PROPERTIES.path, PROPERTIES_BACKUP.path):
         # What a Hadoop client put beside its file: over another content it is an error to Hadoop.
         directory, _, name = path.rpartition("/")
         storage.delete(f"{directory}/.{name}.crc")
-    storage.put(BACKUP_PATH, old)
-    storage.put(PROPERTIES_PATH, content)
-    storage.delete(BACKUP_PATH)
+    storage.put(PROPERTIES_BACKUP.path, old)
+    storage.put(PROPERTIES.path, content)
+    storage.delete(PROPERTIES_BACKUP.path)
 
 
 def drop_backup(storage: Storage) -> None:
@@ -207,8 +206,8 @@ def drop_backup(storage: Storage) -> None:
     the table lock.
     """
     try:
-        properties = _checked(parse_properties(storage.read(PROPERTIES_PATH)), path=PROPERTIES_PATH)
+        properties = _checked(parse_properties(storage.read(PROPERTIES.path)), path=PROPERTIES.path)
     except (NotFound, MalformedTable):
         return
     if CHECKSUM_KEY in properties:
-        storage.delete(BACKUP_PATH)
+        storage.delete(PROPERTIES_BACKUP.path)

@@ -14,10 +14,10 @@ from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, NotFound
 from workers.markers.marker import checked_instant
 from workers.storage.base import Storage
+from workers.table_layout import HEARTBEATS, TIMELINE, TIMELINE_V1
 from workers.timeline import decisions
 
-_HEARTBEATS = ".hoodie/.heartbeat"
-_TIMELINES = (".hoodie/timeline", ".hoodie")
+_TIMELINES = (TIMELINE.path, TIMELINE_V1.path)
 _PENDING_ENDINGS = (".requested", ".inflight")
 
 
@@ -49,7 +49,7 @@ def is_settled(storage: Storage, instant: InstantTime) -> bool:
 def writer_name(storage: Storage, instant: InstantTime) -> str | None:
     """Who writes this instant, as its heartbeat says; None when that is unknown."""
     try:
-        beat = json.loads(storage.read(f"{_HEARTBEATS}/{checked_instant(instant)}"))
+        beat = json.loads(storage.read(HEARTBEATS.file(checked_instant(instant))))
     except (NotFound, ValueError):  # Hudi's own heartbeats are empty files.
         return None
     name = beat.get("writer") if isinstance(beat, dict) else None

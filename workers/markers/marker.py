@@ -16,11 +16,11 @@ from functools import lru_cache
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.locations import bucket_place, is_bucket_location
+from workers.table_layout import HOODIE, MARKERS
 
 MARKERS_TYPE_FILE = "MARKERS.type"
 MARKERS_TYPE = "TIMELINE_SERVER_BASED"
 
-TEMPORARY_DIRECTORY = ".hoodie/.temp"
 _EXTENSION = ".marker."
 _NAME_BYTES_MAX = 2_000
 _PART_BYTES_MAX = 255
@@ -28,7 +28,7 @@ _PART_BYTES_MAX = 255
 # Control characters, the two Unicode line ends, lone surrogates, and what the security page bans
 # from names.
 _BANNED = "\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff*'\"%\\\\"
-_DOTTED = r"\.|\.\.|\.hoodie"
+_DOTTED = rf"\.|\.\.|{re.escape(HOODIE)}"
 _PART = rf"(?!(?:{_DOTTED})(?:/|\Z))[^/{_BANNED}]+"
 # What Hive's encoding of partition values may produce; neither %00 nor %2E, and no lower case.
 _ESCAPED = "%(?:0[1-9A-F]|1[0-9A-F]|2[2357AF]|3[ADF]|5[B-E]|7[BF])"
@@ -40,7 +40,8 @@ _NAME = re.compile(
 )
 _INSTANT = re.compile(r"[0-9]{17}\Z|[0-9]{14}\Z")
 _DIRECTORY = re.compile(
-    rf"(?P<location>(?:s3://[a-z0-9.-]{{3,63}})?(?:/{_PART})+)/\.hoodie/\.temp/(?P<instant>[0-9]+)\Z"
+    rf"(?P<location>(?:s3://[a-z0-9.-]{{3,63}})?(?:/{_PART})+)/{re.escape(MARKERS.path)}"
+    r"/(?P<instant>[0-9]+)\Z"
 )
 
 
@@ -97,7 +98,7 @@ def is_marker_name(text: str) -> bool:
 
 def markers_directory(instant: InstantTime) -> str:
     """Relative to the table. Raises InvalidInput when `instant` is not an instant time."""
-    return f"{TEMPORARY_DIRECTORY}/{checked_instant(instant)}"
+    return MARKERS.file(checked_instant(instant))
 
 
 def markers_directory_path(location: str, instant: InstantTime) -> str:

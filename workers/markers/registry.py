@@ -17,13 +17,13 @@ from typing import Any
 
 from workers.clock import Clock, InstantTime
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
-from workers.files.properties import PROPERTIES_PATH
 from workers.locations import is_bucket_location, lies_under, resolved_location
 from workers.markers.batcher import BatchSettings, MarkerDirectory, MarkerServerBusy
 from workers.markers.marker import markers_directory
 from workers.markers.statistics import Statistics
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
+from workers.table_layout import HOODIE, PROPERTIES
 
 _DIRECTORIES_MAX = 1_000
 _TRUSTED_S = 1.0  # How long where a path leads is believed without looking; writes always look.
@@ -125,7 +125,7 @@ class MarkerDirectories:
 
     def _resolved(self, location: str, instant: InstantTime) -> str:
         table = self._checked(location, instant)
-        if is_bucket_location(table) and self._open_storage(table).info(PROPERTIES_PATH) is None:
+        if is_bucket_location(table) and self._open_storage(table).info(PROPERTIES.path) is None:
             raise TableNotFound("no table at this location", location=location)
         return table
 
@@ -137,7 +137,7 @@ class MarkerDirectories:
         if is_bucket_location(resolved):
             return resolved
         table = Path(resolved)
-        if not (table / ".hoodie").is_dir():
+        if not (table / HOODIE).is_dir():
             raise TableNotFound("no table at this location", location=location)
         wanted = table / markers_directory(instant)
         if Path(os.path.realpath(wanted)) != wanted:

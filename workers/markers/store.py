@@ -18,7 +18,6 @@ from workers.markers.journal import is_requests_file
 from workers.markers.marker import (
     MARKERS_TYPE,
     MARKERS_TYPE_FILE,
-    TEMPORARY_DIRECTORY,
     Marker,
     is_instant,
     is_marker_name,
@@ -26,6 +25,7 @@ from workers.markers.marker import (
     parse_marker,
 )
 from workers.storage.base import Storage
+from workers.table_layout import MARKERS
 
 _MARKERS_FILE = re.compile(r"MARKERS([0-9]{1,6})\Z")
 _DELETE_ATTEMPTS = 5
@@ -79,7 +79,7 @@ def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
 
 def has_markers_directory(storage: Storage, instant: InstantTime) -> bool:
     """True while the instant has a marker directory, even one without markers."""
-    return markers_directory(instant) in storage.list_directories(TEMPORARY_DIRECTORY)
+    return markers_directory(instant) in storage.list_directories(MARKERS.path)
 
 
 def files_of_markers(storage: Storage, instant: InstantTime) -> list[str]:
@@ -105,7 +105,7 @@ def delete_markers(storage: Storage, instant: InstantTime) -> None:
 
 def pending_marker_instants(storage: Storage) -> tuple[InstantTime, ...]:
     """Instants that have a marker directory, sorted."""
-    names = (path.rpartition("/")[2] for path in storage.list_directories(TEMPORARY_DIRECTORY))
+    names = (path.rpartition("/")[2] for path in storage.list_directories(MARKERS.path))
     return tuple(sorted(name for name in names if is_instant(name)))
 
 

@@ -28,6 +28,7 @@ from workers.storage.base import FileInfo
 from workers.storage.leftovers import leftovers
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.table_layout import HEARTBEATS, HOODIE, SETTLED_METADATA
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
@@ -93,7 +94,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
         _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
         outcomes.append(outcome)
     _drop_half_made_savepoints(table, options)
-    for file in leftovers(table.storage, table.ports.clock.now_ms(), below=".hoodie"):
+    for file in leftovers(table.storage, table.ports.clock.now_ms(), below=HOODIE):
         table.storage.delete(file.path)
     _sweep(table, _Traces.now(table))
     return outcomes
@@ -206,14 +207,14 @@ def _sweep(table: Table, traces: _Traces) -> None:
             is_unknown = timeline.find(instant) is None
             if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
                 note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
-            storage.delete(heartbeats.path_of(instant))
+            storage.delete(heartbeats.path_of(instant), HEARTBEATS.durability)
     for instant in traces.marked:
         beat_of = beats.get(instant)
         if instant not in pending and (beat_of is None or beat_of.is_expired(now_ms)):
             delete_markers(storage, instant)
     for file in traces.waiting:
         if _instant_of(file) not in pending:
-            storage.delete(file.path)
+            storage.delete(file.path, SETTLED_METADATA.durability)
 
 
 def _unpublish_undone(table: Table, timeline: Timeline) -> None:

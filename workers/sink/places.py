@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.storage.base import Storage
-
-DIRECTORY = ".hoodie/.sluice/sink"
+from workers.table_layout import SINKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class SinkPlaces:
     @property
     def directory(self) -> str:
         """Holds all the others."""
-        return f"{DIRECTORY}/{self.sink_id}"
+        return SINKS.file(self.sink_id)
 
     @property
     def epoch(self) -> str:
@@ -48,4 +47,4 @@ class SinkPlaces:
 
 def sink_ids(storage: Storage) -> list[str]:
     """Every sink that ever ran on the table, sorted."""
-    return [path.rpartition("/")[2] for path in storage.list_directories(DIRECTORY)]
+    return [path.rpartition("/")[2] for path in storage.list_directories(SINKS.path)]

@@ -2,9 +2,9 @@
 call.
 
 Paths are relative to the table, use `/`, and never contain `..` or an empty part; the root itself
-is `""`. What an implementation owes: `put`, `put_if_absent`, `replace_if_match` and `append` are
-durable when they return; `put` and `put_if_absent` are all or nothing for readers; a conditional
-write has exactly one winner; deleting what is absent succeeds. Where it cannot tell whether a write
+is `""`. What an implementation owes: what a call wrote is durable when it returns, unless the
+caller asks for less; `put` and `put_if_absent` are all or nothing for readers; a conditional write
+has exactly one winner; deleting what is absent succeeds. Where it cannot tell whether a write
 happened it raises WriteOutcomeUnknown.
 """
 
@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO, Protocol, TypeVar, runtime_checkable
 
+from workers.durability import Durability
 from workers.errors import InvalidInput
 from workers.storage.remembered import Remembered
 
@@ -105,7 +106,7 @@ class Storage(Protocol):
     def list_tree(self, directory: str) -> list[FileInfo]:
         """Files at any depth below, sorted by path."""
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         """Create or replace atomically."""
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
@@ -121,15 +122,18 @@ class Storage(Protocol):
         there already: of concurrent callers one is told True.
         """
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         """Replace what still carries `tag`: the new tag, or None when somebody else changed it."""
 
     def append(self, path: str, content: bytes) -> None:
         """Add at the end, creating the file; a crash may leave a prefix of `content`."""
 
-    def create_data(self, path: str) -> AbstractContextManager[IO[bytes]]:
-        """A new data file, written sequentially, durable when the block ends without error. Below
-        `.hoodie/.temp/` it need not outlive a power loss.
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> AbstractContextManager[IO[bytes]]:
+        """A new data file, written sequentially, durable when the block ends without error.
 
         Raises InvalidInput when the path exists: data files are written once.
         """
@@ -137,7 +141,7 @@ class Storage(Protocol):
     def open_data(self, path: str) -> IO[bytes]:
         """Seekable input. Raises NotFound."""
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         """Remove the file. An absent one is no error."""
 
     def delete_many(self, paths: Sequence[str]) -> None:

@@ -1,8 +1,7 @@
 """A table in a directory. Survives SIGKILL at any moment, and power loss for what was acknowledged.
 
-put-if-absent is temporary file, fsync, link, fsync of the directory. Heartbeats and locks are not
-owed that: they speak of the living. replace-if-match is in `swap.py`. Names that start with
-`.sluice-` and `tmp-`, `swap-` or `cas-` are never listed.
+put-if-absent is temporary file, fsync, link, fsync of the directory. replace-if-match is in
+`swap.py`. Names that start with `.sluice-` and `tmp-`, `swap-` or `cas-` are never listed.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, TypeVar
 
+from workers.durability import Durability
 from workers.errors import (
     InvalidInput,
     LakehouseError,
@@ -24,12 +24,12 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.storage import timeline_files
 from workers.storage.base import FileInfo, Tagged, checked_path, join
 from workers.storage.remembered import Remembered
 from workers.storage.settled_names import SettledNames, sync_directory
 from workers.storage.swap import LEGACY_PREFIX, PREFIX, Swap
 from workers.storage.timeline_files import TimelineFiles, entry_info
+from workers.table_layout import TIMELINE
 
 TEMPORARY_PREFIX = ".sluice-tmp-"
 _READ_BYTES = 1 << 20
@@ -103,7 +103,7 @@ class LocalStorage:
     def read_listed(self, path: str) -> bytes:
         """As `read`; small completed files of the timeline are kept while listings show them."""
         directory, _, name = path.rpartition("/")
-        if directory != timeline_files.DIRECTORY:
+        if directory != TIMELINE.path:
             return self.read(path)
         content = self._timeline.content(name)
         if content is None:
@@ -129,7 +129,7 @@ class LocalStorage:
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
         """Our own unfinished writes are left out, and what is deleted while it is listed."""
-        if directory == timeline_files.DIRECTORY:
+        if directory == TIMELINE.path:
             return self._timeline_files()
         return [
             info
@@ -139,8 +139,8 @@ class LocalStorage:
 
     def _timeline_files(self) -> Sequence[FileInfo]:
         try:
-            with _reported(timeline_files.DIRECTORY):
-                directory = self._path(timeline_files.DIRECTORY)
+            with _reported(TIMELINE.path):
+                directory = self._path(TIMELINE.path)
                 return self._timeline.listed(directory, ignoring=_OURS)
         except NotFound:
             return ()
@@ -173,11 +173,11 @@ class LocalStorage:
             return []
         return sorted(kept, key=attrgetter("name"))
 
-    def put(self, path: str, content: bytes) -> None:
-        """Renames a synced temporary file; heartbeats and notes of who waits are not synced."""
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
+        """Renames a temporary file, which is synced before where it is to be durable."""
         with _reported(path):
             target = self._prepared(path)
-            is_durable = not path.startswith((_HEARTBEATS, _WAITING))
+            is_durable = durability is Durability.DURABLE
             swap = Swap(target)
             is_swapped = swap.is_begun()
             if is_swapped:
@@ -185,9 +185,10 @@ class LocalStorage:
             else:
                 os.replace(_write_temporary(target, content, is_durable=is_durable), target)
         with _reported(path, WriteOutcomeUnknown):
-            _sync_parent(path, target)
-            if is_swapped:
-                _sync_swap(path, swap)
+            if is_durable:
+                sync_directory(target.parent)
+            if is_durable and is_swapped:
+                swap.sync()
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         """Links a synced temporary file. Where it says False, too, the name is on the disk."""
@@ -219,7 +220,9 @@ class LocalStorage:
                 sync_directory(directory)
         return True
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         """By a swap: who stops in it stops nobody. Tags are SHA-256 in hex."""
         with _reported(path):
             target = self._prepared(path)
@@ -231,8 +234,9 @@ class LocalStorage:
             if not is_replaced:
                 return None
         with _reported(path, WriteOutcomeUnknown):
-            _sync_parent(path, target)
-            _sync_swap(path, swap)
+            if durability is Durability.DURABLE:
+                sync_directory(target.parent)
+                swap.sync()
         return _tag(content)
 
     def append(self, path: str, content: bytes) -> None:
@@ -248,11 +252,13 @@ class LocalStorage:
             self._settled.hold(target)
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
         """Seen while it is written, and left there when the block raises. Raises InvalidInput."""
         with _reported(path):
             target = self._prepared(path)
-            is_scratch = path.startswith(_SCRATCH)
+            is_durable = durability is Durability.DURABLE
             try:
                 stream = target.open("xb")
             except FileExistsError as error:
@@ -260,9 +266,9 @@ class LocalStorage:
             with stream:
                 yield stream
                 stream.flush()
-                if not is_scratch:
+                if is_durable:
                     os.fsync(stream.fileno())
-            if not is_scratch:
+            if is_durable:
                 sync_directory(target.parent)
 
     def open_data(self, path: str) -> IO[bytes]:
@@ -270,14 +276,13 @@ class LocalStorage:
         with _reported(path):
             return self._path(path).open("rb")
 
-    def delete(self, path: str) -> None:
-        """Synced, but for heartbeats, locks and what else the next writer sweeps."""
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
+        """What is known of the file's versions goes with it."""
         target = self._path(path)
         with suppress(NotFound), _reported(path):
             target.unlink()
-            if path.startswith(_OWN):
-                Swap(target).discard()
-            if not path.startswith(_SWEPT):
+            Swap(target).discard()
+            if durability is Durability.DURABLE:
                 sync_directory(target.parent)
 
     def delete_many(self, paths: Sequence[str]) -> None:
@@ -377,13 +382,3 @@ def _write_all(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync_parent(path: str, target: Path) -> None:
-    if not path.startswith(_LIVENESS):
-        sync_directory(target.parent)
-
-
-def _sync_swap(path: str, swap: Swap) -> None:
-    if not path.startswith(_LIVENESS):
-        swap.sync()

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import IO, TypeVar, cast
 
+from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound, WriteOutcomeUnknown
 from workers.locations import BucketPlace
 from workers.storage.base import FileInfo, Tagged, checked_path
@@ -23,7 +24,7 @@ from workers.storage.object_reader import TAIL_BYTES, ObjectReader
 from workers.storage.object_requests import Fetched, ObjectInfo, S3Requests, Wanted
 from workers.storage.remembered import Remembered
 from workers.storage.s3_settings import S3Settings
-from workers.storage.timeline_files import DIRECTORY as TIMELINE
+from workers.table_layout import TIMELINE
 
 REQUESTS_AT_ONCE = 16
 _FILES_AT_ONCE = 4
@@ -115,7 +116,7 @@ class ObjectStorage:
     def list_files(self, directory: str) -> list[FileInfo]:
         """Sorted by path. Raises StorageFailed."""
         objects = self._client.list_directory(checked_path(directory)).files
-        if directory == TIMELINE:
+        if directory == TIMELINE.path:
             self._timeline.listed({one.path: one.tag for one in objects})
         return sorted(map(_file, objects), key=lambda file: file.path)
 
@@ -138,7 +139,7 @@ class ObjectStorage:
         files = [one for one in objects if one.size or one.path not in folders]
         return sorted(map(_file, files), key=lambda file: file.path)
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         """One request for the whole object. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.put(_key(path), content)
 
@@ -160,7 +161,9 @@ class ObjectStorage:
         self.at_once(partial(self.put_if_absent, content=b""), paths[is_exclusive:])
         return True
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         """By `If-Match`; tags are ETags. Raises StorageFailed, WriteOutcomeUnknown."""
         return self._client.put_conditionally(_key(path), content, tag=tag)
 
@@ -178,7 +181,9 @@ class ObjectStorage:
         raise WriteOutcomeUnknown("others append all the time", path=path)
 
     @contextmanager
-    def create_data(self, path: str) -> Iterator[IO[bytes]]:
+    def create_data(
+        self, path: str, durability: Durability = Durability.DURABLE
+    ) -> Iterator[IO[bytes]]:
         """What was written is sent when the block ends; until then it waits in memory, or in a
         temporary file of this machine where it is large.
         """
@@ -211,7 +216,7 @@ class ObjectStorage:
 
         return cast(IO[bytes], ObjectReader(self._client.get_end(key, TAIL_BYTES), fetch))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         """Absent objects too. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.delete([_key(path)])
 

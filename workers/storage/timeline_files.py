@@ -19,8 +19,8 @@ from typing import Final
 
 from workers.storage.base import FileInfo, join
 from workers.storage.directory_mark import DirectoryMark, stamps_tell
+from workers.table_layout import TIMELINE
 
-DIRECTORY: Final = ".hoodie/timeline"
 _SETTLED_MS: Final = 10_000
 _CONTENT_BYTES_MAX: Final = 64 << 10
 _CONTENTS_BYTES_MAX: Final = 8 << 20
@@ -122,7 +122,7 @@ def _looked_at(
         if former_file is not None and former_file.inode == entry.inode():
             known[name] = former_file
         elif not name.startswith(ignoring) and entry.is_file():
-            info = entry_info(DIRECTORY, entry)
+            info = entry_info(TIMELINE.path, entry)
             if info is not None:
                 known[name] = _Known(entry.inode(), info)
                 new.append(info)

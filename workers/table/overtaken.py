@@ -22,8 +22,8 @@ from workers.errors import (
 )
 from workers.storage.base import Storage
 from workers.table.table import Table
+from workers.table_layout import OVERTAKEN
 
-DIRECTORY = ".hoodie/.sluice/overtaken"
 KEPT_MAX = 100
 """The newest ones of a table."""
 _log = logging.getLogger(__name__)
@@ -65,24 +65,24 @@ def overtaken(storage: Storage) -> list[Overtaken]:
     """The commits that other engines overtook, oldest first, at most `KEPT_MAX`. Raises
     MalformedTable.
     """
-    names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
+    names = sorted(name for name in storage.list_names(OVERTAKEN.path) if name.isdigit())
     return [note for name in names[-KEPT_MAX:] if (note := _read(storage, name)) is not None]
 
 
 def _keep(table: Table, note: Overtaken) -> None:
     storage = table.storage
     try:
-        storage.put(f"{DIRECTORY}/{note.instant}", json.dumps(asdict(note)).encode())
-        names = sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
+        storage.put(OVERTAKEN.file(note.instant), json.dumps(asdict(note)).encode())
+        names = sorted(name for name in storage.list_names(OVERTAKEN.path) if name.isdigit())
         for name in names[:-KEPT_MAX]:
-            storage.delete(f"{DIRECTORY}/{name}")
+            storage.delete(OVERTAKEN.file(name))
     except (LakehouseError, OSError) as error:
         _log.warning("not kept for the table's page: instant=%s error=%s", note.instant, error)
 
 
 def _read(storage: Storage, name: str) -> Overtaken | None:
     """None for one that was deleted meanwhile. Raises MalformedTable."""
-    path = f"{DIRECTORY}/{name}"
+    path = OVERTAKEN.file(name)
     try:
         return Overtaken(**json.loads(storage.read(path)))
     except NotFound:

@@ -6,16 +6,15 @@ Most tables have none, and whoever looks for them would have to read base files 
 from __future__ import annotations
 
 from workers.storage.base import Storage
-
-PATH = ".hoodie/.sluice/unordered"
+from workers.table_layout import UNORDERED
 
 
 def note_unordered(storage: Storage) -> None:
     """Raises StorageFailed."""
     if not has_unordered(storage):
-        storage.put(PATH, b"1")
+        storage.put(UNORDERED.path, b"1")
 
 
 def has_unordered(storage: Storage) -> bool:
     """Raises StorageFailed."""
-    return storage.info(PATH) is not None
+    return storage.info(UNORDERED.path) is not None

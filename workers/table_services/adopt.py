@@ -33,6 +33,7 @@ from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table.writability import TIME_ZONE_KEY, lasting_refusal
+from workers.table_layout import BUCKET_INDEX
 from workers.table_services.placement import (
     NotPlaced,
     Placement,
@@ -49,7 +50,6 @@ from workers.table_services.service import (
 from workers.timeline.timeline import Timeline
 
 _BUCKETS_MAX: Final = 100_000
-_INDEX_DIRECTORY: Final = ".hoodie/.bucket_index"
 _RESTART: Final = (
     "start writers of other engines that run now again: they read the properties at their start"
 )
@@ -212,7 +212,7 @@ def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -
             f"the newest instant, {timeline.last_time}, lies in the future of UTC ({now}): the "
             "timeline is in a time zone that is ahead; adopt the table when UTC has passed it"
         )
-    if table.storage.list_tree(_INDEX_DIRECTORY):
+    if table.storage.list_tree(BUCKET_INDEX.path):
         blockers.append(
             "the table has consistent hashing or buckets per partition, which are not written"
         )

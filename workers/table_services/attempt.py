@@ -19,6 +19,7 @@ from workers.files.names import WriteToken, write_token
 from workers.options.write_options import WriteOptions
 from workers.ports import Ports, Repetition
 from workers.storage.base import Storage, Tagged
+from workers.table_layout import HEARTBEATS
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,12 @@ class AttemptHeartbeat:
         if former is None:
             is_ours = self._storage.put_if_absent(path, self._content)
         else:
-            is_ours = self._storage.replace_if_match(path, self._content, former.tag) is not None
+            is_ours = (
+                self._storage.replace_if_match(
+                    path, self._content, former.tag, HEARTBEATS.durability
+                )
+                is not None
+            )
         if not is_ours:
             raise ServiceBusy("another process took the plan up first", instant=self._instant)
         self._last_beat_s = self._ports.clock.monotonic_s()
@@ -79,7 +85,9 @@ class AttemptHeartbeat:
         try:
             heartbeat = self._storage.read_tagged(path)
             if heartbeat.content == self._content:
-                self._storage.replace_if_match(path, self._content, heartbeat.tag)
+                self._storage.replace_if_match(
+                    path, self._content, heartbeat.tag, HEARTBEATS.durability
+                )
                 self._last_beat_s = self._ports.clock.monotonic_s()
         except NotFound:  # Taken back by a rollback; `confirm` tells the executor.
             return
@@ -99,7 +107,9 @@ class AttemptHeartbeat:
         # Once it has expired somebody may be taking over this very moment, from what stands there.
         heartbeat = current_heartbeat(self._storage, self._instant) if is_fresh else None
         if heartbeat is not None and heartbeat.content == self._content:
-            self._storage.replace_if_match(path_of(self._instant), GIVEN_UP, heartbeat.tag)
+            self._storage.replace_if_match(
+                path_of(self._instant), GIVEN_UP, heartbeat.tag, HEARTBEATS.durability
+            )
 
 
 def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:

@@ -46,6 +46,7 @@ from workers.recovery.rollback import RollbackRequest, rollback
 from workers.storage.base import Storage
 from workers.table.overtaken import look_again
 from workers.table.table import Table
+from workers.table_layout import HEARTBEATS, SETTLED_METADATA
 from workers.table_services.attempt import AttemptHeartbeat, current_heartbeat, stands
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
@@ -234,7 +235,7 @@ class Claim:
             # Decided for us: no other attempt's file will ever count.
             storage.delete_many(_strays(self.table, requested_at, files))
             delete_markers(storage, requested_at)
-            storage.delete(path_of(requested_at))
+            storage.delete(path_of(requested_at), HEARTBEATS.durability)
             _delete_waiting(storage, requested_at)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("completed, not tidied: instant=%s error=%s", requested_at, error)
@@ -348,7 +349,7 @@ def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
     """Contents that dead attempts had laid down and not decided for."""
     for file in decisions.waiting_metadata(storage):
         if file.name.startswith(f"{requested_at}."):
-            storage.delete(file.path)
+            storage.delete(file.path, SETTLED_METADATA.durability)
 
 
 def take_back(
@@ -376,5 +377,5 @@ def take_back(
             lease.confirm()
             decisions.decide(table.storage, plan.requested_at, decision)
             transitions.discard(table.storage, plan.requested_at, plan.action)
-    table.storage.delete(path_of(plan.requested_at))
+    table.storage.delete(path_of(plan.requested_at), HEARTBEATS.durability)
     _delete_waiting(table.storage, plan.requested_at)

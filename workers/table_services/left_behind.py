@@ -19,6 +19,7 @@ from workers.options.lock_options import LockProvider
 from workers.storage.lock_file import FoundFile
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.table_layout import HOODIE
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.settled import SETTLED_BY, settled_decision
@@ -86,7 +87,7 @@ def lock_path(table: Table) -> Path:
     """Where a writer of Apache Hudi would hold the table's lock as a file."""
     binding = read_binding(table.storage) or Binding()
     if binding.provider != LockProvider.FILESYSTEM:
-        return Path(table.storage.location, ".hoodie", FILE_NAME)
+        return Path(table.storage.location, HOODIE, FILE_NAME)
     return Path(binding.directory, FILE_NAME)
 
 

@@ -18,6 +18,7 @@ from workers.storage.base import Storage, size_of
 from workers.storage.leftovers import leftovers
 from workers.storage.lock_file import LockFile
 from workers.table.table import Table
+from workers.table_layout import REPAIR
 from workers.table_services.left_behind import (
     Strangers,
     age,
@@ -35,7 +36,6 @@ from workers.table_services.service import (
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
-DIRECTORY = ".hoodie/.sluice/repair"
 UNLOCK = "unlock"
 """The effect on a lock file, which may lie outside of the table and be made anew at any time."""
 _CUT_OFF = "left by a write that did not end"
@@ -77,7 +77,7 @@ class Repair:
         table.storage.delete_many([one.what for one in plan.items if one.effect == _DELETE])
         if any(one.effect == UNLOCK for one in plan.items):
             _unlock(table)
-        table.storage.delete_tree(DIRECTORY)
+        table.storage.delete_tree(REPAIR.path)
         if on_progress is not None:
             on_progress(total, total)
         return ServiceOutcome(self.name, None, f"deleted {total} files", plan.figures)
@@ -143,7 +143,7 @@ def _unlock(table: Table) -> None:
 
 
 def _keep(storage: Storage, plan_hash: str, plan: ServicePlan) -> None:
-    path = f"{DIRECTORY}/{plan_hash}.json"
+    path = f"{REPAIR.path}/{plan_hash}.json"
     content = json.dumps([item.what for item in plan.items]).encode()
     try:
         storage.put_if_absent(path, content)
@@ -157,7 +157,7 @@ def _kept(storage: Storage, plan_hash: str) -> frozenset[str]:
     """
     if not plan_hash.isalnum():
         return frozenset()
-    path = f"{DIRECTORY}/{plan_hash}.json"
+    path = f"{REPAIR.path}/{plan_hash}.json"
     try:
         return frozenset(map(str, json.loads(storage.read(path))))
     except NotFound:

@@ -24,11 +24,11 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import UNREADABLE, read_parquet
 from workers.storage.base import FileInfo, Storage
+from workers.table_layout import HISTORY
 from workers.timeline.instant import Action, CompletedInstant, State
 from workers.timeline.layout import TimelineLayout
 
-DIRECTORY = ".hoodie/timeline/history"
-VERSION_PATH = f"{DIRECTORY}/_version_"
+VERSION_PATH = f"{HISTORY.path}/_version_"
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
 _FILE = re.compile(r"(\d{14}|\d{17})_(\d{14}|\d{17})_(\d)\.parquet")
 _TIMES = ["instantTime", "completionTime", "action"]
@@ -70,7 +70,7 @@ class HistoryFile:
     @property
     def path(self) -> str:
         """Relative to the table."""
-        return f"{DIRECTORY}/{self.name}"
+        return HISTORY.file(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ArchivedTimeline:
                 return self._look(history, requested_at)
             except NotFound:  # Merged away since the manifest was read.
                 self._history = None
-        raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
+        raise MalformedTable("the history's manifest names files that are gone", path=HISTORY.path)
 
     def span(self) -> tuple[InstantTime, InstantTime] | None:
         """Between which request times it holds instants; None when there is no history.
@@ -167,7 +167,7 @@ def archived_times(
         if completed_until is not None:
             instants = tuple(one for one in instants if one.completed_at <= completed_until)
         return instants
-    raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
+    raise MalformedTable("the history's manifest names files that are gone", path=HISTORY.path)
 
 
 def archived_instants(
@@ -190,7 +190,7 @@ def archived_instants(
         except NotFound:  # Merged away since the manifest was read.
             continue
         return _within(read, requested_from, completed_until)
-    raise MalformedTable("the history's manifest names files that are gone", path=DIRECTORY)
+    raise MalformedTable("the history's manifest names files that are gone", path=HISTORY.path)
 
 
 def _within_bounds(
@@ -217,13 +217,13 @@ class _History:
 
 
 def _listed(storage: Storage) -> _History:
-    files = {file.name: file for file in storage.list_files(DIRECTORY)}
+    files = {file.name: file for file in storage.list_files(HISTORY.path)}
     numbers = sorted(int(match[1]) for name in files if (match := _MANIFEST.fullmatch(name)))
     for number in reversed(numbers):
         if manifest := read_numbered(storage, number):
             return _History(manifest, files)
     if numbers and manifest_numbers(storage):
-        raise MalformedTable("no manifest of the history can be read", path=DIRECTORY)
+        raise MalformedTable("no manifest of the history can be read", path=HISTORY.path)
     return _History(Manifest(), files)
 
 
@@ -237,13 +237,13 @@ def read_numbered(storage: Storage, number: int) -> Manifest | None:
 
 def manifest_numbers(storage: Storage) -> list[int]:
     """The numbers of all manifests, in no order; empty when nothing was archived yet."""
-    names = [file.name for file in storage.list_files(DIRECTORY)]
+    names = [file.name for file in storage.list_files(HISTORY.path)]
     return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
 
 
 def manifest_path(number: int) -> str:
     """Relative to the table."""
-    return f"{DIRECTORY}/manifest_{number}"
+    return f"{HISTORY.path}/manifest_{number}"
 
 
 def read_rows(storage: Storage, file: HistoryFile, columns: list[str] | None = None) -> pa.Table:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from workers.errors import LeaseLost, NotFound
 from workers.files.base_file import AVRO_SCHEMA_KEY, write_parquet
 from workers.storage.base import Storage
+from workers.table_layout import HISTORY
 from workers.timeline.archive import (
-    DIRECTORY,
     VERSION_PATH,
     ArchivedInstant,
     HistoryFile,
@@ -124,7 +124,7 @@ def _point_to(storage: Storage, number: int) -> None:
     if not pointer.content.isdigit() or int(pointer.content) < number:
         storage.replace_if_match(VERSION_PATH, content, pointer.tag)
         # A Hadoop client checks what it reads against the checksum that it wrote itself.
-        storage.delete(f"{DIRECTORY}/._version_.crc")
+        storage.delete(f"{HISTORY.path}/._version_.crc")
 
 
 def _merge(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) -> Manifest:
@@ -156,7 +156,7 @@ def _tidy(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) -> 
         if number <= manifest.number and (snapshot := read_numbered(storage, number)):
             kept |= {f"manifest_{number}", *(file.name for file in snapshot.files)}
     doomed = []
-    for file in storage.list_files(DIRECTORY):
+    for file in storage.list_files(HISTORY.path):
         is_checksum = file.name.startswith(".") and file.name.endswith(".crc")
         if is_checksum and file.name[1:-4] in kept:
             continue

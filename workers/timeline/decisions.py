@@ -21,13 +21,11 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
+from workers.table_layout import ARCHIVED_BEFORE, DECIDED_METADATA, DECISIONS
 
-DIRECTORY = ".hoodie/.sluice/decision"
-ARCHIVED_BEFORE_PATH = ".hoodie/.sluice/archived_before"
 _ASKED_ONE_BY_ONE_MAX = 4
 _UNDO = "undo"
 _UNDO_SUFFIX = ".undo"
-_METADATA_DIRECTORY = ".hoodie/.sluice/metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def read_all(storage: Storage, instants: Sequence[InstantTime]) -> dict[InstantT
     Raises MalformedTable as `read`.
     """
     if len(instants) > _ASKED_ONE_BY_ONE_MAX:
-        decided = set(storage.list_names(DIRECTORY))
+        decided = set(storage.list_names(DECISIONS.path))
         instants = [one for one in instants if one in decided]
     decisions = ((one, read(storage, one)) for one in instants)
     return {one: decision for one, decision in decisions if decision is not None}
@@ -112,7 +110,7 @@ def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
 def archived_before(storage: Storage) -> InstantTime:
     """Every earlier instant is archived or gone for good; empty when none is."""
     try:
-        return storage.read(ARCHIVED_BEFORE_PATH).decode("ascii")
+        return storage.read(ARCHIVED_BEFORE.path).decode("ascii")
     except NotFound:
         return ""
 
@@ -120,12 +118,12 @@ def archived_before(storage: Storage) -> InstantTime:
 def raise_archived_before(storage: Storage, start: InstantTime) -> None:
     """Under the table lock, once everything before `start` is durable in the history."""
     try:
-        boundary = storage.read_tagged(ARCHIVED_BEFORE_PATH)
+        boundary = storage.read_tagged(ARCHIVED_BEFORE.path)
     except NotFound:
-        storage.put_if_absent(ARCHIVED_BEFORE_PATH, start.encode())
+        storage.put_if_absent(ARCHIVED_BEFORE.path, start.encode())
         return
     if boundary.content.decode("ascii") < start:
-        storage.replace_if_match(ARCHIVED_BEFORE_PATH, start.encode(), boundary.tag)
+        storage.replace_if_match(ARCHIVED_BEFORE.path, start.encode(), boundary.tag)
 
 
 def remove_archived(
@@ -147,12 +145,12 @@ def remove_archived(
 
 def path_of(instant: InstantTime) -> str:
     """Relative to the table; created at most once in an instant's life."""
-    return f"{DIRECTORY}/{instant}"
+    return DECISIONS.file(instant)
 
 
 def metadata_path(instant: InstantTime, nonce: str) -> str:
     """Where the completed file's content waits before the decision that points to it."""
-    return f"{_METADATA_DIRECTORY}/{instant}.{nonce}"
+    return f"{DECIDED_METADATA.path}/{instant}.{nonce}"
 
 
 def is_undone(storage: Storage, instant: InstantTime) -> bool:
@@ -196,7 +194,7 @@ def fence_undo(storage: Storage, instant: InstantTime, *, by: InstantTime) -> No
 
 def undone_instants(storage: Storage) -> list[InstantTime]:
     """Instants for which an undo was decided or fenced."""
-    names = [path.rpartition("/")[2] for path in storage.list_directories(DIRECTORY)]
+    names = [path.rpartition("/")[2] for path in storage.list_directories(DECISIONS.path)]
     return [name.removesuffix(_UNDO_SUFFIX) for name in names if name.endswith(_UNDO_SUFFIX)]
 
 
@@ -206,12 +204,12 @@ def _undo_directory(instant: InstantTime) -> str:
 
 def decided_instants(storage: Storage) -> list[InstantTime]:
     """With a decision of either kind that still stands, ascending."""
-    return sorted(name for name in storage.list_names(DIRECTORY) if name.isdigit())
+    return sorted(name for name in storage.list_names(DECISIONS.path) if name.isdigit())
 
 
 def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:
     """Contents that wait beside decisions, and those that dead writers left."""
-    return storage.list_files(_METADATA_DIRECTORY)
+    return storage.list_files(DECIDED_METADATA.path)
 
 
 def _encode(decision: Decision) -> bytes:

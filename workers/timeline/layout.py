@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from workers.clock import InstantTime
+from workers.table_layout import TIMELINE, TIMELINE_V1
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 
-_DIRECTORY_V2 = ".hoodie/timeline"
-_DIRECTORY_V1 = ".hoodie"
 _PENDING = re.compile(r"(\d{14}|\d{17})\.(?:([a-z]+)\.)?(requested|inflight)")
 _COMPLETED_V2 = re.compile(r"(\d{14}|\d{17})_(\d{14}|\d{17})\.([a-z]+)")
 _COMPLETED_V1 = re.compile(r"(\d{14}|\d{17})\.([a-z]+)")
@@ -33,7 +32,7 @@ class TimelineLayout:
     @property
     def directory(self) -> str:
         """The active timeline's folder, relative to the table."""
-        return _DIRECTORY_V2 if self.version == 2 else _DIRECTORY_V1
+        return TIMELINE.path if self.version == 2 else TIMELINE_V1.path
 
     def path(self, instant: Instant) -> str:
         """The path of the instant's file, relative to the table; the inverse of `parse`."""

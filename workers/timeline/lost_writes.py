@@ -13,10 +13,10 @@ from dataclasses import asdict
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.storage.base import Storage
+from workers.table_layout import LOST_WRITES
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
-DIRECTORY = ".hoodie/.sluice/lost_writes"
 KEPT_MAX = 500
 """The newest ones of a table."""
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def keep_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
 
 def kept_instants(storage: Storage) -> list[InstantTime]:
     """Oldest first."""
-    return sorted(file.name for file in storage.list_files(DIRECTORY) if file.name.isdigit())
+    return sorted(file.name for file in storage.list_files(LOST_WRITES.path) if file.name.isdigit())
 
 
 def read_kept(storage: Storage, instant: InstantTime) -> tuple[RollbackDecision, int] | None:
@@ -71,4 +71,4 @@ def _keep(storage: Storage, instant: InstantTime) -> None:
 
 
 def _path_of(instant: InstantTime) -> str:
-    return f"{DIRECTORY}/{instant}"
+    return LOST_WRITES.file(instant)

@@ -24,6 +24,7 @@ from workers.errors import MalformedTable
 from workers.files.arrow_streams import arrow_stream
 from workers.markers.marker import markers_directory
 from workers.storage.base import Storage
+from workers.table_layout import STAGED_ROWS
 from workers.write.groups import RowGroup
 
 _DIRECTORY = "staged"
@@ -113,7 +114,7 @@ def stage(
     """
     path = f"{markers_directory(instant)}/{_DIRECTORY}/{attempt}.arrow"
     batches = []
-    with storage.create_data(path) as stream, ExitStack() as stack:
+    with storage.create_data(path, STAGED_ROWS.durability) as stream, ExitStack() as stack:
         writer, begins = None, 0
         for group in groups:
             (batch,) = group.rows.combine_chunks().to_batches()

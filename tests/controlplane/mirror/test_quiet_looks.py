@@ -21,8 +21,8 @@ from controlplane.mirror.turns import TURN, given_back, take_turn
 from controlplane.writers.locks import lock_status
 from tests.controlplane.lake import Lake
 from workers.concurrency.heartbeat import path_of
-from workers.files.properties import PROPERTIES_PATH
 from workers.sink.state_file import SinkState, put_state
+from workers.table_layout import PROPERTIES
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 QUERIES_MAX = 4
@@ -127,7 +127,7 @@ def test_whatever_happens_beside_the_timeline_is_seen_by_the_next_look(
 
 
 def test_properties_that_somebody_changed_are_seen_by_the_next_look(quiet: Lake) -> None:
-    path = Path(quiet.row.location) / PROPERTIES_PATH
+    path = Path(quiet.row.location) / PROPERTIES.path
     path.write_text(path.read_text() + "hoodie.metadata.enable=true\n")
 
     sync_table(quiet.row)

@@ -19,12 +19,13 @@ from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.locks.record import DRIFT_MS, LockState
-from workers.concurrency.locks.storage_record import LOCK_PATH, StorageRecord
+from workers.concurrency.locks.storage_record import StorageRecord
 from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
 from workers.files.properties import load_properties, store_properties
 from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds
 from workers.storage.local import LocalStorage
+from workers.table_layout import LOCK
 
 INSTANT = "20240101000000000"
 LEASE_MS = 30_000
@@ -71,12 +72,12 @@ def test_second_client_waits_in_vain_while_the_first_holds_it(storage: LocalStor
 
 def test_lock_file_has_hudis_three_fields(storage: LocalStorage) -> None:
     with Client(storage).lock.held(completing=INSTANT):
-        body = json.loads(storage.read(LOCK_PATH))
+        body = json.loads(storage.read(LOCK.path))
 
     assert set(body) == {"expired", "validUntil", "owner"}
     assert body["expired"] is False
     assert body["owner"].endswith(f"/{INSTANT}")
-    assert json.loads(storage.read(LOCK_PATH))["expired"] is True
+    assert json.loads(storage.read(LOCK.path))["expired"] is True
 
 
 def test_epoch_grows_with_every_holder(storage: LocalStorage) -> None:
@@ -215,7 +216,7 @@ def test_holder_who_needs_longer_than_a_lease_renews_it(storage: LocalStorage) -
 
 def test_renewal_that_fails_once_is_tried_again(tmp_path: Path) -> None:
     clock = ManualClock()
-    failing = At("replace_if_match", LOCK_PATH, fails(StorageFailed("503")))
+    failing = At("replace_if_match", LOCK.path, fails(StorageFailed("503")))
     storage = WatchedStorage(tmp_path / "table", before=failing)
 
     with Client(storage, clock).lock.held() as lease:
@@ -228,7 +229,7 @@ def test_foreign_owner_is_respected_and_then_succeeded(storage: LocalStorage) ->
     """A Hudi client holds the same file with an owner text of its own."""
     clock = ManualClock()
     foreign = LockState(False, clock.now_ms() + 5_000, "hudi-owner-uuid")
-    storage.put(LOCK_PATH, foreign.encode())
+    storage.put(LOCK.path, foreign.encode())
     with pytest.raises(LockTimeout, match="hudi-owner-uuid"), Client(storage, clock).lock.held():
         pass
 
@@ -249,7 +250,7 @@ def put_hudis_record(storage: LocalStorage, valid_until_ms: int) -> None:
         f'{{"expired":false,"validUntil":{valid_until_ms},'
         '"owner":"1b4e28ba-2fa1-41d2-883f-0016d3cca427"}'
     )
-    storage.put(LOCK_PATH, record.encode())
+    storage.put(LOCK.path, record.encode())
 
 
 def options_of(seconds: int | None) -> dict[str, str]:
@@ -315,7 +316,7 @@ class RenewingClock(StillClock):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"expired": false}'])
 def test_damaged_lock_file_is_named(storage: LocalStorage, content: bytes) -> None:
-    storage.put(LOCK_PATH, content)
+    storage.put(LOCK.path, content)
 
     with pytest.raises(MalformedTable, match="table lock"), Client(storage).lock.held():
         pass

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from tests.workers.files.conftest import OpenGolden
 from workers.errors import MalformedTable, TableNotFound
 from workers.files.properties import (
-    BACKUP_PATH,
-    PROPERTIES_PATH,
     format_properties,
     load_properties,
     parse_properties,
@@ -18,6 +16,7 @@ from workers.files.properties import (
     table_checksum,
 )
 from workers.storage.local import LocalStorage
+from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP
 
 TABLE = {"hoodie.table.name": "t", "hoodie.table.version": "9"}
 
@@ -72,7 +71,7 @@ def test_storing_replaces_the_file_and_leaves_no_backup(storage: LocalStorage) -
 
     assert found["hoodie.bucket.index.num.buckets"] == "8"
     assert found["hoodie.table.checksum"] == "498511606"
-    assert storage.info(BACKUP_PATH) is None
+    assert storage.info(PROPERTIES_BACKUP.path) is None
 
 
 @pytest.mark.parametrize("torn", [None, b"", b"hoodie.table.na", b"hoodie.table.name=t\nhoodie.ta"])
@@ -81,24 +80,24 @@ def test_a_writer_died_while_replacing_and_the_backup_is_read(
 ) -> None:
     """Bug A9: whichever step it died at, a whole file is found."""
     store_properties(storage, TABLE)
-    whole = storage.read(PROPERTIES_PATH)
-    storage.put(BACKUP_PATH, whole)
-    storage.delete(PROPERTIES_PATH)
+    whole = storage.read(PROPERTIES.path)
+    storage.put(PROPERTIES_BACKUP.path, whole)
+    storage.delete(PROPERTIES.path)
     if torn is not None:
-        storage.put(PROPERTIES_PATH, torn)
+        storage.put(PROPERTIES.path, torn)
 
     assert load_properties(storage)["hoodie.table.version"] == "9"
 
 
 def test_a_wrong_checksum_is_refused_as_hudi_refuses_it(storage: LocalStorage) -> None:
-    storage.put(PROPERTIES_PATH, b"hoodie.table.name=t\nhoodie.table.checksum=1\n")
+    storage.put(PROPERTIES.path, b"hoodie.table.name=t\nhoodie.table.checksum=1\n")
 
     with pytest.raises(MalformedTable, match="checksum"):
         load_properties(storage)
 
 
 def test_a_missing_checksum_is_accepted_as_hudi_accepts_it(storage: LocalStorage) -> None:
-    storage.put(PROPERTIES_PATH, b"hoodie.table.name=t\n")
+    storage.put(PROPERTIES.path, b"hoodie.table.name=t\n")
 
     assert load_properties(storage) == {"hoodie.table.name": "t"}
 

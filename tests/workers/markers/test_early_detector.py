@@ -23,7 +23,6 @@ from tests.workers.markers.harness import (
 from workers.clock import InstantTime, SystemClock, format_instant
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.locks.record import decode_lock
-from workers.concurrency.locks.storage_record import LOCK_PATH
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, LogFileName, bucket_file_id
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers
@@ -43,6 +42,7 @@ from workers.ports import Ports
 from workers.storage.base import FileInfo
 from workers.storage.local import LocalStorage
 from workers.table.table import Table
+from workers.table_layout import LOCK
 from workers.timeline import transitions
 from workers.timeline.instant import Action
 
@@ -343,8 +343,8 @@ class WatchedLock(LocalStorage):
         self.held: list[bool] = []
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
-        lock = self.info(LOCK_PATH)
-        state = decode_lock(self.read(LOCK_PATH)) if lock else None
+        lock = self.info(LOCK.path)
+        state = decode_lock(self.read(LOCK.path)) if lock else None
         is_held = state is not None and not state.is_free(SystemClock().now_ms())
         self.held += [is_held for path in paths if ".marker." in path]
         return super().put_empty(paths, is_exclusive=is_exclusive)

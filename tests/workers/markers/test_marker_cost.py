@@ -12,6 +12,7 @@ import pytest
 from tests.workers.markers.harness import INSTANT, new_table
 from tests.workers.markers.troubled import run, stored
 from workers.clock import SystemClock
+from workers.durability import Durability
 from workers.markers.batcher import BatchSettings, MarkerDirectory
 from workers.storage.base import FileInfo
 from workers.storage.local import LocalStorage
@@ -34,9 +35,9 @@ class CountedStorage(LocalStorage):
         self._wrote("append", content)
         super().append(path, content)
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._wrote("put", content)
-        super().put(path, content)
+        super().put(path, content, durability)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         self._wrote("put_if_absent", content)

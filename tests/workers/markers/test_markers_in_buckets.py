@@ -15,7 +15,6 @@ from bench.support.ports import free_port
 from bench.support.s3_server import BUCKET, shared_server
 from tests.workers.markers.harness import INSTANT, SECRET
 from workers.errors import InstantRolledBack, MarkerRefused
-from workers.files.properties import PROPERTIES_PATH
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers, read_markers
 from workers.markers.flushes import OBJECTS_MAX, FlushObjects, text_of
 from workers.markers.marker import markers_directory
@@ -23,6 +22,7 @@ from workers.markers.process import await_health, server_url, start_server, stop
 from workers.markers.store import delete_markers, markers_file, read_names
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
+from workers.table_layout import PROPERTIES
 
 DIRECTORY = markers_directory(INSTANT)
 
@@ -32,7 +32,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Storage:
     for name, value in shared_server().environment.items():
         monkeypatch.setenv(name, value)
     storage = open_storage(f"s3://{BUCKET}/markers/{uuid.uuid4().hex}")
-    storage.put(PROPERTIES_PATH, b"hoodie.table.name=t\n")
+    storage.put(PROPERTIES.path, b"hoodie.table.name=t\n")
     return storage
 
 
@@ -116,7 +116,7 @@ def test_a_decided_instant_takes_no_marker(server: Server) -> None:
 
 def test_a_table_elsewhere_in_the_bucket_is_refused(server: Server, storage: Storage) -> None:
     server.storage = open_storage(f"s3://{BUCKET}/markers-of-others/t")
-    server.storage.put(PROPERTIES_PATH, b"hoodie.table.name=t\n")
+    server.storage.put(PROPERTIES.path, b"hoodie.table.name=t\n")
 
     with pytest.raises(MarkerRefused, match="outside"):
         server.create(marker(0))

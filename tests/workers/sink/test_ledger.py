@@ -21,7 +21,6 @@ from tests.workers.sink.sinks import (
     report_of,
     reports,
 )
-from workers.concurrency.heartbeat import DIRECTORY as HEARTBEATS
 from workers.errors import SinkFenced, UnsupportedTable
 from workers.lakehouse import open_table
 from workers.sink.coordinator_events import CommitFailed, Committed
@@ -29,6 +28,7 @@ from workers.sink.ledger import SinkLedger
 from workers.sink.offsets import Stale, StaleCause
 from workers.sink.standing import OFFSETS_KEY
 from workers.table.table import Table
+from workers.table_layout import HEARTBEATS
 
 CONFIG = config_of()
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MemoryStorage
+from workers.durability import Durability
 from workers.errors import MalformedTable
 from workers.ports import system_ports
 from workers.sink.epoch import acquire_epoch, read_epoch
@@ -109,10 +110,12 @@ def test_a_damaged_stop_request_is_cleared_by_the_next_launch(storage: Storage) 
 class MeanwhileStorage(LocalStorage):
     """Somebody asks for a stop between a look at the old request and its removal."""
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
         if path.endswith("/stop") and b"ann" not in self.read(path):
             request_stop(self, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
-        return super().replace_if_match(path, content, tag)
+        return super().replace_if_match(path, content, tag, durability)
 
 
 def test_a_stop_that_is_asked_for_while_an_old_one_is_cleared_stays(tmp_path: Path) -> None:

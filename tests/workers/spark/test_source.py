@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.datasource import SluiceDataSource
-from workers.spark.datasource.writer import STAGING
+from workers.table_layout import STAGED_FRAMES
 
 pytestmark = pytest.mark.spark
 
@@ -84,7 +84,7 @@ def test_append_upserts_and_overwrite_replaces_the_table(
     write(frame(session, range(5), ts=0), "overwrite")
 
     assert ids(table.read()) == [f"k{one:03d}" for one in range(5)]
-    assert table.table.storage.list_tree(STAGING) == []
+    assert table.table.storage.list_tree(STAGED_FRAMES.path) == []
 
 
 def test_failed_write_leaves_nothing_staged_and_nothing_written(
@@ -96,7 +96,7 @@ def test_failed_write_leaves_nothing_staged_and_nothing_written(
         bad.write.format("sluice").options(**DIRECT).mode("append").save(table.location)
 
     assert table.read().num_rows == 0
-    assert table.table.storage.list_tree(STAGING) == []
+    assert table.table.storage.list_tree(STAGED_FRAMES.path) == []
 
 
 def test_option_that_nobody_knows_is_refused_by_name(

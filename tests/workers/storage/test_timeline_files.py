@@ -16,7 +16,8 @@ from workers.storage import timeline_files
 from workers.storage.base import FileInfo
 from workers.storage.directory_mark import DirectoryMark, stamps_tell
 from workers.storage.local import LocalStorage
-from workers.storage.timeline_files import DIRECTORY, entry_info
+from workers.storage.timeline_files import entry_info
+from workers.table_layout import TIMELINE
 
 DONE = "20260101000000000_20260101000000400.commit"
 LATER = "20260101000001000_20260101000001400.commit"
@@ -26,7 +27,7 @@ LATER_S = 5
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    made = tmp_path / DIRECTORY
+    made = tmp_path / TIMELINE.path
     made.mkdir(parents=True)
     (made / DONE).write_text("done")
     if not stamps_tell(made.stat().st_dev):
@@ -63,9 +64,9 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_directory_that_nobody_changed_is_listed_once(
     storage: LocalStorage, scans: list[str], settled: None
 ) -> None:
-    first = storage.list_files(DIRECTORY)
+    first = storage.list_files(TIMELINE.path)
 
-    assert storage.list_files(DIRECTORY) == first
+    assert storage.list_files(TIMELINE.path) == first
     assert len(scans) == 1
 
 
@@ -73,9 +74,9 @@ def test_a_directory_that_was_just_changed_is_listed_again(
     storage: LocalStorage, scans: list[str]
 ) -> None:
     """Another file may come with the same stamp."""
-    storage.list_files(DIRECTORY)
+    storage.list_files(TIMELINE.path)
 
-    storage.list_files(DIRECTORY)
+    storage.list_files(TIMELINE.path)
 
     assert len(scans) == 2
 
@@ -84,7 +85,7 @@ def test_a_directory_that_was_just_changed_is_listed_again(
 def test_a_change_after_the_mark_is_seen(
     storage: LocalStorage, directory: Path, settled: None, change: str
 ) -> None:
-    storage.list_files(DIRECTORY)
+    storage.list_files(TIMELINE.path)
     await_another_stamp(directory)
 
     match change:
@@ -99,7 +100,7 @@ def test_a_change_after_the_mark_is_seen(
             other.write_text("other content")
             other.rename(directory / DONE)
 
-    sizes = {file.name: file.size for file in storage.list_files(DIRECTORY)}
+    sizes = {file.name: file.size for file in storage.list_files(TIMELINE.path)}
     assert (
         sizes
         == {
@@ -116,17 +117,17 @@ def test_a_completed_file_that_is_still_empty_is_looked_at_again(
 ) -> None:
     """Filling it changes nothing in the directory."""
     (directory / LATER).touch()
-    storage.list_files(DIRECTORY)
+    storage.list_files(TIMELINE.path)
 
     (directory / LATER).write_text("filled")
 
-    assert [file.size for file in storage.list_files(DIRECTORY)] == [4, 6]
+    assert [file.size for file in storage.list_files(TIMELINE.path)] == [4, 6]
 
 
 def test_of_many_files_only_the_new_ones_are_looked_at(
     storage: LocalStorage, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage.list_files(DIRECTORY)
+    storage.list_files(TIMELINE.path)
     (directory / LATER).write_text("later")
     (directory / DONE.replace("0101", "0202", 1)).write_text("between")
     looks: list[str] = []
@@ -137,17 +138,17 @@ def test_of_many_files_only_the_new_ones_are_looked_at(
 
     monkeypatch.setattr(timeline_files, "entry_info", noted)
 
-    names = [file.name for file in storage.list_files(DIRECTORY)]
+    names = [file.name for file in storage.list_files(TIMELINE.path)]
 
     assert names == sorted(one.name for one in directory.iterdir())
     assert sorted(looks) == sorted(set(names) - {DONE})
 
 
 def test_what_a_caller_was_given_stays_as_it_was(storage: LocalStorage, directory: Path) -> None:
-    before = storage.list_files(DIRECTORY)
+    before = storage.list_files(TIMELINE.path)
     (directory / LATER).write_text("later")
 
-    storage.list_files(DIRECTORY)
+    storage.list_files(TIMELINE.path)
 
     assert [file.name for file in before] == [DONE]
 

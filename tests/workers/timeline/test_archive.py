@@ -13,6 +13,7 @@ from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, MemoryStorage
 from workers.clock import InstantTime, format_instant
 from workers.errors import LeaseLost, MalformedTable
+from workers.table_layout import HISTORY
 from workers.timeline import archive
 from workers.timeline.archive import (
     ArchivedInstant,
@@ -69,9 +70,9 @@ def test_files_and_columns_are_those_of_the_format(storage: MemoryStorage) -> No
     append(storage, [done(1), done(9)], nothing)
 
     name = f"{at(1)}_{at(9)}_0.parquet"
-    content = storage.read(f"{archive.DIRECTORY}/{name}")
+    content = storage.read(f"{HISTORY.path}/{name}")
     assert storage.read(VERSION) == b"1"
-    assert json.loads(storage.read(f"{archive.DIRECTORY}/manifest_1")) == {
+    assert json.loads(storage.read(f"{HISTORY.path}/manifest_1")) == {
         "files": [{"fileName": name, "fileLen": len(content)}]
     }
     footer = pq.ParquetFile(io.BytesIO(content))
@@ -103,7 +104,7 @@ def test_three_snapshots_and_their_files_are_kept(storage: MemoryStorage) -> Non
         for number in kept
         for file in (archive.read_numbered(storage, number) or archive.Manifest()).files
     }
-    present = {file.name for file in storage.list_files(archive.DIRECTORY)}
+    present = {file.name for file in storage.list_files(HISTORY.path)}
     assert len(kept) == 3
     assert present == named | {"_version_"} | {f"manifest_{number}" for number in kept}
     assert storage.read(VERSION) == str(max(kept)).encode()
@@ -149,7 +150,7 @@ def test_a12_whatever_call_dies_the_next_archiver_succeeds_and_removes_what_was_
             assert numbers(left) == list(range(11))
             assert [file.level for file in read_manifest(left).files] in ([1], [1, 0])
             named = {"_version_"} | {f"manifest_{one}" for one in archive.manifest_numbers(left)}
-            stray = {file.name for file in left.list_files(archive.DIRECTORY)} - named
+            stray = {file.name for file in left.list_files(HISTORY.path)} - named
             assert all(name.endswith(".parquet") for name in stray)
     assert cases > 15
 
@@ -158,19 +159,19 @@ def test_a12_torn_manifests_and_temporary_files_of_others_stop_nobody(
     storage: MemoryStorage,
 ) -> None:
     append(storage, [done(1)], nothing)
-    storage.put(f"{archive.DIRECTORY}/manifest_2", b"")
-    storage.put(f"{archive.DIRECTORY}/manifest_2.tmp.17", b'{"files"')
+    storage.put(f"{HISTORY.path}/manifest_2", b"")
+    storage.put(f"{HISTORY.path}/manifest_2.tmp.17", b'{"files"')
     assert numbers(storage) == [1]
 
     append(storage, [done(2)], nothing)
 
     assert numbers(storage) == [1, 2]
-    names = {file.name for file in storage.list_files(archive.DIRECTORY)}
+    names = {file.name for file in storage.list_files(HISTORY.path)}
     assert not {"manifest_2", "manifest_2.tmp.17"} & names
 
 
 def test_a_history_of_which_no_manifest_can_be_read_is_an_error(storage: MemoryStorage) -> None:
-    storage.put(f"{archive.DIRECTORY}/manifest_1", b"")
+    storage.put(f"{HISTORY.path}/manifest_1", b"")
 
     with pytest.raises(MalformedTable):
         archived_instants(storage)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
 from workers.errors import MalformedTable
+from workers.table_layout import LOST_WRITES
 from workers.timeline import decisions, lost_writes
 from workers.timeline.decisions import RollbackDecision
 
@@ -83,7 +84,7 @@ def test_decision_that_cannot_be_read_does_not_stop_archiving(storage: MemorySto
 def test_damaged_copy_is_named(storage: MemoryStorage) -> None:
     decided(storage, at(1))
     archive(storage, at(5))
-    storage.put(f"{lost_writes.DIRECTORY}/{at(1)}", json.dumps({"decided_ms": 1}).encode())
+    storage.put(f"{LOST_WRITES.path}/{at(1)}", json.dumps({"decided_ms": 1}).encode())
 
     with pytest.raises(MalformedTable, match=at(1)):
         lost_writes.read_kept(storage, at(1))

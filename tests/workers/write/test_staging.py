@@ -9,8 +9,8 @@ import pytest
 
 from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.markers.marker import TEMPORARY_DIRECTORY
 from workers.options.write_options import write_options
+from workers.table_layout import MARKERS
 from workers.write.client import Transaction, WriteClient
 from workers.write.groups import row_groups
 from workers.write.handles import write_row_groups
@@ -91,7 +91,7 @@ def test_commit_takes_the_staged_rows_away(table: LakehouseTable, transaction: T
 
     transaction.commit(write_row_groups(context, groups, TaskIds(), storage))
 
-    assert storage.list_tree(TEMPORARY_DIRECTORY) == []
+    assert storage.list_tree(MARKERS.path) == []
     assert table.read().num_rows == 90
 
 
@@ -105,7 +105,7 @@ def test_rollback_takes_the_staged_rows_away_and_a_task_that_comes_late_hears_of
 
     transaction.abort("changed our mind")
 
-    assert storage.list_tree(TEMPORARY_DIRECTORY) == []
+    assert storage.list_tree(MARKERS.path) == []
     with pytest.raises(NotFound):
         list(read_staged(groups, storage))
 
@@ -119,7 +119,7 @@ def test_what_a_task_stages_after_the_rollback_goes_with_the_next_writer(
 
     open_table(table.location).write(rows(0, 5), options=OPTIONS)
 
-    assert storage.list_tree(TEMPORARY_DIRECTORY) == []
+    assert storage.list_tree(MARKERS.path) == []
 
 
 def test_damaged_file_is_named(table: LakehouseTable, transaction: Transaction) -> None:

@@ -29,8 +29,8 @@ from workers.options.lock_options import (
     LockUrl,
 )
 from workers.storage.base import Storage, Tagged
+from workers.table_layout import HOODIE, LOCK_BINDING
 
-BINDING_PATH = ".hoodie/.sluice/lock_provider.json"
 NODE_VARIABLE = "SLUICE_NODE"
 """In the environment of every process of a node."""
 
@@ -51,7 +51,7 @@ class Binding:
     """`<host>/<pid>/<started>` of the one process that an in-process lock is for."""
 
     def encode(self) -> bytes:
-        """The content of the file at `BINDING_PATH`."""
+        """The content of the file at `LOCK_BINDING.path`."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @property
@@ -78,13 +78,13 @@ class Binding:
                 f"are threads of one; end that process, or have all of them name another {PROVIDER}"
                 " after removing the file below",
                 process=self.process,
-                file=f"{storage.location}/{BINDING_PATH}",
+                file=f"{storage.location}/{LOCK_BINDING.path}",
             )
 
     def _refusal(self, write: str, given: str) -> InvalidInput:
         return InvalidInput(
             "the writers of this table use another lock, and two locks keep nobody apart; to "
-            f"change it stop all writers and remove {BINDING_PATH} of the table",
+            f"change it stop all writers and remove {LOCK_BINDING.path} of the table",
             given=given,
             write=write,
         )
@@ -127,7 +127,7 @@ def binding_for(settings: LockSettings, storage: Storage) -> Binding:
             )
         return Binding(
             provider,
-            directory=settings.directory or f"{storage.location}/.hoodie",
+            directory=settings.directory or f"{storage.location}/{HOODIE}",
             expire_minutes=settings.expire_minutes,
             pause_ms=settings.pause_ms,
         )
@@ -155,7 +155,7 @@ def read_binding(storage: Storage) -> Binding | None:
 def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
     """Raises MalformedTable."""
     try:
-        tagged = storage.read_tagged(BINDING_PATH)
+        tagged = storage.read_tagged(LOCK_BINDING.path)
     except NotFound:
         return None
     try:
@@ -174,7 +174,7 @@ def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
         raise MalformedTable(
             "the file that says which lock the table has is damaged; when no writer runs, delete "
             "it",
-            path=BINDING_PATH,
+            path=LOCK_BINDING.path,
         ) from error
 
 

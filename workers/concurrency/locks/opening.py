@@ -10,7 +10,6 @@ from pathlib import Path
 
 from workers.clock import InstantTime
 from workers.concurrency.locks.binding import (
-    BINDING_PATH,
     Binding,
     binding_for,
     read_binding,
@@ -33,6 +32,7 @@ from workers.options.write_keys import LEASE_KEY
 from workers.options.write_options import WriteOptions
 from workers.ports import Ports
 from workers.storage.base import Storage
+from workers.table_layout import LOCK_BINDING
 
 _CHANGES_MAX = 5
 _FOREIGN_LEASE_MAX_S = 86_400
@@ -67,7 +67,7 @@ class BoundLock:
                 if (read_binding(self._storage) or _UNBOUND) == binding:
                     yield lease
                     return
-        raise LeaseLost("the table's lock provider changed again and again", path=BINDING_PATH)
+        raise LeaseLost("the table's lock provider changed again and again", path=LOCK_BINDING.path)
 
     def _bound(self) -> Binding:
         """What the table is bound to, after binding it to what the options name."""
@@ -93,9 +93,11 @@ class BoundLock:
                 return
             lease.confirm()
             if tagged_binding is None:
-                self._storage.put_if_absent(BINDING_PATH, wanted.encode())
+                self._storage.put_if_absent(LOCK_BINDING.path, wanted.encode())
             else:
-                self._storage.replace_if_match(BINDING_PATH, wanted.encode(), tagged_binding[1].tag)
+                self._storage.replace_if_match(
+                    LOCK_BINDING.path, wanted.encode(), tagged_binding[1].tag
+                )
 
     def _try_out(self, wanted: Binding) -> None:
         """Nobody is bound to what does not answer. One that is busy does."""

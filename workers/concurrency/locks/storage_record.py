@@ -5,12 +5,11 @@ from __future__ import annotations
 from workers.concurrency.locks.record import LockState, Standing, decode_lock
 from workers.errors import NotFound
 from workers.storage.base import Storage
-
-LOCK_PATH = ".hoodie/.locks/table_lock.json"
+from workers.table_layout import LOCK
 
 
 class StorageRecord:
-    """See RecordStore. The file at `LOCK_PATH`, where Hudi's storage-based provider has its own."""
+    """See RecordStore. The file at `LOCK.path`, where Hudi's storage-based provider has its own."""
 
     is_lasting = True
 
@@ -20,23 +19,26 @@ class StorageRecord:
     @property
     def place(self) -> str:
         """See RecordStore."""
-        return f"{self._storage.location}/{LOCK_PATH}"
+        return f"{self._storage.location}/{LOCK.path}"
 
     def read(self) -> Standing | None:
         """See RecordStore."""
         try:
-            tagged = self._storage.read_tagged(LOCK_PATH)
+            tagged = self._storage.read_tagged(LOCK.path)
         except NotFound:
             return None
         return Standing(decode_lock(tagged.content, self.place), tagged.tag)
 
     def create(self, state: LockState) -> bool:
         """See RecordStore."""
-        return self._storage.put_if_absent(LOCK_PATH, state.encode())
+        return self._storage.put_if_absent(LOCK.path, state.encode())
 
     def replace(self, state: LockState, tag: str) -> bool:
         """See RecordStore."""
-        return self._storage.replace_if_match(LOCK_PATH, state.encode(), tag) is not None
+        return (
+            self._storage.replace_if_match(LOCK.path, state.encode(), tag, LOCK.durability)
+            is not None
+        )
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -16,8 +16,8 @@ from workers.clock import InstantTime
 from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 from workers.storage.base import Storage
+from workers.table_layout import LOCK_WAITERS
 
-DIRECTORY = ".hoodie/.locks/waiting"
 _log = logging.getLogger(__name__)
 
 
@@ -60,9 +60,9 @@ class StorageWaiting:
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
-        self._path = f"{DIRECTORY}/{until_ms}-{self._ports.ids.token()}.json"
+        self._path = f"{LOCK_WAITERS.path}/{until_ms}-{self._ports.ids.token()}.json"
         try:
-            self._storage.put(self._path, json.dumps(body).encode())
+            self._storage.put(self._path, json.dumps(body).encode(), LOCK_WAITERS.durability)
             self._sweep(now_ms)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("waiting unseen: path=%s error=%s", self._path, error)
@@ -72,7 +72,7 @@ class StorageWaiting:
         have ended.
         """
         try:
-            self._storage.delete(self._path)
+            self._storage.delete(self._path, LOCK_WAITERS.durability)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("still listed as waiting: path=%s error=%s", self._path, error)
 
@@ -80,10 +80,10 @@ class StorageWaiting:
         """Goes by file names: in a crowd all others wait still, and each look is a call to
         storage.
         """
-        for name in self._storage.list_names(DIRECTORY):
-            path = f"{DIRECTORY}/{name}"
+        for name in self._storage.list_names(LOCK_WAITERS.path):
+            path = LOCK_WAITERS.file(name)
             if now_ms > _until_ms(self._storage, path):
-                self._storage.delete(path)
+                self._storage.delete(path, LOCK_WAITERS.durability)
 
 
 def _until_ms(storage: Storage, path: str) -> int:
@@ -97,7 +97,7 @@ def _until_ms(storage: Storage, path: str) -> int:
 
 def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
     """Writers that still wait as far as one can see, longest first."""
-    read = (_read(storage, file.path) for file in storage.list_files(DIRECTORY))
+    read = (_read(storage, file.path) for file in storage.list_files(LOCK_WAITERS.path))
     waiters = [one for one in read if one is not None and now_ms <= one.until_ms]
     return sorted(waiters, key=lambda waiter: waiter.since_ms)
 

@@ -29,10 +29,10 @@ from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
+from workers.table_layout import STAGED_FRAMES
 from workers.write.local import write_arrow
 from workers.write.request import WriteRequest
 
-STAGING = ".hoodie/.temp/sluice-staging"
 _SWEPT_AFTER_MS = 24 * 3600 * 1000
 
 
@@ -68,7 +68,7 @@ class SluiceWriter(DataSourceArrowWriter):
         self._write_options = options
         self._schema = optional(to_arrow(schema))
         self._mergers = mergers
-        self._place = f"{STAGING}/{RandomIds().token()}"
+        self._place = STAGED_FRAMES.file(RandomIds().token())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """On executors: the task's rows in a file of this attempt's own."""
@@ -79,7 +79,7 @@ class SluiceWriter(DataSourceArrowWriter):
         path = f"{self._place}/{RandomIds().token()}.arrow"
         with (
             in_one_sentence(),
-            open_storage(self._location).create_data(path) as stream,
+            open_storage(self._location).create_data(path, STAGED_FRAMES.durability) as stream,
             pa.ipc.new_stream(_file(stream), first.schema) as sink,
         ):
             sink.write_batch(first)
@@ -117,10 +117,10 @@ class SluiceWriter(DataSourceArrowWriter):
     def _tidy(self, storage: Storage) -> None:
         storage.delete_tree(self._place)
         oldest_ms = SystemClock().now_ms() - _SWEPT_AFTER_MS
-        for file in storage.list_tree(STAGING):
+        for file in storage.list_tree(STAGED_FRAMES.path):
             if file.modified_ms < oldest_ms:
                 with suppress(LakehouseError):
-                    storage.delete(file.path)
+                    storage.delete(file.path, STAGED_FRAMES.durability)
 
 
 def _file(stream: IO[bytes]) -> Any:

@@ -13,8 +13,9 @@ from typing import Final, TypeVar
 from workers.clock import InstantTime
 from workers.storage.base import FileInfo, Storage
 from workers.table.table import Table
+from workers.table_layout import HISTORY
 from workers.table_services.service import Progress
-from workers.timeline.archive import DIRECTORY, ArchivedInstant
+from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
 from workers.timeline.carried_over import carried_content, completion_times
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
@@ -167,7 +168,7 @@ def strangers(table: Table) -> list[InstantTime]:
 
 def _laid_before(storage: Storage) -> list[str]:
     laid = [one.path for one in storage.list_files(_NEW.directory) if _NEW.parse(one.name)]
-    return laid + [file.path for file in storage.list_tree(DIRECTORY)]
+    return laid + [file.path for file in storage.list_tree(HISTORY.path)]
 
 
 def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:

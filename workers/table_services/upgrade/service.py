@@ -22,6 +22,7 @@ from workers.options.write_options import WriteOptions
 from workers.storage.base import FileInfo
 from workers.table.table import Table, open_
 from workers.table.writability import METADATA_KEY, METADATA_REFUSAL, WRITTEN_VERSION
+from workers.table_layout import HISTORY
 from workers.table_services.service import (
     PlanItem,
     Progress,
@@ -43,7 +44,6 @@ from workers.table_services.upgrade.properties import (
     PropertyChanges,
     property_changes,
 )
-from workers.timeline.archive import DIRECTORY
 
 _FIELDS_KEY: Final = "hoodie.datasource.write.partitionpath.field"
 _WARNING: Final = (
@@ -187,7 +187,7 @@ def _property_items(changes: PropertyChanges) -> list[PlanItem]:
 def _timeline_items(carried: CarriedTimeline | None) -> list[PlanItem]:
     if carried is None:
         return []
-    archived = [PlanItem(DIRECTORY, "archive", detail=f"{len(carried.archived)} instants")]
+    archived = [PlanItem(HISTORY.path, "archive", detail=f"{len(carried.archived)} instants")]
     moved = [
         PlanItem(file.path, "lay", file.old.size, f"from {file.old.path}", file.old.path)
         for file in carried.files

@@ -13,11 +13,12 @@ import pytest
 from tests.support.lock_process import LockProcess
 from tests.support.lock_providers import Servers, options_for
 from tests.workers.concurrency.locks.conftest import Client
-from workers.concurrency.locks.binding import BINDING_PATH, Binding, read_binding, this_process
+from workers.concurrency.locks.binding import Binding, read_binding, this_process
 from workers.concurrency.locks.showing import read_lock
 from workers.errors import InvalidInput, LockTimeout, MalformedTable, StorageFailed
 from workers.options.lock_options import URL_VARIABLE
 from workers.table.table import Table
+from workers.table_layout import LOCK_BINDING
 
 INSTANT = "20240101000000000"
 
@@ -72,14 +73,14 @@ def test_who_names_another_is_refused_and_told_which(
         Client(table, second).held().__enter__()
 
     assert said in str(refused.value)
-    assert BINDING_PATH in str(refused.value)
+    assert LOCK_BINDING.path in str(refused.value)
 
 
 def test_table_that_nobody_named_a_lock_for_gets_no_file(table: Table) -> None:
     with Client(table, {}).held():
         pass
 
-    assert table.storage.info(BINDING_PATH) is None
+    assert table.storage.info(LOCK_BINDING.path) is None
 
 
 def test_of_two_who_name_different_locks_at_once_one_is_refused(
@@ -108,12 +109,12 @@ def test_table_is_bound_only_to_what_answers(table: Table) -> None:
         Client(table, nobody).held().__enter__()
 
     assert "a-password" not in str(failed.value)
-    assert table.storage.info(BINDING_PATH) is None
+    assert table.storage.info(LOCK_BINDING.path) is None
 
 
 def test_binding_holds_no_password(table: Table, servers: Servers) -> None:
     with Client(table, options_for("redis", servers)).held():
-        stored = table.storage.read(BINDING_PATH).decode()
+        stored = table.storage.read(LOCK_BINDING.path).decode()
 
     assert "a-password" not in stored
     assert json.loads(stored)["url"].startswith("redis://127.0.0.1:")
@@ -121,7 +122,7 @@ def test_binding_holds_no_password(table: Table, servers: Servers) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"provider": "storage"}', b'"x"'])
 def test_damaged_binding_is_named(table: Table, content: bytes) -> None:
-    table.storage.put(BINDING_PATH, content)
+    table.storage.put(LOCK_BINDING.path, content)
 
     with pytest.raises(MalformedTable, match=r"lock_provider\.json"):
         Client(table, {}).held().__enter__()
@@ -167,7 +168,7 @@ def test_lock_that_changed_while_it_was_waited_for_is_not_taken(
 
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(lambda: _held_by(waiting))
-        table.storage.put(BINDING_PATH, Binding("in_process", process=this_process()).encode())
+        table.storage.put(LOCK_BINDING.path, Binding("in_process", process=this_process()).encode())
         holding.__exit__(None, None, None)
         provider = pending.result()
 

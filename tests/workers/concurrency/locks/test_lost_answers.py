@@ -14,7 +14,7 @@ from bench.support.redis_server import RedisServer, redis_server
 from tests.support.lock_providers import Servers, options_for
 from tests.support.watched_storage import At, WatchedStorage, fails
 from tests.workers.concurrency.locks.conftest import Client
-from workers.concurrency.locks.storage_record import LOCK_PATH
+from workers.durability import Durability
 from workers.errors import (
     LeaseLost,
     LockTimeout,
@@ -23,6 +23,7 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.table.table import Table
+from workers.table_layout import LOCK
 
 
 def on(table: Table, *, before: At | None = None, after: At | None = None) -> WatchedStorage:
@@ -39,8 +40,8 @@ def test_lock_that_was_taken_without_an_answer_is_ones_own(table: Table, call: s
         with Client(table, {}).held():
             pass
     else:
-        table.storage.delete(LOCK_PATH)
-    lost = At(call, LOCK_PATH, fails(WriteOutcomeUnknown("the answer was lost")))
+        table.storage.delete(LOCK.path)
+    lost = At(call, LOCK.path, fails(WriteOutcomeUnknown("the answer was lost")))
 
     with Client(table, {}, storage=on(table, after=lost)).held() as lease:
         lease.confirm()
@@ -52,9 +53,11 @@ class Refuses(WatchedStorage):
 
     said = 0
 
-    def replace_if_match(self, path: str, content: bytes, tag: str) -> str | None:
-        changed = super().replace_if_match(path, content, tag)
-        if path == LOCK_PATH and self.said == 0:
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
+        changed = super().replace_if_match(path, content, tag, durability)
+        if path == LOCK.path and self.said == 0:
             self.said += 1
             return None
         return changed
@@ -66,7 +69,7 @@ class Claims(WatchedStorage):
     said = 0
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        if path == LOCK_PATH and self.said == 0:
+        if path == LOCK.path and self.said == 0:
             self.said += 1
             return False
         return super().put_if_absent(path, content)
@@ -85,7 +88,7 @@ def test_refusal_after_ones_own_success_is_found_out_by_reading(table: Table) ->
 
 def test_conflict_that_left_nothing_is_tried_again(table: Table) -> None:
     """Bug F6: told that it exists, and nobody ever owns it."""
-    table.storage.delete(LOCK_PATH)
+    table.storage.delete(LOCK.path)
     storage = Claims(Path(table.storage.location))
 
     with Client(table, {}, storage=storage, wait_ms=10_000).held() as lease:
@@ -96,7 +99,7 @@ def test_conflict_that_left_nothing_is_tried_again(table: Table) -> None:
 def test_failure_that_changed_nothing_is_told_at_once(table: Table) -> None:
     with Client(table, {}).held():
         pass
-    failing = At("replace_if_match", LOCK_PATH, fails(StorageFailed("disk full")))
+    failing = At("replace_if_match", LOCK.path, fails(StorageFailed("disk full")))
 
     with pytest.raises(StorageFailed, match="disk full"):
         Client(table, {}, storage=on(table, before=failing), wait_ms=60_000).held().__enter__()
@@ -115,7 +118,7 @@ def test_renewal_without_an_answer_keeps_the_lease(table: Table) -> None:
 
 
 def test_instant_that_could_not_be_named_is_not_decided_under_the_lease(table: Table) -> None:
-    failing = At("replace_if_match", LOCK_PATH, fails(WriteOutcomeUnknown("no answer")), times=9)
+    failing = At("replace_if_match", LOCK.path, fails(WriteOutcomeUnknown("no answer")), times=9)
     with Client(table, {}).held():
         pass
     storage = WatchedStorage(Path(table.storage.location))
@@ -216,7 +219,7 @@ def _damage(provider: str, table: Table, servers: Servers, content: str) -> None
     statement = "UPDATE sluice_table_lock SET record = {0} WHERE lock_key = {0}"
     values = (content, table.storage.location)
     if provider == "storage":
-        table.storage.put(LOCK_PATH, content.encode())
+        table.storage.put(LOCK.path, content.encode())
     elif provider == "sqlite":
         path = "/" + servers.address("sqlite").removeprefix("sqlite:").lstrip("/")
         with sqlite3.connect(path) as connection:

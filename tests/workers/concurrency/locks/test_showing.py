@@ -11,10 +11,11 @@ from tests.workers.concurrency.locks.conftest import Client
 from workers.clock import SystemClock
 from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.showing import read_lock
-from workers.concurrency.locks.waiters import DIRECTORY, read_waiters
+from workers.concurrency.locks.waiters import read_waiters
 from workers.errors import InvalidInput
 from workers.options.lock_options import URL_VARIABLE
 from workers.table.table import Table
+from workers.table_layout import LOCK_WAITERS
 
 INSTANT = "20240101000000000"
 
@@ -91,22 +92,22 @@ def test_lock_inside_another_process_cannot_be_seen(table: Table) -> None:
 
 
 def test_damaged_waiter_is_nobody_and_goes_with_the_next_who_waits_long(table: Table) -> None:
-    table.storage.put(f"{DIRECTORY}/torn.json", b"{")
-    table.storage.put(f"{DIRECTORY}/1-torn.json", b"{")
+    table.storage.put(f"{LOCK_WAITERS.path}/torn.json", b"{")
+    table.storage.put(f"{LOCK_WAITERS.path}/1-torn.json", b"{")
     assert read_waiters(table.storage, now_ms()) == []
 
     with Client(table, {}).held(), pytest.raises(Exception, match="stayed with somebody else"):
         Client(table, {}, wait_ms=1500).held().__enter__()
 
-    assert table.storage.list_files(DIRECTORY) == []
+    assert table.storage.list_files(LOCK_WAITERS.path) == []
 
 
 def test_who_waits_long_sweeps_those_whose_wait_is_over_and_looks_at_no_other(
     table: Table,
 ) -> None:
     later_ms = now_ms() + 60_000
-    over = f"{DIRECTORY}/{now_ms() - 1}-a.json"
-    waits, of_old = f"{DIRECTORY}/{later_ms}-b.json", f"{DIRECTORY}/c.json"
+    over = f"{LOCK_WAITERS.path}/{now_ms() - 1}-a.json"
+    waits, of_old = f"{LOCK_WAITERS.path}/{later_ms}-b.json", f"{LOCK_WAITERS.path}/c.json"
     table.storage.put(over, b"{}")
     table.storage.put(waits, b"{}")
     body = {"writer": "w", "instant": None, "since_ms": 0, "until_ms": later_ms}
@@ -116,4 +117,4 @@ def test_who_waits_long_sweeps_those_whose_wait_is_over_and_looks_at_no_other(
     with Client(table, {}).held(), pytest.raises(Exception, match="stayed with somebody else"):
         Client(table, {}, wait_ms=1500).held().__enter__()
 
-    assert [file.path for file in table.storage.list_files(DIRECTORY)] == [waits, of_old]
+    assert [file.path for file in table.storage.list_files(LOCK_WAITERS.path)] == [waits, of_old]
