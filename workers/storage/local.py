@@ -34,17 +34,6 @@ from workers.table_layout import TIMELINE
 TEMPORARY_PREFIX = ".sluice-tmp-"
 _READ_BYTES = 1 << 20
 _OURS = (TEMPORARY_PREFIX, PREFIX, LEGACY_PREFIX)
-# They say who is alive and who holds the lock; after a power loss nobody is and nobody does, so an
-# older state of them is as good. What a lock file holds is synced all the same: it must be whole.
-_OWN = ".hoodie/"
-_HEARTBEATS = ".hoodie/.heartbeat/"
-_WAITING = ".hoodie/.locks/waiting/"  # For people, and only while somebody waits.
-_LIVENESS = (_HEARTBEATS, ".hoodie/.locks/")
-# Nobody minds either when one of these comes back after it was deleted: the next writer sweeps.
-_SWEPT = (*_LIVENESS, ".hoodie/.sluice/metadata/")
-# Rows on their way to their file group: after a power loss their write is rolled back.
-_SCRATCH = ".hoodie/.temp/"
-
 
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
