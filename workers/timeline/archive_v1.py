@@ -17,6 +17,7 @@ from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import encode_record
 from workers.files.log_file import read_archive_records
 from workers.storage.base import Storage, join
+from workers.table_layout import TIMELINE_V1
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.avro_schemas import (
     CLEAN_METADATA,
@@ -80,7 +81,7 @@ def _records(storage: Storage, folder: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _files(storage: Storage, folder: str) -> list[tuple[str, int]]:
-    directory = join(".hoodie", folder)
+    directory = join(TIMELINE_V1.path, folder)
     matches = [(_FILE.fullmatch(one.name), one) for one in storage.list_files(directory)]
     numbered = [(int(name[1]), one) for name, one in matches if name is not None]
     return [(one.path, one.size) for _, one in sorted(numbered, key=lambda pair: pair[0])]
