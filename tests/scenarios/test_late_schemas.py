@@ -4,13 +4,15 @@ earlier one knows: readers that go by the time of request see it when the write 
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from tests.support.late_schemas import BASE, KINDS, LATE, fill_late
-from tests.support.scenario_table import ScenarioTable, ScenarioTables
+from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
 from workers.options.write_options import write_options
 from workers.recovery.plan import plan_rollback
 from workers.recovery.rollback import RollbackRequest, rollback
+from workers.schema.alter import WidenColumn
 from workers.timeline.metadata import RESTATES_KEY
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
@@ -83,3 +85,63 @@ def test_the_write_is_rolled_back_behind_what_states_it_again(tables: ScenarioTa
 
     assert any("states it again" in one for one in plan.blockers)
     assert table.schema_columns() == ["id", "n"]
+
+
+@pytest.mark.parametrize("begins_first", [True, False], ids=["late", "in order"])
+@pytest.mark.parametrize("log_format", ["parquet", "avro"])
+@pytest.mark.parametrize(
+    ("narrow", "wide", "before", "after"),
+    [
+        (pa.int32(), pa.int64(), 1, 2**40),
+        (pa.int32(), pa.float64(), 1, 1.5),
+        (pa.float32(), pa.float64(), 1.5, 1.1),
+    ],
+    ids=["int to long", "int to double", "float to double"],
+)
+def test_a_widened_column_is_read_in_file_groups_of_logs_alone(
+    tables: ScenarioTables,
+    narrow: pa.DataType,
+    wide: pa.DataType,
+    before: float,
+    after: float,
+    log_format: str,
+    begins_first: bool,
+) -> None:
+    table = logs_alone(tables, narrow, log_format)
+    late = table.writer("late", mode="non-blocking")
+    wider = schema_of(id=pa.int64(), n=wide)
+    if begins_first:
+        late.upsert({"id": 2, "n": after}, schema=wider)
+    table.writer("other", mode="non-blocking").upsert({"id": 8, "n": before}).wins()
+    if not begins_first:
+        late.upsert({"id": 2, "n": after}, schema=wider)
+
+    late.wins()
+
+    assert all(one.base_file is None for one in table.lakehouse.file_groups())
+    assert [row["n"] for row in table.rows()] == [1, after, before]
+    table.assert_referee_agrees()
+
+
+@pytest.mark.parametrize("log_format", ["parquet", "avro"])
+def test_a_column_that_is_widened_by_hand_is_read_in_file_groups_of_logs_alone(
+    tables: ScenarioTables, log_format: str
+) -> None:
+    table = logs_alone(tables, pa.int32(), log_format)
+
+    table.lakehouse.alter(WidenColumn("n", pa.int64()), options=DIRECT)
+
+    table.assert_referee_agrees()
+    assert table.rows() == [{"id": 0, "n": 1}, {"id": 2, "n": 1}, {"id": 8, "n": 1}]
+
+
+def logs_alone(tables: ScenarioTables, kind: pa.DataType, log_format: str) -> ScenarioTable:
+    """Keys 0, 2 and 8 with a one, in logs without a base file."""
+    table = tables(
+        table_type="MERGE_ON_READ",
+        schema=schema_of(id=pa.int64(), n=kind),
+        write_options={"hoodie.logfile.data.block.format": log_format},
+    )
+    rows = ({"id": key, "n": 1} for key in (0, 2, 8))
+    table.writer("first", mode="non-blocking").upsert(*rows).wins()
+    return table
