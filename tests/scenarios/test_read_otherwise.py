@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.overtaking import SCHEMA, deleting, keys_read_otherwise, row
+from tests.support.partial_writers import marked
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
 from tests.support.watched_storage import WatchedStorage
 from workers.concurrency.outcome import Committed
@@ -36,6 +37,8 @@ def done(table: ScenarioTable, steps: Sequence[Step]) -> Committed:
             table.lakehouse.compact()
         elif step == "delete":
             told = deleting(writer, 1).wins()
+        elif step == "delete of 7":
+            told = marked(writer, (row(1, 7, "gone"), True), schema=SCHEMA).wins()
         else:
             assert not isinstance(step, str), step
             told = writer.upsert_and_commit(row(1, step, f"row{number}"))
@@ -53,6 +56,9 @@ def done(table: ScenarioTable, steps: Sequence[Step]) -> Committed:
         ([5, "compact", "delete", 4, 3], 1),
         ([5, "delete", 4], 0),
         ([5, "compact", "delete", None], 1),
+        ([5, "compact", "delete", "delete of 7", 6], 1),
+        ([5, "compact", "delete of 7", 6], 0),
+        ([5, "compact", "delete", "delete of 7", 8], 0),
         ([-3, "compact", None], 1),
         ([None, "compact", -3], 1),
         ([0, None], 1),

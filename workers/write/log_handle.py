@@ -9,13 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.delete_record import DeleteRecord
-from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
+from workers.files.log_block import encode_delete_block
 from workers.files.log_file import write_log_file
-from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
+from workers.files.meta_columns import RECORD_KEY
 from workers.markers.marker import IOType, Marker
-from workers.merge.group_state import is_hidden
 from workers.merge.versions import DELETE, DELETED, DELETED_FIELD, ROW
-from workers.options.write_keys import LogBlockFormat
 from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat
@@ -23,10 +21,10 @@ from workers.write.context import WriteContext
 from workers.write.deletes import delete_records, moved_records
 from workers.write.exhausted_lists import may_exhaust
 from workers.write.groups import RowGroup
+from workers.write.log_rows import row_blocks
 from workers.write.rows import (
     arriving_states,
     brought,
-    conform_with_meta,
     empty_columns,
     has_low_ordering,
     key_count,
@@ -68,9 +66,9 @@ class LogWrite:
             blocks.append(encode_delete_block(records, instant=context.instant))
         arrived = arriving_states(context, self.group, task, self.file_id)
         if arrived is not None:  # Before what the batch says of them.
-            blocks.append(_row_block(arrived, context))
+            blocks += row_blocks(arrived, context)
         if rows.num_rows:
-            blocks.append(_row_block(rows, context))
+            blocks += row_blocks(rows, context)
         path = join(partition, self.file_name)
         size = write_log_file(storage, path, blocks)
         written = key_count(context, rows)
@@ -109,23 +107,6 @@ def _split(versions: pa.Table, context: WriteContext) -> tuple[pa.Table, pa.Tabl
         return versions.drop_columns([DELETED]), versions.slice(0, 0)
     is_row: Any = pc.equal(versions.column(DELETED), pa.scalar(ROW, pa.int8()))
     return versions.filter(is_row).drop_columns([DELETED]), versions.filter(pc.invert(is_row))
-
-
-def _row_block(rows: pa.Table, context: WriteContext) -> bytes:
-    if (
-        context.rule.groups is None
-        and context.is_narrow
-        and any(rows.column(name).null_count for name in context.columns)
-    ):
-        # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
-        rows = conform_with_meta(rows, context)
-    data = [name for name in rows.column_names[len(META_COLUMNS) :] if not is_hidden(name)]
-    avro = context.schema.select(data).with_meta_avro()
-    if context.options.log_block_format is LogBlockFormat.AVRO:
-        return encode_avro_block(rows, instant=context.instant, avro_schema=avro)
-    return encode_parquet_block(
-        rows, instant=context.instant, avro_schema=avro, **context.compression
-    )
 
 
 @dataclass(frozen=True, slots=True)

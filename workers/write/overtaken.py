@@ -234,7 +234,9 @@ class OvertakenRows:
         if versions is None:
             return None
         config = self._context.config
-        shared = {*META_COLUMNS, *config.record_key, *config.partition_by, *config.ordering}
+        shared = {*META_COLUMNS, *config.record_key, *config.partition_by}
+        if config.ordering_field is not None:  # Else it is a column like any other.
+            shared.add(config.ordering_field)
         data = [one for one in blocks if isinstance(one, ParquetData | AvroData)]
         names = {name for block in data for name in self._brought(block)}
         return _Written(versions, frozenset(names - shared))
@@ -267,12 +269,13 @@ class OvertakenRows:
             return set()
         keys = single(mine.column(RECORD_KEY))
         their = theirs.versions.filter(pc.is_in(theirs.versions.column(RECORD_KEY), value_set=keys))
-        is_apart = self._context.config.is_partial_update and not ours.columns & theirs.columns
+        is_partial = self._context.config.is_partial_update
+        is_apart = is_partial and not ours.columns & theirs.columns
         our_ages, their_ages = self._ages(mine), self._ages(their)
         return {
             key
             for key, ages in our_ages.items()
-            if _matters(ages, their_ages[key], is_apart=is_apart)
+            if _matters(ages, their_ages[key], is_partial=is_partial, is_apart=is_apart)
         }
 
     def _ages(self, versions: pa.Table) -> _Ages:
@@ -331,9 +334,17 @@ def _rows_of_both(ours: _Written, theirs: _Written) -> set[str]:
     return set(keys.filter(pc.is_in(keys, value_set=their_keys)).to_pylist())
 
 
-def _matters(ours: set[tuple[bool, Any]], theirs: set[tuple[bool, Any]], *, is_apart: bool) -> bool:
+def _matters(
+    ours: set[tuple[bool, Any]],
+    theirs: set[tuple[bool, Any]],
+    *,
+    is_partial: bool,
+    is_apart: bool,
+) -> bool:
     is_delete = any(one for one, _ in (*ours, *theirs))
-    if is_apart and not is_delete:
+    if is_partial and is_delete:  # What a delete erased would fill up the row beside it.
+        return True
+    if is_apart:
         return False
     orders, others = {order for _, order in ours}, {order for _, order in theirs}
     return None in orders or None in others or bool(orders & others)

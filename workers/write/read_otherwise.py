@@ -3,13 +3,16 @@
 Nearly all writes read nothing for it but the metadata of the commits whose logs their file groups
 have. The logs of a file group are read, keys and ordering values alone, where it has deletes, where
 a commit told of such keys before, and where rows without an ordering value may meet others. Not for
-tables whose logs other engines do not merge, nor for partial rows.
+tables whose logs other engines do not merge.
+
+Partial rows differ by what they say, so they are read whole then; and where one stands behind a
+newer one of its key, for which all logs of the file group and its base file tell keys and ages.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,16 +21,24 @@ import pyarrow.compute as pc
 
 from workers.clock import InstantTime
 from workers.concurrency.restating import RowsAgain
-from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.errors import InvalidInput, MalformedTable, NotFound, UnsupportedTable
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import parse_log_file
-from workers.merge.as_others import Version, Versions, is_read_otherwise, takes_null_for_zero
-from workers.merge.versions import DELETE_NOW, DELETED, ROW, single
+from workers.merge.as_others import (
+    Version,
+    Versions,
+    comparable,
+    is_read_otherwise,
+    takes_null_for_zero,
+)
+from workers.merge.versions import DELETE_NOW, DELETED, ROW
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.schema.alter import with_widest
+from workers.schema.reconcile import reconcile
+from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import read_instant
+from workers.table.schema_history import current_schema, read_instant
 from workers.table.table import Table
 from workers.table.unordered import has_unordered, note_unordered
 from workers.timeline.instant import CompletedInstant, Instant
@@ -35,6 +46,7 @@ from workers.timeline.metadata import WriteStat
 from workers.timeline.read_otherwise import GroupKey, KeyCounts, told_counts
 from workers.timeline.timeline import Timeline
 from workers.write.context import WriteContext
+from workers.write.partial_otherwise import PartialRows, has_older
 from workers.write.status import WriteStatus
 
 _log = logging.getLogger(__name__)
@@ -64,6 +76,7 @@ class _Group:
     """A file group as it is under the lock."""
 
     base: str | None
+    base_instant: InstantTime | None
     logs: Sequence[_Log]
     """In the order in which they completed, ours last."""
 
@@ -94,13 +107,16 @@ class KeysReadOtherwise:
         self._commits: dict[Instant, _Commit | None] = {}
         self._logs: dict[str, _ByKey] = {}
         self._bases: dict[tuple[str, frozenset[str]], dict[str, Version]] = {}
+        self._schema = context.schema
+        self._partial: dict[tuple[FileSlice, frozenset[tuple[str, str]]], int] = {}
 
     @property
     def _is_compared(self) -> bool:
         config = self._context.config
         is_merged = config.groups is None and config.merger is None
         is_ordered = config.ordering_field is not None and len(config.ordering) == 1
-        return bool(self._ours) and is_merged and is_ordered and not config.is_partial_update
+        is_folded = config.is_partial_update and config.ordering_field is None
+        return bool(self._ours) and is_merged and (is_ordered or is_folded)
 
     @property
     def _null_is_zero(self) -> bool:
@@ -128,18 +144,20 @@ class KeysReadOtherwise:
             return {}
         self._read_ahead(timeline)
         rivals = self._since(timeline)
+        self._schema = self._schema_then(timeline)
         counts: dict[GroupKey, int] = {}
         for group in sorted(self._ours):
             known = [*self._at_start_of(group), *rivals]
             was_told = any(one is not None and group in one.keys_read_otherwise for one in known)
-            if not (was_told or self._is_suspect(group, known)):
-                continue
             try:
+                is_late = self._has_late_rows(group, rivals)
+                if not (was_told or is_late or self._is_suspect(group, known)):
+                    continue
                 keys = self._count(group, rivals, again)
             except (MalformedTable, UnsupportedTable) as error:
                 _log.warning("keys are not counted: file_group=%s error=%s", group, error)
                 continue
-            if keys or was_told:
+            if keys or was_told or is_late:
                 counts[group] = keys
         return counts
 
@@ -200,6 +218,36 @@ class KeysReadOtherwise:
             for commit in known
         )
 
+    def _has_late_rows(self, group: GroupKey, rivals: Sequence[_Commit]) -> bool:
+        """Whether a partial row stands behind one of its key that is newer, in the logs or in the
+        base file: there what it says may count for more, or for less.
+        """
+        config = self._context.config
+        if not config.is_partial_update or config.ordering_field is None:
+            return False
+        group_now = self._now(group, rivals)
+        logs = [self._versions(group, log.path) for log in group_now.logs]
+        in_turn = sorted(group_now.logs, key=lambda log: log.requested_at)
+        if has_older(logs) or has_older(self._versions(group, log.path) for log in in_turn):
+            return True
+        keys = frozenset(key for versions in logs for key in versions)
+        bases = self._base_versions(group_now.base, keys)
+        return has_older([{key: [base] for key, base in bases.items()}, *logs])
+
+    def _schema_then(self, timeline: Timeline) -> TableSchema:
+        """With the columns that others added since. Where the two do not go together, the commit is
+        refused for it.
+        """
+        schema = with_widest(self._context.schema, self._context.config.ordering_columns)
+        if not self._context.config.is_partial_update:
+            return schema
+        current = current_schema(self._table, timeline)
+        try:
+            return reconcile(current, schema)
+        except InvalidInput as error:
+            _log.info("columns of others are not compared: error=%s", error)
+            return schema
+
     def _count(self, group: GroupKey, rivals: Sequence[_Commit], again: RowsAgain | None) -> int:
         group_now = self._now(group, rivals)
         completed: _ByKey = {}
@@ -208,10 +256,15 @@ class KeysReadOtherwise:
         keys = self._candidates(group_now, completed)
         if not keys:
             return 0
+        in_turn = sorted(group_now.logs, key=lambda log: log.requested_at)
+        restated_keys = again.by_group.get(group, {}) if again else {}
+        if self._context.config.is_partial_update:
+            paths = tuple(log.path for log in in_turn)
+            return self._count_partial(group, group_now, keys, paths, restated_keys)
         requested: _ByKey = {}
-        for log in sorted(group_now.logs, key=lambda log: log.requested_at):
+        for log in in_turn:
             _add(requested, self._versions(group, log.path))
-        for path, restated in again.by_group.get(group, {}).items() if again else ():
+        for path, restated in restated_keys.items():
             versions = self._versions(group, path)
             _add(requested, {key: versions.get(key, []) for key in restated})
         bases = self._base_versions(group_now.base, keys)
@@ -222,6 +275,24 @@ class KeysReadOtherwise:
             )
             for key in keys
         )
+
+    def _count_partial(
+        self,
+        group: GroupKey,
+        group_now: _Group,
+        keys: frozenset[str],
+        requested: tuple[str, ...],
+        again: Mapping[str, Set[str]],
+    ) -> int:
+        """As counted before the lock, where nothing has changed since."""
+        logs = tuple(log.path for log in group_now.logs)
+        slice_ = FileSlice(*group, group_now.base_instant, group_now.base, logs)
+        restated = frozenset((path, key) for path, some in again.items() for key in some)
+        if (slice_, restated) not in self._partial:
+            rows = PartialRows(self._context, self._table.storage, self._schema, slice_, keys)
+            differing = rows.read_otherwise(requested, again, null_is_zero=self._null_is_zero)
+            self._partial[slice_, restated] = len(differing)
+        return self._partial[slice_, restated]
 
     def _now(self, group: GroupKey, rivals: Sequence[_Commit]) -> _Group:
         slice_ = self._slices.get(group)
@@ -237,7 +308,7 @@ class KeysReadOtherwise:
         visible_logs = [one for one in logs if one.completed_at >= since]
         ours = self._context.instant
         visible_logs += [_Log(one.stat.path, ours, "") for one in self._ours[group]]
-        return _Group(base, visible_logs)
+        return _Group(base, since or None, visible_logs)
 
     def _log(self, path: str) -> _Log:
         name, instant = parse_log_file(path.rpartition("/")[2]), self._instant_of(path)
@@ -249,6 +320,8 @@ class KeysReadOtherwise:
         """Where other engines can come to another row: keys that were deleted, and those of which a
         version has no ordering value.
         """
+        if self._context.config.is_partial_update:
+            return frozenset(key for key, versions in completed.items() if len(versions) > 1)
         suspect = {
             key
             for key, versions in completed.items()
@@ -298,7 +371,7 @@ class KeysReadOtherwise:
 
 def _by_key(versions: pa.Table, field: str) -> _ByKey:
     keys: list[Any] = versions.column(RECORD_KEY).to_pylist()
-    orders = _comparable(versions.column(field)) if field in versions.column_names else []
+    orders = comparable(versions.column(field)) if field in versions.column_names else []
     kinds: list[Any] = [ROW] * len(keys)
     if DELETED in versions.column_names:
         kinds = versions.column(DELETED).to_pylist()
@@ -309,17 +382,6 @@ def _by_key(versions: pa.Table, field: str) -> _ByKey:
             Version(kind or ROW, None if is_ageless else order)
         )
     return versions_by_key
-
-
-def _comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
-    """Dates and times as integers, as Avro keeps them."""
-    values: Any = single(column)
-    if pa.types.is_date32(values.type):
-        values = values.cast(pa.int32())
-    elif pa.types.is_timestamp(values.type):
-        values = values.cast(pa.int64())
-    comparable_values: list[Any] = values.to_pylist()
-    return comparable_values
 
 
 def _add(versions: _ByKey, more: _ByKey) -> None:

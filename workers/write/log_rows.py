@@ -1,0 +1,97 @@
+"""Rows of one write as the data blocks of a log.
+
+A row of a partial update says nothing where it is null. Apache Hudi takes it so; hudi-rs only while
+the block has every column of the table. Once another column is added the block lacks that one, and
+its nulls erase there what older logs say. So such rows stand in blocks of exactly the columns that
+they say something of, which a column more or less does not change. Nor does any have all columns:
+hudi-rs drops such a row as a whole where a greater one that says less came before it. That costs a
+second, small block, and a column becomes required only once the logs are compacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from workers.files.log_block import encode_avro_block, encode_parquet_block
+from workers.files.meta_columns import META_COLUMNS
+from workers.merge.group_state import is_hidden
+from workers.merge.versions import Keys, Positions
+from workers.options.write_keys import LogBlockFormat
+from workers.read.log_versions import IS_DELETED
+from workers.write.context import WriteContext
+from workers.write.rows import conform_with_meta
+
+BLOCKS_MAX = 64
+"""Rows that say something of more sets of columns than this stand in one block of all columns."""
+
+
+def row_blocks(rows: pa.Table, context: WriteContext) -> Iterator[bytes]:
+    """In the order of merging: a key's versions stand as in `rows`."""
+    is_partial = context.config.is_partial_update
+    if is_partial and IS_DELETED not in context.schema.field_names:
+        parts = _by_columns_said(rows)
+        if parts is not None:
+            for part in parts:
+                yield from (_encoded(some, context) for some in _narrow(part, context))
+            return
+    if (
+        context.rule.groups is None
+        and context.is_narrow
+        and any(rows.column(name).null_count for name in context.columns)
+    ):
+        # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
+        rows = conform_with_meta(rows, context)
+    yield _encoded(rows, context)
+
+
+def _by_columns_said(rows: pa.Table) -> list[pa.Table] | None:
+    """None for too many parts."""
+    names = [name for name in rows.column_names if name not in META_COLUMNS]
+    says = [np.asarray(rows.column(name).is_valid().to_numpy(), np.bool_) for name in names]
+    patterns, pattern = np.unique(np.stack(says, axis=1), axis=0, return_inverse=True)
+    turn = _earlier_versions(Keys.of(rows).codes) * len(patterns) + pattern.reshape(-1)
+    turns = np.unique(turn)
+    if len(turns) > BLOCKS_MAX:
+        return None
+    parts = []
+    for number in turns:
+        pattern_of_part = patterns[number % len(patterns)]
+        said = [name for name, is_said in zip(names, pattern_of_part, strict=True) if is_said]
+        parts.append(rows.filter(pa.array(turn == number)).select([*META_COLUMNS, *said]))
+    return parts
+
+
+def _narrow(rows: pa.Table, context: WriteContext) -> list[pa.Table]:
+    """In two parts where they say something of every column; both with the required ones."""
+    config, names = context.config, rows.column_names[len(META_COLUMNS) :]
+    shared = {*config.record_key, *config.partition_by, *config.ordering}
+    shared.update(field.name for field in context.schema.arrow if not field.nullable)
+    own = [name for name in names if name not in shared]
+    is_ordered = config.ordering_field is not None  # Else a later row is always the greater.
+    if not (own and is_ordered) or len(names) < len(context.schema.field_names):
+        return [rows]
+    last = [*META_COLUMNS, *(name for name in names if name in shared or name == own[-1])]
+    return [rows.drop_columns([own[-1]]), rows.select(last)]
+
+
+def _earlier_versions(codes: Positions) -> Positions:
+    """Of each row, how many of its key stand before it."""
+    order = np.argsort(codes, kind="stable")
+    is_first = np.append(True, np.diff(codes[order]) != 0)
+    starts = np.flatnonzero(is_first)
+    earlier = np.empty(len(codes), dtype=np.int64)
+    earlier[order] = np.arange(len(codes)) - np.repeat(starts, np.diff([*starts, len(codes)]))
+    return earlier
+
+
+def _encoded(rows: pa.Table, context: WriteContext) -> bytes:
+    columns = [name for name in rows.column_names[len(META_COLUMNS) :] if not is_hidden(name)]
+    avro = context.schema.select(columns).with_meta_avro()
+    if context.options.log_block_format is LogBlockFormat.AVRO:
+        return encode_avro_block(rows, instant=context.instant, avro_schema=avro)
+    return encode_parquet_block(
+        rows, instant=context.instant, avro_schema=avro, **context.compression
+    )

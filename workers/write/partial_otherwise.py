@@ -1,0 +1,127 @@
+"""Rows of partial updates as other engines fold them, beside ours: some keys of a file group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import NotFound
+from workers.files.meta_columns import RECORD_KEY
+from workers.merge.as_others import (
+    NotCompared,
+    PartialVersion,
+    Version,
+    comparable,
+    folded_as_others,
+)
+from workers.merge.versions import DELETE_NOW, ROW, kinds
+from workers.read.file_slice import read_slice
+from workers.read.log_versions import LogReader
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.write.context import WriteContext
+
+_Again = Mapping[str, Set[str]]
+"""Keys by the log file whose versions of them are written again."""
+
+
+class PartialRows:
+    """Of one file group, under the columns that it has once the commit is visible."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        storage: Storage,
+        schema: TableSchema,
+        slice_: FileSlice,
+        keys: Set[str],
+    ) -> None:
+        """`slice_` names the logs in the order in which they completed."""
+        self._config = context.config
+        self._storage = storage
+        self._schema = schema
+        self._slice = slice_
+        self._keys = pa.array(sorted(keys), pa.string())
+        self._names = schema.field_names
+
+    def read_otherwise(
+        self, requested: Sequence[str], again: _Again, *, null_is_zero: bool
+    ) -> set[str]:
+        """Keys whose row is another one there. `requested` are the logs by the time of request."""
+        ours = self._rows(self._slice)
+        bases = self._rows(
+            FileSlice(
+                self._slice.partition,
+                self._slice.file_id,
+                self._slice.base_instant,
+                self._slice.base_file,
+            )
+        )
+        theirs: dict[str, list[PartialVersion]] = {}
+        for path in requested:
+            for key, version in self._versions(path):
+                theirs.setdefault(key, []).append(version)
+        for path, restated in again.items():
+            for key, version in self._versions(path):
+                if key in restated:
+                    theirs.setdefault(key, []).append(version)
+        differing: set[str] = set()
+        for key in map(str, self._keys.to_pylist()):
+            versions = theirs.get(key, [])
+            try:
+                shown = folded_as_others(bases.get(key), versions, null_is_zero=null_is_zero)
+            except NotCompared:
+                differing.add(key)
+                continue
+            row = ours.get(key)
+            if (shown and shown.cells) != (row and row.cells):
+                differing.add(key)
+        return differing
+
+    def _rows(self, slice_: FileSlice) -> dict[str, PartialVersion]:
+        if slice_.base_file is None and not slice_.log_files:
+            return {}
+        rows = read_slice(self._storage, self._config, self._schema, slice_)
+        return dict(self._as_versions(rows))
+
+    def _versions(self, path: str) -> Iterator[tuple[str, PartialVersion]]:
+        partition, file_id = self._slice.partition, self._slice.file_id
+        slice_ = FileSlice(partition, file_id, None, None, (path,))
+        try:
+            versions = LogReader(self._storage, self._config, self._schema).versions(slice_)
+        except NotFound:  # Its commit was rolled back meanwhile.
+            return
+        if versions is not None:
+            yield from self._as_versions(versions)
+
+    def _as_versions(self, rows: pa.Table) -> Iterator[tuple[str, PartialVersion]]:
+        rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=self._keys))
+        field = self._config.ordering_field
+        orders = comparable(rows.column(field)) if field else [None] * rows.num_rows
+        keys: list[Any] = rows.column(RECORD_KEY).to_pylist()
+        cells: list[Any] = rows.select(list(self._names)).to_pylist()
+        for key, kind, order, row in zip(keys, kinds(rows).tolist(), orders, cells, strict=True):
+            is_ageless = kind == DELETE_NOW
+            yield (
+                key,
+                PartialVersion(kind, None if is_ageless else order, row if kind == ROW else {}),
+            )
+
+
+def has_older(in_turn: Iterable[Mapping[str, Sequence[Version]]]) -> bool:
+    """Whether a version stands behind a newer one of its key; none has an age that erases all."""
+    newest: dict[str, Any] = {}
+    for versions in in_turn:
+        for key, some in versions.items():
+            for version in some:
+                if version.kind == DELETE_NOW:
+                    continue
+                known = newest.get(key)
+                if known is not None and (version.order is None or version.order < known):
+                    return True
+                newest[key] = version.order
+    return False
