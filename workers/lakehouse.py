@@ -38,10 +38,12 @@ from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.alter import SchemaChange
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
+from workers.table import creation
 from workers.table import table as tables
+from workers.table.definition import TableDefinition
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema, schema_at
-from workers.table.table import Table, TableDefinition
+from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_services.clustering.service import ClusteringService
 from workers.table_services.compaction.service import CompactionService
@@ -370,14 +372,16 @@ def create_table(
     """
     definition = TableDefinition(
         name=name,
-        table_type=tables.table_type_named(table_type),
+        table_type=creation.table_type_named(table_type),
         record_key=column_names(record_key, "record_key"),
         partition_by=column_names(partition_by, "partition_by"),
         ordering=column_names(ordering, "ordering"),
         schema=table_schema(schema, name),
     )
     where = storage or open_storage(location)
-    return LakehouseTable(tables.create(where, definition, options or {}, ports or system_ports()))
+    return LakehouseTable(
+        creation.create(where, definition, options or {}, ports or system_ports())
+    )
 
 
 def open_table(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.hudi_peer import HudiPeer
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.errors import LeaseLost
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.transaction import settled_timeline
+from workers.concurrency.settling import settled_timeline
 from workers.errors import InstantRolledBack
 from workers.markers.store import delete_markers, read_markers
 from workers.options.write_options import write_options

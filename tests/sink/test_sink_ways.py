@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.sink.conftest import StartSink
 from tests.support.kafka import add_partitions, client, eventually, fresh_topic
 from tests.support.sink_run import PROJECT, assert_each_offset_once, say, send
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options
 from workers.sink.kafka.broker import Broker

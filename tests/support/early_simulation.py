@@ -44,7 +44,9 @@ from workers.ports import Ports
 from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import FileInfo
-from workers.table.table import Table, TableDefinition, create
+from workers.table.creation import create
+from workers.table.definition import TableDefinition
+from workers.table.table import Table
 from workers.table_layout import LOCK
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision

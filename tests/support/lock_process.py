@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.errors import LakehouseError
 from workers.lakehouse import open_table
 from workers.options.write_options import WriteOptions, write_options

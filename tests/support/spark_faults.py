@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from workers.spark.table_services import write_group
 from workers.spark.write import write_owned
 from workers.storage.base import Storage
-from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext
+from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.staging import StagedGroup

@@ -4,15 +4,30 @@ whoever slept past that lock is noted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import HeartbeatKeeper, read_heartbeat
 from workers.concurrency.late_writers import note_beginner
 from workers.concurrency.locks.lease import Lease
 from workers.errors import LeaseLost
 from workers.storage.base import Storage
+from workers.table.schema_history import SchemaVersion
 from workers.table.table import Table
 from workers.timeline import transitions
 from workers.timeline.instant import Action, Instant
+from workers.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A transaction's view of the table when it began."""
+
+    instant: Instant
+    timeline: Timeline
+    """Without our own instant."""
+    schema: SchemaVersion | None
+    heartbeat: HeartbeatKeeper
 
 
 def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: Action) -> Instant:

@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.beginning import begin_under, note_sleeper
-from workers.concurrency.conflicts import Conflict, write_set
+from workers.concurrency.beginning import Started, begin_under
+from workers.concurrency.conflicts import Conflict
+from workers.concurrency.current_outcome import current_outcome
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
-from workers.concurrency.locks.lease import Lease, TableLock, holding_text
-from workers.concurrency.locks.opening import BoundLock
-from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack, Unknown
+from workers.concurrency.locks.lease import Lease, holding_text
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Unknown
 from workers.concurrency.proposal import Proposal
 from workers.concurrency.read_otherwise import read_ahead, warnings_of
-from workers.concurrency.restating import begun, look_ahead, restatement
-from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
-from workers.concurrency.silence import BY, rolled_back_in_silence
-from workers.concurrency.taken_back import lost_base
+from workers.concurrency.restating import begun, look_ahead
+from workers.concurrency.settling import settled_timeline, table_lock
+from workers.concurrency.validation import rival_check, taken_away, validated
 from workers.errors import (
     InstantRolledBack,
     LeaseLost,
@@ -40,66 +38,18 @@ from workers.errors import (
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.overtaken import look_again
-from workers.table.schema_history import SchemaVersion, schema_at
+from workers.table.schema_history import schema_at
 from workers.table.table import Table
-from workers.timeline import decisions, transitions
-from workers.timeline.decisions import CommitDecision, RollbackDecision
-from workers.timeline.instant import Action, Instant, State
+from workers.timeline import transitions
+from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
-    SCHEMA_KEY,
-    SCHEMA_RESOLUTION_KEY,
 )
-from workers.timeline.read_otherwise import encoded_counts
-from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 
-TAKEOVER = "takeover"
 _LEASE_LOST = "the table lock ran out before anything was decided"
 _LEASES_MAX = 3
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A transaction's view of the table when it began."""
-
-    instant: Instant
-    timeline: Timeline
-    """Without our own instant."""
-    schema: SchemaVersion | None
-    heartbeat: HeartbeatKeeper
-
-
-def table_lock(table: Table, options: WriteOptions) -> TableLock:
-    """The lock that the table is bound to; who takes it over fences the former holder first."""
-    return BoundLock(table.storage, table.ports, options, on_takeover=partial(fence_sleeper, table))
-
-
-def fence_sleeper(table: Table, completing: str) -> None:
-    """The former holder let its lease run out while deciding: it must not decide any more.
-
-    `completing` is the instant that it was completing, or `<target>+<rollback>` for an undo.
-    """
-    target, _, by = completing.partition("+")
-    if by:
-        decisions.fence_undo(table.storage, target, by=by)
-        return
-    note_sleeper(table.storage, target)
-    decision = RollbackDecision(
-        by=TAKEOVER,
-        nonce=table.ports.ids.token(),
-        reason="the writer held the table lock past its lease",
-    )
-    decisions.decide(table.storage, target, decision)
-
-
-def settled_timeline(table: Table) -> Timeline:
-    """The timeline once every decided commit is published. Under the table lock only."""
-    timeline = table.timeline()
-    if transitions.finish_decided(table.storage, timeline):
-        return table.timeline()
-    return timeline
 
 
 def begin(
@@ -155,7 +105,7 @@ def commit(
 
     Raises LockTimeout; UnsupportedTable and TableChanged with nothing decided.
     """
-    rivals = _rival_check(table, options, started, proposal)
+    rivals = rival_check(table, options, started, proposal)
     if options.mode is ConcurrencyMode.SINGLE_WRITER:
         read_ahead(started.timeline, proposal.read_otherwise)
     else:
@@ -173,21 +123,6 @@ def commit(
     return outcome
 
 
-def _rival_check(
-    table: Table, options: WriteOptions, started: Started, proposal: Proposal
-) -> RivalCheck:
-    ours = write_set(
-        started.instant.requested_at,
-        proposal.metadata,
-        proposal.writer,
-        whole_partitions=proposal.whole_partitions,
-        is_whole_table=proposal.is_whole_table,
-    )
-    return RivalCheck(
-        table, options.mode, started.timeline, ours, proposal.metadata, proposal.sought
-    )
-
-
 def _commit_once(
     table: Table,
     options: WriteOptions,
@@ -200,7 +135,7 @@ def _commit_once(
         with table_lock(table, options).held(completing=instant.requested_at) as lease:
             stop_points.reach("before_validate", writer=proposal.writer)
             timeline = settled_timeline(table)
-            if (gone := _taken_away(table, started, timeline, proposal)) is not None:
+            if (gone := taken_away(table, started, timeline, proposal)) is not None:
                 return gone
             verdict, timeline = _validated_twice(
                 table, options, started, timeline, proposal, rivals
@@ -218,38 +153,12 @@ def _commit_once(
         return _after_failure(table, instant.requested_at, str(error))
 
 
-def current_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
-    """What the decision object, or the history, says now; Unknown while neither does."""
-    match settled_decision(table.storage, instant):
-        case CommitDecision(completed_at=completed_at):
-            return Committed(instant, completed_at)
-        case RollbackDecision(by=by, reason=reason):
-            return RolledBack(instant, by, reason)
-        case None:
-            return Unknown(instant, "no decision was made")
-
-
 def _after_failure(table: Table, instant: InstantTime, reason: str) -> CommitOutcome:
     try:
         outcome = current_outcome(table, instant)
     except (StorageFailed, WriteOutcomeUnknown) as error:
         return Unknown(instant, f"{reason}; then {error}")
     return replace(outcome, reason=reason) if isinstance(outcome, Unknown) else outcome
-
-
-def _taken_away(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
-) -> CommitOutcome | None:
-    """Not None when the instant was decided, or a foreign writer removed it, while we worked."""
-    instant = started.instant.requested_at
-    if decisions.is_settled(table.storage, instant):
-        return current_outcome(table, instant)
-    mine = timeline.find(instant)
-    if mine is None or mine.state is not State.INFLIGHT:
-        return RolledBack(instant, BY, "its timeline files are gone")
-    if started.heartbeat.has_lapsed:
-        return rolled_back_in_silence(table, instant, timeline, proposal.metadata.paths)
-    return None
 
 
 def _validated_twice(
@@ -264,79 +173,12 @@ def _validated_twice(
     another engine moved it away under us (E-16). Raises MalformedTable naming the instant.
     """
     try:
-        return _validated(table, options, started, timeline, proposal, rivals), timeline
+        return validated(table, options, started, timeline, proposal, rivals), timeline
     except MalformedTable:
         fresh = settled_timeline(table)
         if fresh.instants == timeline.instants:
             raise
-        return _validated(table, options, started, fresh, proposal, rivals), fresh
-
-
-def _validated(
-    table: Table,
-    options: WriteOptions,
-    started: Started,
-    timeline: Timeline,
-    proposal: Proposal,
-    rivals: RivalCheck,
-) -> Proposal | Conflict:
-    verdict = proposal.condition(timeline) if proposal.condition else {}
-    if isinstance(verdict, Conflict):
-        return verdict
-    proposal = replace(proposal, metadata=proposal.metadata.with_extra(**verdict))
-    if (
-        lost := lost_base(table, started.timeline, timeline, proposal.metadata, proposal.writer)
-    ) is not None:
-        return lost
-    # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
-    # is not.
-    resolved = _resolve_schema(table, options, started, timeline, proposal)
-    if isinstance(resolved, Conflict):
-        return resolved
-    return rivals.conflict(timeline) or _with_restatement(table, started, timeline, resolved)
-
-
-def _with_restatement(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
-) -> Proposal:
-    """Knowing what readers that go by the time of request would not see of it, and which keys they
-    read otherwise all the same.
-    """
-    again = restatement(
-        table,
-        timeline,
-        started.timeline,
-        started.instant.requested_at,
-        proposal.schema,
-        proposal.writer,
-        proposal.overtaken,
-    )
-    if proposal.read_otherwise is None:
-        return replace(proposal, again=again)
-    counts = proposal.read_otherwise.counted(timeline, again.rows if again else None)
-    metadata = proposal.metadata.with_extra(**encoded_counts(counts))
-    return replace(proposal, again=again, metadata=metadata, keys_read_otherwise=counts)
-
-
-def _resolve_schema(
-    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
-) -> Proposal | Conflict:
-    start = SchemaAtStart(
-        instant=started.instant.requested_at,
-        timeline=started.timeline,
-        version=started.schema,
-        writer=proposal.writer,
-        schema=proposal.schema,
-        written=proposal.written,
-        deletes_only=proposal.deletes_only,
-        logs=tuple(one.path for one in proposal.metadata.stats if one.is_log),
-    )
-    resolved = resolved_schema(table, options, start, timeline)
-    if isinstance(resolved, Conflict):
-        return resolved
-    extra = {SCHEMA_KEY: resolved.schema.avro_json, SCHEMA_RESOLUTION_KEY: resolved.record}
-    metadata = proposal.metadata.with_extra(**extra)
-    return replace(proposal, metadata=metadata, schema=resolved.schema)
+        return validated(table, options, started, fresh, proposal, rivals), fresh
 
 
 def _decide(

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from workers.clock import InstantTime
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.base import CreateResult, MarkerSettings, MarkerWriter
 from workers.markers.doom import early_conflict, record_doom, refuse_doomed

@@ -17,7 +17,7 @@ from workers.clock import InstantTime
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency.heartbeat import Heartbeat, read_every_heartbeat, read_heartbeats
 from workers.concurrency.late_writers import note_beginner
-from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import LakehouseError, RollbackRefused
 from workers.markers.store import delete_markers, pending_marker_instants
 from workers.options.write_options import WriteOptions

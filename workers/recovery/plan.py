@@ -22,9 +22,10 @@ from workers.markers.marker import parse_marker
 from workers.markers.store import read_names
 from workers.storage.base import FileInfo
 from workers.table.cleaned import lost_files
+from workers.table.creation import CREATION_OPERATION
 from workers.table.savepoints import read_savepoints
 from workers.table.schema_history import read_instant
-from workers.table.table import CREATION_OPERATION, Table
+from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, CompletedInstant, Instant

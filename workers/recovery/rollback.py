@@ -17,7 +17,7 @@ from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency import late_writers
-from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
 from workers.options.write_options import WriteOptions

@@ -28,9 +28,10 @@ from workers.schema.table_schema import TableSchema
 from workers.sink.config import SinkConfig
 from workers.sink.source import Source
 from workers.storage.base import Storage
-from workers.table import table as tables
+from workers.table import creation
+from workers.table.definition import TableDefinition
 from workers.table.schema_history import current_schema
-from workers.table.table import Table, TableDefinition
+from workers.table.table import Table
 
 CLUSTER = "_kafka_cluster"
 TOPIC = "_kafka_topic"
@@ -93,7 +94,7 @@ def create_append_table(
         HASH_FIELD_KEY: ",".join(APPEND_HASH),
         **(options or {}),
     }
-    return tables.create(storage, definition, given, ports)
+    return creation.create(storage, definition, given, ports)
 
 
 def bucket_count(topic: str, partitions: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from pyspark.sql import SparkSession
 
 from workers.clock import InstantTime
+from workers.concurrency.current_outcome import current_outcome
 from workers.concurrency.outcome import (
     CommitOutcome,
     Committed,
@@ -21,7 +22,6 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
 )
-from workers.concurrency.transaction import current_outcome
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
 from workers.options.node_options import refuse_connections

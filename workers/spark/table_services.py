@@ -27,8 +27,9 @@ from workers.storage.opening import open_storage
 from workers.table.table import Table
 from workers.table_services.execution import confirm_attempt
 from workers.table_services.local_runner import Runner
+from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.table_services.rewrite_execution import RunnerMaker
-from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext, rewrite_group
+from workers.table_services.rewrite_slice import rewrite_group
 from workers.timeline.metadata import WriteStat
 
 GroupWrite = Callable[[RewriteContext, GroupRewrite, Storage, int], WriteStat]

@@ -13,7 +13,7 @@ from workers.options.option_values import boolean
 from workers.options.table_keys import TableType
 
 if TYPE_CHECKING:
-    from workers.table.table import TableDefinition
+    from workers.table.definition import TableDefinition
 
 
 def check_grouped_table(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workers.clock import format_instant
-from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.options.index_kind import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.concurrency import late_writers
 from workers.concurrency.locks.lease import Lease
-from workers.concurrency.transaction import settled_timeline, table_lock
+from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import NotFound
 from workers.options.write_options import WriteOptions
 from workers.recovery.archived import finish_archiving

@@ -22,12 +22,9 @@ from workers import stop_points
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import path_of, read_heartbeat
 from workers.concurrency.locks.lease import holding_text
+from workers.concurrency.settling import settled_timeline, table_lock
 from workers.concurrency.silence import rolled_back_in_silence
-from workers.concurrency.transaction import (
-    refuse_during_restore,
-    settled_timeline,
-    table_lock,
-)
+from workers.concurrency.transaction import refuse_during_restore
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,

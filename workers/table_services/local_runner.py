@@ -11,7 +11,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
 from workers.storage.base import Storage
-from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext, rewrite_group
+from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
+from workers.table_services.rewrite_slice import rewrite_group
 from workers.timeline.metadata import WriteStat
 
 _THREADS_MAX = 8

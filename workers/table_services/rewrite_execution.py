@@ -20,7 +20,7 @@ from workers.table.table import Table
 from workers.table.view import VisibleFiles
 from workers.table_services.execution import Claim, claimed, take_back
 from workers.table_services.local_runner import LocalRunner, Runner
-from workers.table_services.rewrite_slice import GroupRewrite, RewriteContext
+from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.table_services.row_order import RowOrder
 from workers.table_services.service import Progress
 from workers.table_services.slices import bytes_of, visible_slice

@@ -7,89 +7,34 @@ through its own replacement takes its file back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.clock import InstantTime
 from workers.concurrency.late_writers import writing
 from workers.errors import InstantRolledBack, ServiceBusy
 from workers.files.base_file import write_base_parts
-from workers.files.compression import Compression
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
 from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.direct import DirectMarkers
 from workers.markers.marker import IOType, Marker
-from workers.merge.group_file import StatesOfFile
 from workers.merge.merge_facts import MergeFacts
-from workers.merge.rule import MergeRule
-from workers.options.table_options import TableConfig
-from workers.processes import ProcessName, SystemProcesses
-from workers.read.file_slice import (
-    merge_slice_batches,
-    merged_state_parts,
-    read_slice,
-    slice_schema,
-)
-from workers.schema.table_schema import TableSchema
+from workers.processes import SystemProcesses
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
 from workers.table_services.attempt import attempt_token
 from workers.table_services.execution import confirm_attempt
-from workers.table_services.external_sort import in_places
-from workers.table_services.row_order import RowOrder, in_order, sorted_positions
-from workers.table_services.slices import bytes_of
+from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
+from workers.table_services.slice_parts import merged_parts, state_parts, states_of_file
 from workers.timeline.group_facts import added
 from workers.timeline.metadata import WriteStat
 from workers.timeline.service_plans import PlannedSlice
 
 _NEW_FILE_GROUP = "null"
-_SORTED_WHOLE_BYTES_MAX = 16 << 20
-"""Of files as they stand on storage; in memory they are some ten times that."""
-_SORTED_RANGE_BYTES = 48 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteContext:
-    """Everything that an executor needs; small and picklable."""
-
-    location: str
-    instant: InstantTime
-    attempt: str
-    config: TableConfig
-    schema: TableSchema
-    """The table's when the plan was taken up: every slice is conformed to it."""
-    compression: Compression
-    order: RowOrder | None = None
-    """None keeps the order in which the slice stands."""
-    begun_in: ProcessName | None = None
-    """Whose heartbeat names the attempt. Others who write are noted while they do."""
-    rule: MergeRule = field(init=False)
-    """Made here and shipped: executors need not have registered the table's merger."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rule", MergeRule.of(self.config))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRewrite:
-    """One file slice of a plan, and where its rows go."""
-
-    number: int
-    """Of this slice within its plan."""
-    slice: PlannedSlice
-    file_id: str
-    """Of the file group that the new base file belongs to."""
-
-    @property
-    def is_new_group(self) -> bool:
-        """Whether the rows leave their file group, as of a clustering."""
-        return self.file_id != self.slice.file_id
 
 
 def rewrite_group(
@@ -124,12 +69,12 @@ def _rewritten(
     ensure_partition(storage, old.partition, context.instant)
     count = _LogRows(old)
     slice_ = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
-    states, facts = _states_of_file(context), MergeFacts()
+    states, facts = states_of_file(context), MergeFacts()
     if states is None:
-        merged_parts = _parts(context, slice_, storage)
+        rows = merged_parts(context, slice_, storage)
     else:
-        merged_parts = map(states.rows, _state_parts(context, slice_, storage, facts))
-    parts = (count.seen(with_file_name(part, name)) for part in merged_parts)
+        rows = map(states.rows, state_parts(context, slice_, storage, facts))
+    parts = (count.seen(with_file_name(part, name)) for part in rows)
     written = write_base_parts(
         storage,
         path,
@@ -152,65 +97,6 @@ def _rewritten(
         bytes=written.bytes,
         prev_base_file=None if is_first else (old.base_file or "").rpartition("/")[2],
         groups=added([facts.by_group(), states.by_group()]) if states is not None else {},
-    )
-
-
-def _parts(context: RewriteContext, slice_: FileSlice, storage: Storage) -> Iterator[pa.Table]:
-    """The merged rows, in pieces. At least one, even empty."""
-    yield slice_schema(context.schema).empty_table()
-    if context.order is not None:
-        yield from _sorted_parts(context, context.order, slice_, storage)
-        return
-    for batch in _merged(context, slice_, storage):
-        yield pa.Table.from_batches([batch])
-
-
-def _states_of_file(context: RewriteContext) -> StatesOfFile | None:
-    groups = context.config.groups
-    return None if groups is None else StatesOfFile(groups, context.instant)
-
-
-def _state_parts(
-    context: RewriteContext, slice_: FileSlice, storage: Storage, facts: MergeFacts
-) -> Iterator[pa.Table]:
-    parts = merged_state_parts(storage, context.config, context.schema, slice_, facts=facts)
-    if context.order is None:
-        return parts
-    # Sorted as a whole: states are not read twice in one order, as sorting by ranges needs.
-    return iter([in_order(pa.concat_tables(parts), context.order)])
-
-
-def _sorted_parts(
-    context: RewriteContext, order: RowOrder, slice_: FileSlice, storage: Storage
-) -> Iterator[pa.Table]:
-    """Small slices are sorted in memory. Of others the columns to sort by come first, by
-    themselves, which says where each row goes when it passes.
-    """
-    if bytes_of(storage, slice_.files) <= _SORTED_WHOLE_BYTES_MAX:
-        whole = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
-        yield in_order(whole, order)
-        return
-    schema = pa.schema([context.schema.arrow.field(name) for name in order.columns])
-    # A log may be silent about some columns, and rows that are folded stand elsewhere than others:
-    # only with all columns the rows pass in the same order both times.
-    columns = None if slice_.log_files else order.columns
-    batches = _merged(context, slice_, storage, columns)
-    narrow = pa.Table.from_batches([one.select(schema.names) for one in batches], schema)
-    positions = sorted_positions(narrow, order)
-    places = np.empty_like(positions)
-    places[positions] = np.arange(len(positions))
-    del narrow, positions
-    yield from in_places(_merged(context, slice_, storage), places, range_bytes=_SORTED_RANGE_BYTES)
-
-
-def _merged(
-    context: RewriteContext,
-    slice_: FileSlice,
-    storage: Storage,
-    columns: Collection[str] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    return merge_slice_batches(
-        storage, context.config, context.schema, slice_, columns=columns, rule=context.rule
     )
 
 

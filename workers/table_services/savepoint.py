@@ -11,11 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.transaction import (
-    refuse_during_restore,
-    settled_timeline,
-    table_lock,
-)
+from workers.concurrency.settling import settled_timeline, table_lock
+from workers.concurrency.transaction import refuse_during_restore
 from workers.errors import InvalidInput, LeaseLost
 from workers.options.write_options import WriteOptions
 from workers.table.cleaned import lost_files

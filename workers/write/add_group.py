@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties, store_properties
 from workers.options.column_groups import ColumnGroup, check_groups, groups_json

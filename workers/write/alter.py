@@ -8,24 +8,18 @@ replacecommit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
 from workers.concurrency import transaction
+from workers.concurrency.beginning import Started
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.proposal import Proposal
-from workers.concurrency.transaction import Started
-from workers.errors import EarlyConflict, InvalidInput
-from workers.files.arrow_streams import parquet_schema
-from workers.files.log_block import AvroData, ParquetData
-from workers.files.log_file import read_log_file
-from workers.files.meta_columns import META_COLUMNS
+from workers.errors import InvalidInput
 from workers.options.group_types import check_ages_of
 from workers.options.write_options import WriteOptions
-from workers.read.file_slice import read_slice
 from workers.recovery.failed_writes import clean_before_write
 from workers.schema.alter import (
     AddColumn,
@@ -35,24 +29,21 @@ from workers.schema.alter import (
     RequireColumn,
     SchemaChange,
     WidenColumn,
-    altered,
     renamed,
 )
 from workers.schema.portable import check_portable
 from workers.schema.strategies import check_strategy
 from workers.schema.table_schema import TableSchema
-from workers.storage.base import Storage
+from workers.table.creation import CREATION_OPERATION
 from workers.table.schema_history import current_schema
-from workers.table.table import CREATION_OPERATION, Table
-from workers.table.view import FileSystemView
+from workers.table.table import Table
 from workers.timeline import metadata
 from workers.timeline.timeline import Timeline
-from workers.write.client import Transaction, WriteClient
-from workers.write.groups import rows_at
-from workers.write.handles import write_row_groups
-from workers.write.prepare import prepare
+from workers.write.client import Transaction
+from workers.write.held_columns import held_names
+from workers.write.renaming import altered_by, rewrite_renamed
 from workers.write.request import WriteRequest
-from workers.write.status import TaskIds, WriteStatus
+from workers.write.status import WriteStatus
 from workers.write.stored_nulls import NullCheck
 
 _HOLDS_NULL: Final = (
@@ -84,7 +75,7 @@ def alter_schema(
                 "a rename rewrites the table, and what becomes required is a change of its own",
                 columns=required,
             )
-        return _rewrite(table, options, changes)
+        return rewrite_renamed(table, options, changes)
     clean_before_write(table, options)
     writer = options.writer or f"writer-{table.ports.ids.token()[:8]}"
     content = HeartbeatContent(options, writer, "alter_schema", None)
@@ -134,19 +125,14 @@ def _altered_now(
         raise InvalidInput("the table has no schema yet; the first write decides it")
     added = {change.name.lower() for change in changes if isinstance(change, AddColumn)}
     if reused_names := added & set(known.dropped):
-        held = _held_names(table, timeline)
+        held = held_names(table, timeline)
         known = known.without_dropped(reused_names - held)
     _check_grouped(table, changes)
     _check_narrow(table, changes)
-    schema = _altered(table, known, changes)
+    schema = altered_by(table, known, changes)
     if table.config.is_portable:
         check_portable(schema)
     return schema
-
-
-def _altered(table: Table, known: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
-    config = table.config
-    return altered(known, changes, pinned=config.pinned_columns, ordering=config.ordering_columns)
 
 
 def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
@@ -194,54 +180,3 @@ def _refusals(changes: Sequence[SchemaChange]) -> dict[str, str]:
             case AddColumn() | RenameColumn() | WidenColumn():
                 pass
     return refusals
-
-
-def _held_names(table: Table, timeline: Timeline) -> set[str]:
-    """Columns of all visible data files, in lower case."""
-    names: set[str] = set()
-    for slice_ in FileSystemView.load(table, timeline=timeline).slices:
-        if slice_.base_file:
-            names.update(_base_names(table.storage, slice_.base_file))
-        for path in slice_.log_files:
-            for block in read_log_file(table.storage, path):
-                if isinstance(block, ParquetData | AvroData):
-                    names.update(block.field_names)
-    return {name.lower() for name in names}
-
-
-def _base_names(storage: Storage, path: str) -> list[str]:
-    with storage.open_data(path) as stream:
-        return list(parquet_schema(stream).names)
-
-
-def _rewrite(table: Table, options: WriteOptions, changes: Sequence[SchemaChange]) -> CommitOutcome:
-    """Every file group anew, one at a time, under the altered schema."""
-    known = current_schema(table)
-    assert known is not None
-    request = WriteRequest("insert_overwrite_table")
-    attempt = WriteClient(table, options).begin(known.arrow, request)
-    try:
-        old = attempt.context.schema
-        # No file that a reader sees holds dropped columns any more.
-        new = _altered(table, old.without_dropped(old.dropped), changes)
-        new = new.without_dropped(new.dropped)
-        attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
-        statuses = list(_rewritten(table, attempt, old, renamed(changes)))
-    except EarlyConflict:
-        return attempt.lose_early()
-    except Exception as error:
-        attempt.abort(f"{type(error).__name__}: {error}")
-        raise
-    return attempt.commit(statuses)
-
-
-def _rewritten(
-    table: Table, attempt: Transaction, old: TableSchema, names: dict[str, str]
-) -> Iterable[WriteStatus]:
-    context = attempt.context
-    for number, ((partition, slot), slice_) in enumerate(context.slices.items()):
-        rows = read_slice(table.storage, table.config, old, slice_).drop_columns(list(META_COLUMNS))
-        rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
-        kept = [name for name in context.schema.field_names if name in rows.column_names]
-        group = rows_at(prepare(context, rows.select(kept)), partition, slot)
-        yield from write_row_groups(context, [group], TaskIds(partition=number), table.storage)

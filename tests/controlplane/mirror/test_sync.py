@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from django.utils import timezone
 
+from controlplane.mirror import observing
 from controlplane.mirror import sync as sync_module
 from controlplane.mirror.models import (
     HeartbeatRecord,
@@ -22,9 +23,10 @@ from controlplane.mirror.models import (
     SyncMark,
     UndoneRecord,
 )
+from controlplane.mirror.observing import observe
 from controlplane.mirror.queries.table_details import pending_markers, schema_history
 from controlplane.mirror.storage import engine_table
-from controlplane.mirror.sync import forget_mirror, observe, sync_table
+from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.mirror.timeline_rows import timeline_window
 from controlplane.mirror.turns import Turn
 from controlplane.tables.models import Table
@@ -247,7 +249,7 @@ def test_a_long_timeline_is_read_over_several_passes_newest_first(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instants = [lake.commit(OSLO) for _ in range(5)]
-    monkeypatch.setattr(sync_module, "INSTANTS_PER_PASS_MAX", 2)
+    monkeypatch.setattr(observing, "INSTANTS_PER_PASS_MAX", 2)
 
     sync_table(lake.row)
     first = [row.requested_at for row in timeline_window(lake.row).rows]

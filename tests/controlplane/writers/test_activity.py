@@ -35,7 +35,7 @@ from tests.support.lost_writes import (
     rides,
 )
 from workers.concurrency.outcome import Committed, RolledBack
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.errors import EarlyConflict
 from workers.markers.store import delete_markers, markers_file, write_type
 from workers.options.write_options import write_options

@@ -30,8 +30,9 @@ from workers.sink.standing import ID_KEY
 from workers.sink.tables import create_append_table
 from workers.sink.writer import SinkWriter, Written
 from workers.storage.local import LocalStorage
-from workers.table import table as tables
-from workers.table.table import Table, TableDefinition
+from workers.table import creation
+from workers.table.definition import TableDefinition
+from workers.table.table import Table
 from workers.timeline.metadata import read_commit_metadata
 from workers.write.context import WriteContext
 
@@ -92,7 +93,7 @@ def keyed_table(
     given = dict(options or {})
     if "hoodie.index.type" not in given:
         given.setdefault("hoodie.bucket.index.num.buckets", "2")
-    return tables.create(LocalStorage(location), definition, given, system_ports())
+    return creation.create(LocalStorage(location), definition, given, system_ports())
 
 
 def batch(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
+from workers.table.creation import CREATION_OPERATION
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
-from workers.table.table import CREATION_OPERATION, Table
+from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_services.compaction.choice import Candidate, chosen
 from workers.table_services.compaction.settings import CompactionSettings

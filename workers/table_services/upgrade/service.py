@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workers.clock import format_instant
-from workers.concurrency.transaction import table_lock
+from workers.concurrency.settling import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.options.option_values import listed

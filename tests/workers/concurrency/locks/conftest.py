@@ -17,7 +17,7 @@ from tests.support.lock_process import LockProcess
 from tests.support.lock_providers import PROVIDERS, Servers, options_for, servers
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.opening import BoundLock
-from workers.concurrency.transaction import fence_sleeper
+from workers.concurrency.settling import fence_sleeper
 from workers.lakehouse import create_table
 from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds

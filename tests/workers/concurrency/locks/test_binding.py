@@ -142,7 +142,7 @@ def test_writer_of_another_process_is_refused_an_in_process_lock(table: Table) -
 def test_in_process_lock_of_a_process_that_is_gone_binds_nobody(table: Table) -> None:
     script = (
         "import sys\n"
-        "from workers.concurrency.transaction import table_lock\n"
+        "from workers.concurrency.settling import table_lock\n"
         "from workers.options.write_options import write_options\n"
         "from workers.lakehouse import open_table\n"
         "options = write_options({'hoodie.write.lock.provider': 'in_process'})\n"

@@ -1,0 +1,184 @@
+"""What one pass reads of a table, outside any transaction, and how it sees that nothing is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+from controlplane.mirror import facts
+from controlplane.mirror.apply_properties import overtaken_commits
+from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
+from controlplane.mirror.claim_facts import DirectoryFacts, directory_facts
+from controlplane.mirror.conflict_facts import ConflictFacts
+from controlplane.mirror.facts import InstantFacts, Listing, MarkerFacts
+from controlplane.mirror.file_facts import FileListing, list_file_groups
+from controlplane.mirror.models import InstantRecord, SyncMark
+from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
+from controlplane.mirror.undone_facts import UndoneFacts, read_undone
+from controlplane.tables.models import Table
+from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
+from workers.concurrency.late_writers import LateWriter
+from workers.concurrency.locks.binding import lock_provider
+from workers.concurrency.locks.showing import LockView, read_lock
+from workers.errors import MalformedTable, UnsupportedTable
+from workers.table import table as engine
+from workers.table.overtaken import Overtaken
+from workers.table_services.archive_policy import late_writer_hold
+from workers.timeline.instant import Instant
+
+INSTANTS_PER_PASS_MAX = 2000
+"""More than this are read over several passes, newest first, so that no pass outlives its turn."""
+ERROR_CHARS_MAX = 500
+_PROJECTION = "7"
+"""Changes with what is mirrored: a mirror that an older program made is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What changes without a name on the timeline: markers, who has the lock, sinks, and what other
+    engines did meanwhile.
+    """
+
+    directories: list[DirectoryFacts]
+    lock: LockView
+    sinks: list[SinkFacts]
+    overtaken: list[Overtaken]
+    late: LateWriter | None
+    """Whom archiving waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that one pass read."""
+
+    listing: Listing
+    beats: list[Heartbeat]
+    markers: list[MarkerFacts]
+    claims: Claims
+    lock_provider: str
+    mark: SyncMark
+    """As it was before this pass."""
+    instants: list[InstantFacts] | None
+    """Those that are new or changed; None when the listing is the one that was applied last."""
+    conflicts: list[ConflictFacts] = field(default_factory=list)
+    undone: list[UndoneFacts] = field(default_factory=list)
+    archive: ArchiveFacts = field(default_factory=ArchiveFacts)
+    files: FileListing | None = None
+    """None as well when files cannot be listed; `problem` says why."""
+    problem: str = ""
+    is_complete: bool = True
+    """False when something vanished while it was read, or was left: the next pass must not skip."""
+
+
+def observe(table: Table, opened: engine.Table) -> Observed:
+    """Read what changed since the pass that stored the mark."""
+    listing = facts.list_table(opened)
+    beats = read_heartbeats(opened.storage)
+    names = facts.marker_names(opened.storage)
+    markers = facts.marker_facts(names)
+    claims = Claims(
+        [directory_facts(opened.storage, instant, names[instant]) for instant in names],
+        read_lock(opened.storage, opened.ports.clock.now_ms()),
+        observe_sinks(opened.storage),
+        overtaken_commits(table, opened),
+        late_writer_hold(opened, listing.timeline),
+    )
+    provider = lock_provider(opened.storage)
+    mark = SyncMark.objects.get(table=table)
+    if mark.listing_hash == listing_hash(listing, beats):
+        return Observed(listing, beats, markers, claims, provider, mark, None)
+    by_instant = {beat.instant: beat for beat in beats}
+    changed = _changed(table, listing)
+    wanted = changed[-INSTANTS_PER_PASS_MAX:]
+    read = [
+        facts.instant_facts(opened, instant, by_instant.get(instant.requested_at))
+        for instant in wanted
+    ]
+    conflicts = [
+        conflict
+        for loser in _undone(table, listing)
+        if (conflict := facts.conflict_facts(opened.storage, loser))
+    ]
+    present = [one for one in read if one is not None]
+    archive = read_archive(table, opened, listing, known_version=mark.history_version)
+    files, problem = _list_files(opened, listing)
+    return Observed(
+        listing=listing,
+        beats=beats,
+        markers=markers,
+        claims=claims,
+        lock_provider=provider,
+        mark=mark,
+        instants=present,
+        conflicts=conflicts,
+        undone=read_undone(table, opened.storage, listing),
+        archive=archive,
+        files=files,
+        problem=problem,
+        is_complete=len(present) == len(changed) and archive.is_complete,
+    )
+
+
+def _undone(table: Table, listing: Listing) -> list[str]:
+    """Decided instants that completed nowhere, and whose story is not known."""
+    completed = {one.requested_at for one in listing.timeline.completed()}
+    known = set(table.conflicts.values_list("loser_instant", flat=True))
+    left = (listing.decided | listing.lost) - completed - known
+    archived = InstantRecord.objects.filter(
+        table=table, is_archived=True, requested_at__in=sorted(left)
+    )
+    return sorted(left - set(archived.values_list("requested_at", flat=True)))
+
+
+def _list_files(opened: engine.Table, listing: Listing) -> tuple[FileListing | None, str]:
+    """A file that nobody can place must not hide the timeline."""
+    try:
+        return list_file_groups(opened, listing.timeline), ""
+    except (MalformedTable, UnsupportedTable) as error:
+        return None, str(error)[:ERROR_CHARS_MAX]
+
+
+def held_by(late: LateWriter | None) -> dict[str, str]:
+    return {"instant": late.instant, "writer": str(late)} if late else {}
+
+
+def _changed(table: Table, listing: Listing) -> list[Instant]:
+    """Instants that the mirror does not have as they are. Pending ones always: their heartbeat
+    tells more later.
+    """
+    known = {
+        (requested_at, action): (state, completed_at)
+        for requested_at, action, state, completed_at in InstantRecord.objects.filter(
+            table=table, is_archived=False
+        ).values_list("requested_at", "action", "state", "completed_at")
+    }
+    return [
+        one
+        for one in listing.timeline.instants
+        if not one.is_completed
+        or known.get((one.requested_at, one.action.value)) != (one.state.value, one.completed_at)
+    ]
+
+
+def listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
+    """Includes who has a heartbeat: a pending instant's writer is known from there alone."""
+    pending = {one.requested_at for one in listing.timeline.pending()}
+    named = sorted(beat.instant for beat in beats if beat.instant in pending)
+    return sha256(" ".join([_PROJECTION, listing.fingerprint, *named]).encode()).hexdigest()
+
+
+def claims_hash(opened: engine.Table, observed: Observed) -> str:
+    """Of all that a pass applies besides the listing. No sets are among it: they have no order."""
+    claims = observed.claims
+    said = (
+        _PROJECTION,
+        sorted(opened.properties.items()),
+        opened.write_refusal,
+        opened.is_foreign,
+        observed.lock_provider,
+        observed.beats,
+        observed.markers,
+        replace(claims, late=None),
+        sorted(held_by(claims.late).items()),
+    )
+    return sha256(repr(said).encode()).hexdigest()

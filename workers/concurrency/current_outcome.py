@@ -1,0 +1,20 @@
+"""What became of an instant, whoever decided it and however long ago."""
+
+from __future__ import annotations
+
+from workers.clock import InstantTime
+from workers.concurrency.outcome import CommitOutcome, Committed, RolledBack, Unknown
+from workers.table.table import Table
+from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.settled import settled_decision
+
+
+def current_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
+    """What the decision object, or the history, says now; Unknown while neither does."""
+    match settled_decision(table.storage, instant):
+        case CommitDecision(completed_at=completed_at):
+            return Committed(instant, completed_at)
+        case RollbackDecision(by=by, reason=reason):
+            return RolledBack(instant, by, reason)
+        case None:
+            return Unknown(instant, "no decision was made")

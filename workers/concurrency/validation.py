@@ -1,0 +1,128 @@
+"""What stands against a commit under the lock: its condition, a lost base, a schema, rivals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workers.concurrency.beginning import Started
+from workers.concurrency.conflicts import Conflict, write_set
+from workers.concurrency.current_outcome import current_outcome
+from workers.concurrency.file_conflicts import RivalCheck
+from workers.concurrency.outcome import CommitOutcome, RolledBack
+from workers.concurrency.proposal import Proposal
+from workers.concurrency.restating import restatement
+from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
+from workers.concurrency.silence import BY, rolled_back_in_silence
+from workers.concurrency.taken_back import lost_base
+from workers.options.write_options import WriteOptions
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.instant import State
+from workers.timeline.metadata import (
+    SCHEMA_KEY,
+    SCHEMA_RESOLUTION_KEY,
+)
+from workers.timeline.read_otherwise import encoded_counts
+from workers.timeline.timeline import Timeline
+
+
+def taken_away(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> CommitOutcome | None:
+    """Not None when the instant was decided, or a foreign writer removed it, while we worked."""
+    instant = started.instant.requested_at
+    if decisions.is_settled(table.storage, instant):
+        return current_outcome(table, instant)
+    mine = timeline.find(instant)
+    if mine is None or mine.state is not State.INFLIGHT:
+        return RolledBack(instant, BY, "its timeline files are gone")
+    if started.heartbeat.has_lapsed:
+        return rolled_back_in_silence(table, instant, timeline, proposal.metadata.paths)
+    return None
+
+
+def rival_check(
+    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+) -> RivalCheck:
+    """The write sets of others, to be compared with what `proposal` writes."""
+    ours = write_set(
+        started.instant.requested_at,
+        proposal.metadata,
+        proposal.writer,
+        whole_partitions=proposal.whole_partitions,
+        is_whole_table=proposal.is_whole_table,
+    )
+    return RivalCheck(
+        table, options.mode, started.timeline, ours, proposal.metadata, proposal.sought
+    )
+
+
+def validated(
+    table: Table,
+    options: WriteOptions,
+    started: Started,
+    timeline: Timeline,
+    proposal: Proposal,
+    rivals: RivalCheck,
+) -> Proposal | Conflict:
+    """`proposal` as it may be committed on top of `timeline`, or why it lost.
+
+    Under the table lock. Raises MalformedTable for a commit that cannot be read.
+    """
+    verdict = proposal.condition(timeline) if proposal.condition else {}
+    if isinstance(verdict, Conflict):
+        return verdict
+    proposal = replace(proposal, metadata=proposal.metadata.with_extra(**verdict))
+    if (
+        lost := lost_base(table, started.timeline, timeline, proposal.metadata, proposal.writer)
+    ) is not None:
+        return lost
+    # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
+    # is not.
+    resolved = _resolve_schema(table, options, started, timeline, proposal)
+    if isinstance(resolved, Conflict):
+        return resolved
+    return rivals.conflict(timeline) or _with_restatement(table, started, timeline, resolved)
+
+
+def _with_restatement(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> Proposal:
+    """Knowing what readers that go by the time of request would not see of it, and which keys they
+    read otherwise all the same.
+    """
+    again = restatement(
+        table,
+        timeline,
+        started.timeline,
+        started.instant.requested_at,
+        proposal.schema,
+        proposal.writer,
+        proposal.overtaken,
+    )
+    if proposal.read_otherwise is None:
+        return replace(proposal, again=again)
+    counts = proposal.read_otherwise.counted(timeline, again.rows if again else None)
+    metadata = proposal.metadata.with_extra(**encoded_counts(counts))
+    return replace(proposal, again=again, metadata=metadata, keys_read_otherwise=counts)
+
+
+def _resolve_schema(
+    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+) -> Proposal | Conflict:
+    start = SchemaAtStart(
+        instant=started.instant.requested_at,
+        timeline=started.timeline,
+        version=started.schema,
+        writer=proposal.writer,
+        schema=proposal.schema,
+        written=proposal.written,
+        deletes_only=proposal.deletes_only,
+        logs=tuple(one.path for one in proposal.metadata.stats if one.is_log),
+    )
+    resolved = resolved_schema(table, options, start, timeline)
+    if isinstance(resolved, Conflict):
+        return resolved
+    extra = {SCHEMA_KEY: resolved.schema.avro_json, SCHEMA_RESOLUTION_KEY: resolved.record}
+    metadata = proposal.metadata.with_extra(**extra)
+    return replace(proposal, metadata=metadata, schema=resolved.schema)

@@ -1,0 +1,95 @@
+"""The rows of a file slice on their way to its new base file: merged, in pieces, and in the order
+that the plan asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from workers.merge.group_file import StatesOfFile
+from workers.merge.merge_facts import MergeFacts
+from workers.read.file_slice import (
+    merge_slice_batches,
+    merged_state_parts,
+    read_slice,
+    slice_schema,
+)
+from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
+from workers.table_services.external_sort import in_places
+from workers.table_services.rewrite_context import RewriteContext
+from workers.table_services.row_order import RowOrder, in_order, sorted_positions
+from workers.table_services.slices import bytes_of
+
+_SORTED_WHOLE_BYTES_MAX = 16 << 20
+"""Of files as they stand on storage; in memory they are some ten times that."""
+_SORTED_RANGE_BYTES = 48 << 20
+
+
+def merged_parts(
+    context: RewriteContext, slice_: FileSlice, storage: Storage
+) -> Iterator[pa.Table]:
+    """The merged rows, in pieces. At least one, even empty."""
+    yield slice_schema(context.schema).empty_table()
+    if context.order is not None:
+        yield from _sorted_parts(context, context.order, slice_, storage)
+        return
+    for batch in _merged(context, slice_, storage):
+        yield pa.Table.from_batches([batch])
+
+
+def states_of_file(context: RewriteContext) -> StatesOfFile | None:
+    """What the new base file keeps of the ages of its cells; None without column groups."""
+    groups = context.config.groups
+    return None if groups is None else StatesOfFile(groups, context.instant)
+
+
+def state_parts(
+    context: RewriteContext, slice_: FileSlice, storage: Storage, facts: MergeFacts
+) -> Iterator[pa.Table]:
+    """The merged rows with the ages of their cells, in pieces; `facts` count what was merged.
+
+    With an order all rows come as one piece. Raises NotFound, MalformedTable.
+    """
+    parts = merged_state_parts(storage, context.config, context.schema, slice_, facts=facts)
+    if context.order is None:
+        return parts
+    # Sorted as a whole: states are not read twice in one order, as sorting by ranges needs.
+    return iter([in_order(pa.concat_tables(parts), context.order)])
+
+
+def _sorted_parts(
+    context: RewriteContext, order: RowOrder, slice_: FileSlice, storage: Storage
+) -> Iterator[pa.Table]:
+    """Small slices are sorted in memory. Of others the columns to sort by come first, by
+    themselves, which says where each row goes when it passes.
+    """
+    if bytes_of(storage, slice_.files) <= _SORTED_WHOLE_BYTES_MAX:
+        whole = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
+        yield in_order(whole, order)
+        return
+    schema = pa.schema([context.schema.arrow.field(name) for name in order.columns])
+    # A log may be silent about some columns, and rows that are folded stand elsewhere than others:
+    # only with all columns the rows pass in the same order both times.
+    columns = None if slice_.log_files else order.columns
+    batches = _merged(context, slice_, storage, columns)
+    narrow = pa.Table.from_batches([one.select(schema.names) for one in batches], schema)
+    positions = sorted_positions(narrow, order)
+    places = np.empty_like(positions)
+    places[positions] = np.arange(len(positions))
+    del narrow, positions
+    yield from in_places(_merged(context, slice_, storage), places, range_bytes=_SORTED_RANGE_BYTES)
+
+
+def _merged(
+    context: RewriteContext,
+    slice_: FileSlice,
+    storage: Storage,
+    columns: Collection[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    return merge_slice_batches(
+        storage, context.config, context.schema, slice_, columns=columns, rule=context.rule
+    )

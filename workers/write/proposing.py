@@ -1,0 +1,92 @@
+"""What a write proposes to commit: the commit's metadata, and what its conflicts are judged by."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+
+from workers.concurrency.proposal import Proposal
+from workers.concurrency.sought_keys import Sought
+from workers.options.write_options import WriteOptions
+from workers.table.table import Table
+from workers.timeline import metadata
+from workers.timeline.timeline import Timeline
+from workers.write.context import WriteContext
+from workers.write.overtaken import OvertakenRows
+from workers.write.read_otherwise import KeysReadOtherwise
+from workers.write.replacing import replacement
+from workers.write.request import WriteRequest
+from workers.write.status import DeadLetterFile, WriteStatus
+
+
+def proposal_of(
+    table: Table,
+    options: WriteOptions,
+    request: WriteRequest,
+    context: WriteContext,
+    written: Sequence[WriteStatus],
+    *,
+    writer: str,
+    begun_from: Timeline,
+    letters: Sequence[DeadLetterFile] = (),
+    sought: Sought | None = None,
+) -> Proposal:
+    """What `written` brings, under which names it is told of in the commit's metadata, and what is
+    to be compared with the commits of others. `begun_from` is the timeline that the write saw.
+    """
+    rows = sum(status.rows for status in written)
+    mode = options.mode.value
+    process = {"host": socket.gethostname(), "pid": os.getpid(), "mode": mode}
+    extra = {
+        metadata.WRITER_KEY: writer,
+        metadata.PROCESS_KEY: json.dumps(process),
+        metadata.ROWS_KEY: str(rows),
+        **dict(request.extra),
+    }
+    if options.dead_letter_path:
+        extra[metadata.DEAD_LETTER_ROWS_KEY] = str(sum(one.rows for one in letters))
+        names = ",".join(sorted(one.name for one in letters))
+        extra[metadata.DEAD_LETTER_FILES_KEY] = names
+    if options.operation_id:
+        extra[metadata.OPERATION_KEY] = options.operation_id
+    if request.stream:
+        extra[metadata.STREAM_KEY] = request.stream
+        extra[metadata.STREAM_COLUMNS_KEY] = ",".join(context.own_columns)
+        orderings = [one.max_ordering for one in written if one.max_ordering is not None]
+        if orderings:
+            extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))
+    if moved := sum(one.moved for one in written):
+        extra[metadata.MOVED_ROWS_KEY] = str(moved)
+    replaced = replacement(context, request, written)
+    content = metadata.commit_metadata(
+        [status.stat for status in written],
+        extra=extra,
+        operation_type=request.operation.upper(),
+        replaced=replaced.file_ids,
+    )
+    return Proposal(
+        content,
+        context.schema,
+        writer,
+        rows,
+        whole_partitions=replaced.whole_partitions,
+        is_whole_table=replaced.is_whole_table,
+        written=_brought_columns(context, written),
+        deletes_only=request.operation in ("delete", "delete_partition"),
+        sought=sought,
+        overtaken=OvertakenRows(context, table.storage, content.stats),
+        read_otherwise=KeysReadOtherwise(table, begun_from, context, written),
+    )
+
+
+def _brought_columns(
+    context: WriteContext, statuses: Sequence[WriteStatus]
+) -> frozenset[str] | None:
+    """Columns into which the files bring values; None without files."""
+    if not statuses:
+        return None
+    is_moving = any(one.moved for one in statuses)  # And takes all columns along.
+    columns = set(context.schema.field_names if is_moving else context.columns)
+    return frozenset().union(*(columns.difference(one.empty_columns) for one in statuses))

@@ -1,0 +1,77 @@
+"""A renamed column: every reader projects by name, so the whole table is written anew under the new
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from workers.concurrency.outcome import CommitOutcome
+from workers.errors import EarlyConflict
+from workers.files.meta_columns import META_COLUMNS
+from workers.options.write_options import WriteOptions
+from workers.read.file_slice import read_slice
+from workers.schema.alter import (
+    SchemaChange,
+    altered,
+    renamed,
+)
+from workers.schema.table_schema import TableSchema
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.write.client import Transaction, WriteClient
+from workers.write.groups import rows_at
+from workers.write.handles import write_row_groups
+from workers.write.prepare import prepare
+from workers.write.request import WriteRequest
+from workers.write.status import TaskIds, WriteStatus
+
+
+def altered_by(table: Table, known: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
+    """`known` with `changes`, which leave the columns alone that the table's configuration names.
+
+    Raises InvalidInput.
+    """
+    config = table.config
+    return altered(known, changes, pinned=config.pinned_columns, ordering=config.ordering_columns)
+
+
+def rewrite_renamed(
+    table: Table, options: WriteOptions, changes: Sequence[SchemaChange]
+) -> CommitOutcome:
+    """Write every file group anew, one at a time, under the schema with `changes`: one
+    replacecommit.
+
+    Raises InvalidInput before anything is written, LockTimeout; whatever fails later, with
+    everything rolled back.
+    """
+    known = current_schema(table)
+    assert known is not None
+    request = WriteRequest("insert_overwrite_table")
+    attempt = WriteClient(table, options).begin(known.arrow, request)
+    try:
+        old = attempt.context.schema
+        # No file that a reader sees holds dropped columns any more.
+        new = altered_by(table, old.without_dropped(old.dropped), changes)
+        new = new.without_dropped(new.dropped)
+        attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
+        statuses = list(_rewritten(table, attempt, old, renamed(changes)))
+    except EarlyConflict:
+        return attempt.lose_early()
+    except Exception as error:
+        attempt.abort(f"{type(error).__name__}: {error}")
+        raise
+    return attempt.commit(statuses)
+
+
+def _rewritten(
+    table: Table, attempt: Transaction, old: TableSchema, names: dict[str, str]
+) -> Iterable[WriteStatus]:
+    context = attempt.context
+    for number, ((partition, slot), slice_) in enumerate(context.slices.items()):
+        rows = read_slice(table.storage, table.config, old, slice_).drop_columns(list(META_COLUMNS))
+        rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
+        kept = [name for name in context.schema.field_names if name in rows.column_names]
+        group = rows_at(prepare(context, rows.select(kept)), partition, slot)
+        yield from write_row_groups(context, [group], TaskIds(partition=number), table.storage)

@@ -1,0 +1,238 @@
+"""One write from its start to its outcome: committed, lost, or taken back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from workers import stop_points
+from workers.clock import InstantTime, parse_instant
+from workers.concurrency import transaction
+from workers.concurrency.beginning import Started
+from workers.concurrency.conflicts import Conflict, FileGroupKey
+from workers.concurrency.current_outcome import current_outcome
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
+from workers.concurrency.proposal import Condition, Proposal
+from workers.concurrency.sought_keys import Sought
+from workers.errors import LakehouseError, LockTimeout, StorageFailed, WriteOutcomeUnknown
+from workers.markers.doom import read_doom
+from workers.options.write_options import WriteOptions
+from workers.recovery.failed_writes import (
+    clean_after_write,
+)
+from workers.recovery.plan import files_of
+from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
+from workers.table.table import Table
+from workers.write.context import WriteContext
+from workers.write.dead_letters import check_bad_rows
+from workers.write.exhausted_lists import with_exhausted
+from workers.write.left_files import LeftFiles
+from workers.write.lost_write import file_group_of, written_in_vain
+from workers.write.proposing import proposal_of
+from workers.write.request import WriteRequest
+from workers.write.status import DeadLetterFile, WriteStatus
+
+_log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """One instant from start to outcome. `commit` or `abort` ends it, exactly once."""
+
+    context: WriteContext
+
+    def __init__(
+        self,
+        table: Table,
+        options: WriteOptions,
+        writer: str,
+        request: WriteRequest,
+        started: Started,
+    ) -> None:
+        self._table = table
+        self._options = options
+        self._writer = writer
+        self._request = request
+        self._started = started
+        self._instant = started.instant.requested_at
+        self._letters: tuple[DeadLetterFile, ...] = ()
+        self._left = LeftFiles(table.storage, self._instant, options.dead_letter_path)
+        self._sought: Sought | None = None
+        self._is_over = False
+        self._committing_since_s = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """An outcome was told or it was aborted; `commit` is not to be called again."""
+        return self._is_over
+
+    @property
+    def instant(self) -> str:
+        """The instant time of this write; it names its files and markers."""
+        return self._instant
+
+    @property
+    def built_on(self) -> InstantTime:
+        """Completion time of the newest commit that this builds on; empty when there is none."""
+        return max(
+            (one.completed_at for one in self._started.timeline.completed_writes()),
+            default="",
+        )
+
+    @property
+    def is_fenced(self) -> bool:
+        """Somebody decided to roll this instant back: what is still being written is in vain."""
+        return self._started.heartbeat.is_fenced
+
+    def seeks(self, sought: Sought | None) -> None:
+        """Which keys the write looks for to delete them: see `sought_by`."""
+        self._sought = sought
+
+    def commit(
+        self,
+        statuses: Iterable[WriteStatus],
+        letters: Iterable[DeadLetterFile] = (),
+        condition: Condition | None = None,
+        *,
+        keeps_on_timeout: bool = False,
+    ) -> CommitOutcome:
+        """Drop strays, validate, publish, tidy up. Of the dead letters those of the attempts that
+        were taken stay. `condition` is asked under the table lock before anything else.
+
+        Raises LockTimeout, or InvalidInput for too many dead letters, with the instant rolled back.
+        With `keeps_on_timeout` nothing is, as long as the lock was not had (`is_over` tells): the
+        heart beats on, and the caller tries the same commit again or aborts.
+        """
+        written = list(statuses)
+        self._committing_since_s = self._table.ports.clock.monotonic_s()
+        self._letters = tuple(letters)
+        stop_points.reach("after_data", writer=self._writer)
+        try:
+            if self._request.bounds_bad_rows:
+                check_bad_rows(sum(one.rows for one in self._letters))
+            self._left.drop_strays(written, self._letters)
+            proposal = replace(self._proposal(written), condition=condition)
+            outcome = transaction.commit(self._table, self._options, self._started, proposal)
+        except Exception as error:
+            if not (keeps_on_timeout and isinstance(error, LockTimeout)):
+                self.abort(str(error))
+            raise
+        if isinstance(outcome, Conflicted):
+            size = sum(one.stat.bytes for one in written)
+            groups = {(one.stat.partition_path, one.stat.file_id) for one in written}
+            outcome = self._lost(outcome.conflict, groups, len(written), size)
+        outcome = with_exhausted(self._table, outcome, written)  # Before files are tidied away.
+        self._tidy(outcome, written)
+        return outcome
+
+    def lose_early(self) -> CommitOutcome:
+        """End a write that was found to lose while it ran: roll back what it wrote so far.
+
+        As `abort` when the table lock cannot be had.
+        """
+        storage = self._table.storage
+        self._started.heartbeat.stop()
+        conflict = read_doom(storage, self._instant)
+        if conflict is None:  # Somebody rolled this back, and the verdict went with the markers.
+            return self.end_undone()
+        files = files_of(self._table, self._instant)
+        conflict = replace(conflict, writer=self._writer)
+        groups = {group for file in files if (group := file_group_of(file))}
+        size = sum(file.size for file in files)
+        outcome = self._lost(conflict, groups, len(files), size)
+        try:
+            self._roll_back(conflict.message, conflict=outcome.conflict)
+        except LakehouseError as error:
+            _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
+        return outcome
+
+    def end_undone(self) -> CommitOutcome:
+        """End a write that others decided to roll back: bring that to its end, and take away what
+        tasks wrote since.
+        """
+        self.abort("rolled back by another")
+        outcome = current_outcome(self._table, self._instant)
+        if isinstance(outcome, RolledBack):
+            self._started.heartbeat.remove()  # A beat may have met the end of the rollback.
+            self._left.drop_all(files_of(self._table, self._instant))
+        return outcome
+
+    def _lost(
+        self, conflict: Conflict, groups: Iterable[FileGroupKey], files: int, size: int
+    ) -> Conflicted:
+        lasted_ms = self._table.ports.clock.now_ms() - parse_instant(self._instant)
+        conflict = conflict.wasting(files, size, lasted_ms)
+        return written_in_vain(self._options, self._request, self._instant, conflict, groups)
+
+    def abort(self, reason: str) -> None:
+        """Roll this instant back; its tasks are refused their next marker.
+
+        When the table lock cannot be had, the next writer does it: nothing beats for this instant
+        any more.
+        """
+        self._is_over = True
+        self._started.heartbeat.stop()
+        try:
+            if self._roll_back(reason).was_gone:  # And the file that this was at came later.
+                self._started.heartbeat.remove()
+                self._left.drop_all(files_of(self._table, self._instant))
+        except LakehouseError as error:
+            _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
+
+    def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
+        self._is_over = True
+        heartbeat = self._started.heartbeat
+        heartbeat.stop()
+        match outcome:
+            case Committed(restated_by=restated_by):
+                self._tidy_committed(written, restated_by)
+            case Conflicted(conflict=conflict):
+                self._roll_back(conflict.message, conflict=conflict)
+            case RolledBack():
+                self._left.drop_all(one.stat for one in written)
+            case _:  # Unknown: nothing is deleted, the next writer settles it.
+                _log.warning("outcome unknown: instant=%s", self._instant)
+
+    def _tidy_committed(self, written: list[WriteStatus], again: InstantTime | None) -> None:
+        """The commit stands whatever happens here; what is left over goes with the next writer."""
+        try:
+            # A straggler may have opened its file between the first look and the decision.
+            self._left.drop_strays(written, self._letters)
+            self._left.drop_markers(again)
+            self._started.heartbeat.remove()
+            if self._table.ports.clock.monotonic_s() >= self._committing_since_s + 0.5:
+                self._left.forget_beginner()  # Its lease may have run out.
+        except (StorageFailed, WriteOutcomeUnknown) as error:
+            _log.warning("committed, not tidied: instant=%s error=%s", self._instant, error)
+            return
+        clean_after_write(self._table, self._options)
+
+    def _roll_back(self, reason: str, *, conflict: Conflict | None = None) -> RollbackOutcome:
+        request = RollbackRequest(
+            self._instant,
+            by=self._writer,
+            reason=reason,
+            is_forced=True,
+            is_only_pending=True,
+            conflict=conflict.to_json() if conflict else None,
+            writer=self._writer,
+            writer_has_ended=True,
+        )
+        outcome = rollback(self._table, request, self._options)
+        self._left.forget_beginner()
+        if not outcome.is_committed:
+            self._left.drop_letters()
+        return outcome
+
+    def _proposal(self, written: list[WriteStatus]) -> Proposal:
+        return proposal_of(
+            self._table,
+            self._options,
+            self._request,
+            self.context,
+            written,
+            writer=self._writer,
+            begun_from=self._started.timeline,
+            letters=self._letters,
+            sought=self._sought,
+        )
