@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
+from workers.spark.row_jobs import write_owned
 from workers.spark.table_services import write_group
-from workers.spark.write import write_owned
 from workers.storage.base import Storage
 from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.timeline.metadata import WriteStat

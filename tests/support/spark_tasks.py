@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from workers.spark.doom_watch import DoomWatch
 from workers.spark.failures import tagged
 from workers.spark.placement import place_rows
-from workers.spark.write import TaskWrite, write_in_tasks
+from workers.spark.row_jobs import TaskWrite, write_in_tasks
 from workers.write.context import WriteContext
 from workers.write.status import WriteStatus
 

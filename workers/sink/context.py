@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.errors import SnapshotExpired
+from workers.errors import InvalidInput, SnapshotExpired
 from workers.options.sink_keys import OnBadRecord, SinkMode
 from workers.options.table_options import TableConfig
 from workers.options.write_options import WriteOptions, write_options
@@ -23,13 +23,16 @@ from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.read.log_versions import IS_DELETED
 from workers.schema.table_schema import TableSchema
 from workers.sink.config import SinkConfig
-from workers.sink.tables import COORDINATES
+from workers.sink.tables import COORDINATES, check_op_column
+from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline.archive import archived_instants
+from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
 from workers.write.snapshot_context import snapshot_context
+from workers.write.transaction import Transaction
 
 _CONTEXTS_MAX = 4
 _OWN = {
@@ -52,6 +55,21 @@ def sink_write_options(
         letters = config.dead_letter_path or f"{location}-dead-letters"
     own = {"sluice.writer.name": f"sink-{config.sink_id}", "sluice.dead.letter.path": letters}
     return write_options({**(given or {}), **_OWN, **own})
+
+
+def begin_transaction(
+    table: Table, config: SinkConfig, options: WriteOptions, epoch: int
+) -> Transaction:
+    """An instant of the sink, for the coordinator of this epoch.
+
+    Raises InvalidInput for a table without a schema, and as `WriteClient.begin`.
+    """
+    schema = current_schema(table)
+    if schema is None:
+        raise InvalidInput("the table has no schema; create it with one", table=table.config.name)
+    check_op_column(config, schema.arrow)
+    request = sink_request((config.sink_id, epoch))
+    return WriteClient(table, options).begin(batch_schema(config, schema.arrow), request)
 
 
 def sink_request(sink: tuple[str, int] | None = None) -> WriteRequest:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict
-from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.outcome import (
     Committed,
     Conflicted,
@@ -25,29 +24,25 @@ from workers.errors import (
     InvalidInput,
     LakehouseError,
     LockTimeout,
-    RollbackRefused,
     SinkFenced,
     TopicReplaced,
 )
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import finish_decided
-from workers.recovery.rollback import RollbackRequest, rollback
-from workers.schema.alter import AddColumn, SchemaChange, WidenColumn
-from workers.schema.table_schema import TableSchema
 from workers.sink.beginning import Beginning, TopicRange, beginning
 from workers.sink.commit_facts import count_keys, place_keys, reported_files
 from workers.sink.config import SinkConfig
-from workers.sink.context import batch_schema, sink_request
+from workers.sink.context import begin_transaction
 from workers.sink.coordinator_events import (
     CommitFailed,
     CommitResult,
     CommitUnknown,
 )
 from workers.sink.coordinator_events import Committed as SinkCommitted
-from workers.sink.decoding.new_fields import with_fields_of
 from workers.sink.epoch import Epoch, read_epoch
 from workers.sink.first_look import first_look
 from workers.sink.messages import Report
+from workers.sink.new_columns import add_fields
 from workers.sink.offsets import (
     Attempt,
     Stale,
@@ -59,15 +54,13 @@ from workers.sink.offsets import (
 )
 from workers.sink.origins import CommittedOrigins
 from workers.sink.standing import StandingOffsets, committed_offsets
-from workers.sink.tables import check_op_column, check_sink_table, tells_topics_by_name
-from workers.table.schema_history import current_schema
+from workers.sink.tables import check_sink_table, has_rows, tells_topics_by_name
+from workers.sink.taking_back import take_back_pending
 from workers.table.table import Table
-from workers.table.view import FileSystemView
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
-from workers.write.alter import alter_schema
-from workers.write.client import Transaction, WriteClient
+from workers.write.transaction import Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -154,7 +147,7 @@ class SinkLedger:
             last_commit,
             topic,
             agreed=self._agreed,
-            has_rows=not last_commit.offsets and bool(FileSystemView.load(self.table).slices),
+            has_rows=not last_commit.offsets and has_rows(self.table),
         )
         self._agreed = dict(began.starts)
         if not (self.config.commits_empty or began.reads_something(topic)):
@@ -167,18 +160,14 @@ class SinkLedger:
         Raises SinkFenced, LockTimeout, StorageFailed.
         """
         if (newest := self._newer_epoch()) is not None:
-            raise SinkFenced("another coordinator has a higher epoch", **_told(self.epoch, newest))
+            raise SinkFenced(
+                "another coordinator has a higher epoch", **_epochs(self.epoch, newest)
+            )
         self._take_back_pending()
 
     def opened(self) -> Transaction:
         """An instant of this sink and epoch."""
-        schema = current_schema(self.table)
-        if schema is None:
-            raise InvalidInput("the table has no schema; create it with one", table=self._name)
-        check_op_column(self.config, schema.arrow)
-        request = sink_request((self.config.sink_id, self.epoch.number))
-        batch = batch_schema(self.config, schema.arrow)
-        return WriteClient(self.table, self.options).begin(batch, request)
+        return begin_transaction(self.table, self.config, self.options, self.epoch.number)
 
     def commit(self, begun: SinkTransaction, reports: Sequence[Report]) -> CommitResult:
         """Commit what all participants reported, one report of each partition. Anything but
@@ -238,19 +227,7 @@ class SinkLedger:
         Raises InvalidInput for fields that the table cannot have, LakehouseError for what may work
         the next time.
         """
-        known = current_schema(self.table)
-        known_types = {one.name: one.type for one in known.arrow} if known else {}
-        changes: list[SchemaChange] = []
-        for new_field in TableSchema.from_avro_json(new_fields).arrow:
-            if (before := known_types.get(new_field.name)) is None:
-                changes.append(AddColumn(new_field.name, new_field.type))
-            elif (wider := with_fields_of(before, new_field.type)) != before:
-                changes.append(WidenColumn(new_field.name, wider))
-        if not changes:
-            return
-        outcome = alter_schema(self.table, self.options, changes)
-        if not isinstance(outcome, Committed):
-            raise LakehouseError("columns were not added", outcome=type(outcome).__name__)
+        add_fields(self.table, self.options, new_fields)
 
     @property
     def _name(self) -> str:
@@ -267,29 +244,9 @@ class SinkLedger:
         """What this sink began and nobody will commit: older coordinators' at once, whether their
         hearts beat or not, and our own.
         """
-        pending = {one.requested_at for one in self.table.timeline().pending()}
-        for beat in read_heartbeats(self.table.storage):
-            if beat.sink != self.config.sink_id or beat.instant not in pending:
-                continue
-            if (beat.sink_epoch or 0) > self.epoch.number:
-                raise SinkFenced(
-                    "another coordinator has begun a transaction", instant=beat.instant
-                )
-            self._take_back(beat.instant)
-
-    def _take_back(self, instant: InstantTime) -> None:
-        request = RollbackRequest(
-            instant,
-            by=self.options.writer,
-            reason=f"epoch {self.epoch.number} of sink {self.config.sink_id} begins anew",
-            is_forced=True,
-            is_only_pending=True,
-            writer=self.options.writer,
+        take_back_pending(
+            self.table, self.options, sink_id=self.config.sink_id, epoch=self.epoch.number
         )
-        try:
-            rollback(self.table, request, self.options)
-        except RollbackRefused as refused:  # Its writer was faster, and removed it.
-            _log.info("left alone: instant=%s reason=%s", instant, refused)
 
     def _after(self, instant: InstantTime, reason: str) -> CommitResult:
         """A commit raised: what stands?"""
@@ -371,5 +328,5 @@ def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Repor
     )
 
 
-def _told(ours: Epoch, newest: Epoch) -> dict[str, object]:
+def _epochs(ours: Epoch, newest: Epoch) -> dict[str, object]:
     return {"ours": ours.number, "newest": newest.number, "owner": newest.owner}

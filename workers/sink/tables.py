@@ -32,6 +32,7 @@ from workers.table import creation
 from workers.table.definition import TableDefinition
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
+from workers.table.view import FileSystemView
 
 CLUSTER = "_kafka_cluster"
 TOPIC = "_kafka_topic"
@@ -190,3 +191,8 @@ def _check_append(config: TableConfig) -> None:
             "rows of an append-only table are never merged, so nothing orders or merges them",
             table=config.name,
         )
+
+
+def has_rows(table: Table) -> bool:
+    """Whether any file of the table is visible. Raises MalformedTable."""
+    return bool(FileSystemView.load(table).slices)

@@ -18,7 +18,7 @@ from tests.support.spark_rival import OPTIONS, met_by_a_rival_once
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, create_table
-from workers.spark import write as spark_write
+from workers.spark import row_jobs
 
 pytestmark = pytest.mark.spark
 
@@ -29,8 +29,8 @@ MANY = range(60)
 @pytest.fixture
 def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is small, and few file groups are many: no look-up is the driver's."""
-    monkeypatch.setattr(spark_write, "_DRIVER_LOOKUPS_MAX", 0)
-    monkeypatch.setattr(spark_write, "_DRIVER_GROUPS_MAX", 0)
+    monkeypatch.setattr(row_jobs, "_DRIVER_LOOKUPS_MAX", 0)
+    monkeypatch.setattr(row_jobs, "_DRIVER_GROUPS_MAX", 0)
 
 
 def made(where: Path, update: str, table_type: str = "MERGE_ON_READ") -> LakehouseTable:

@@ -22,7 +22,7 @@ from workers.options.index_kind import IndexKind
 from workers.options.write_options import write_options
 from workers.read.snapshot import read_snapshot
 from workers.spark.datasource import SluiceDataSource
-from workers.spark.write import write_owned
+from workers.spark.row_jobs import write_owned
 from workers.table.schema_history import read_instant
 from workers.write.client import WriteClient
 

@@ -25,7 +25,7 @@ from workers.lakehouse import LakehouseTable, create_table
 from workers.markers.store import read_markers
 from workers.options.write_options import write_options
 from workers.spark.failures import await_losers
-from workers.spark.write import TaskWrite
+from workers.spark.row_jobs import TaskWrite
 from workers.write.client import WriteClient
 from workers.write.finalize import drop_strays
 

@@ -1,0 +1,39 @@
+"""Columns that records bring and the table does not have yet."""
+
+from __future__ import annotations
+
+from workers.concurrency.outcome import (
+    Committed,
+)
+from workers.errors import (
+    LakehouseError,
+)
+from workers.options.write_options import WriteOptions
+from workers.schema.alter import AddColumn, SchemaChange, WidenColumn
+from workers.schema.table_schema import TableSchema
+from workers.sink.decoding.new_fields import with_fields_of
+from workers.table.schema_history import current_schema
+from workers.table.table import Table
+from workers.write.alter import alter_schema
+
+
+def add_fields(table: Table, options: WriteOptions, new_fields: str) -> None:
+    """Add the fields of the Avro record `new_fields` (JSON) as nullable columns, and to structs
+    those that they lack; what the table has by now is passed over.
+
+    Raises InvalidInput for fields that the table cannot have, LakehouseError for what may work the
+    next time.
+    """
+    known = current_schema(table)
+    known_types = {one.name: one.type for one in known.arrow} if known else {}
+    changes: list[SchemaChange] = []
+    for new_field in TableSchema.from_avro_json(new_fields).arrow:
+        if (before := known_types.get(new_field.name)) is None:
+            changes.append(AddColumn(new_field.name, new_field.type))
+        elif (wider := with_fields_of(before, new_field.type)) != before:
+            changes.append(WidenColumn(new_field.name, wider))
+    if not changes:
+        return
+    outcome = alter_schema(table, options, changes)
+    if not isinstance(outcome, Committed):
+        raise LakehouseError("columns were not added", outcome=type(outcome).__name__)

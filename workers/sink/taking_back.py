@@ -1,0 +1,42 @@
+"""Transactions that a sink began and that nobody will commit."""
+
+from __future__ import annotations
+
+import logging
+
+from workers.concurrency.heartbeat import read_heartbeats
+from workers.errors import (
+    RollbackRefused,
+    SinkFenced,
+)
+from workers.options.write_options import WriteOptions
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.table.table import Table
+
+_log = logging.getLogger(__name__)
+
+
+def take_back_pending(table: Table, options: WriteOptions, *, sink_id: str, epoch: int) -> None:
+    """Roll back what coordinators of the sink with an `epoch` up to this one left pending, whether
+    their hearts beat or not.
+
+    Raises SinkFenced when a newer coordinator has begun one, LockTimeout, StorageFailed.
+    """
+    pending = {one.requested_at for one in table.timeline().pending()}
+    for beat in read_heartbeats(table.storage):
+        if beat.sink != sink_id or beat.instant not in pending:
+            continue
+        if (beat.sink_epoch or 0) > epoch:
+            raise SinkFenced("another coordinator has begun a transaction", instant=beat.instant)
+        request = RollbackRequest(
+            beat.instant,
+            by=options.writer,
+            reason=f"epoch {epoch} of sink {sink_id} begins anew",
+            is_forced=True,
+            is_only_pending=True,
+            writer=options.writer,
+        )
+        try:
+            rollback(table, request, options)
+        except RollbackRefused as refused:  # Its writer was faster, and removed it.
+            _log.info("left alone: instant=%s reason=%s", beat.instant, refused)
