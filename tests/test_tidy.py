@@ -230,6 +230,16 @@ def test_every_link_of_the_documents_leads_somewhere() -> None:
     assert broken == []
 
 
+def test_every_path_that_the_house_page_names_is_there() -> None:
+    page = (REPOSITORY / "docs" / "house.md").read_text(encoding="utf-8")
+    walks, _, moved = page.partition("| then | now |")
+    now = "".join(line.split("|")[2] for line in moved.splitlines() if line.startswith("| `"))
+    paths = re.findall(r"`((?:workers|controlplane|web|templates|bench)/[^`]+)`", walks + now)
+
+    assert len(paths) > 100
+    assert [path for path in paths if not (REPOSITORY / path).exists()] == []
+
+
 def test_requirements_are_pinned_exactly_and_once() -> None:
     lines = [
         line.split("#")[0].strip()

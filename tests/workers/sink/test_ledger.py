@@ -188,7 +188,7 @@ def test_of_two_transactions_from_the_same_offsets_one_is_committed(
     first = ledgers[0].begin(facts)
     assert first is not None
     # The twin's transaction begins without seeing the first one's.
-    beat = f"{HEARTBEATS}/{first.instant}"
+    beat = HEARTBEATS.file(first.instant)
     kept = table.storage.read(beat)
     table.storage.delete(beat)
     second = ledgers[1].begin(facts)
