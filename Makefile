@@ -70,8 +70,9 @@ demo: setup ## Start the demo again on a running node.
 	@$(RUN) manage.py demo --start
 
 .PHONY: lint
-lint: setup ## Ruff.
+lint: setup ## Ruff: rules and layout.
 	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check --quiet . || { echo "lint: the layout differs; make format mends it" >&2; exit 1; }
 
 .PHONY: templates
 templates: setup ## Layout, lint and line length of the templates.

@@ -41,7 +41,7 @@ _GOALS = {
 """A marker, the new file and, where one is rewritten, the old one; and room for one more."""
 
 
-def stores(folder: Path) -> Iterator[Line]:
+def stores(_folder: Path) -> Iterator[Line]:
     """The requests of a file group, and how long a write takes."""
     server = shared_server()
     os.environ |= server.environment

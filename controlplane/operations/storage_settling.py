@@ -10,7 +10,7 @@ from controlplane.operations.moves import amend, move
 from controlplane.operations.states import OperationState
 
 
-def settled_by_storage(operation: Operation, now: datetime) -> bool:
+def settled_by_storage(operation: Operation, _now: datetime) -> bool:
     """Ends it when storage proves that it is done; false when another worker is to take it."""
     if operation.state == OperationState.CANCELLING.value:
         return False

@@ -31,7 +31,7 @@ def ask(lake: Lake, service: str, by: User, **changed: Any) -> Operation:
 
 def ask_rollback(lake: Lake, instant: str, by: User, **changed: str) -> Operation:
     confirmation = {
-        "plan_hash": plan_rollback(lake.row, instant, by).plan_hash,
+        "plan_hash": plan_rollback(lake.row, instant).plan_hash,
         "reason": "wrong file",
         "typed_name": "trips",
     } | changed

@@ -80,12 +80,12 @@ def _streams(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, An
     return {"join": join, "joined": [(row, by_stream.get(row.stream)) for row in join.streams]}
 
 
-def _markers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _markers(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     rows = pending_markers(table)
     return {"markers": rows, "markers_total": sum(row.count for row in rows)}
 
 
-def _server(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _server(_table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     status = marker_server_status()
     # Counted since the server started.
     batches, requests = (status.latest.batches, status.latest.requests) if status.latest else (0, 0)
@@ -100,19 +100,19 @@ def _server(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _operations(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _operations(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     return {"operations": recent_operations(table, OPERATIONS_SHOWN)}
 
 
-def _conflicts(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _conflicts(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     return {"stories": [explain(row) for row in recent_conflicts(table, CONFLICTS_SHOWN)]}
 
 
-def _undone(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _undone(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     return {"undone": newest_undone(table, UNDONE_SHOWN)}
 
 
-def _demo(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _demo(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     if not is_demo(table):
         return {"buttons": ()}
     return {"buttons": BUTTONS, "has_demo_ended": has_demo_ended(table)}

@@ -113,7 +113,7 @@ def _show_plan(
 ) -> HttpResponse:
     plan: PlanView | None = None
     try:
-        plan = plan_rollback(table, instant, person(request))
+        plan = plan_rollback(table, instant)
     except ControlPlaneError as error:
         problem = problem or error
     if plan and (form is None or is_new_plan):

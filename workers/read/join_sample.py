@@ -125,7 +125,7 @@ def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
     tally, read = _Tally(rule, schema, units, now_ms), 0
     for slice_, is_wide in sampled(table, view, bounds or SampleBounds()):
         try:
-            parts = _states(table, rule, schema, slice_, tally.columns if is_wide else ())
+            parts = _states(table, schema, slice_, tally.columns if is_wide else ())
         except NotFound:
             continue  # Cleaned away since the listing.
         for states in parts:
@@ -136,7 +136,6 @@ def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
 
 def _states(
     table: Table,
-    rule: GroupRule,
     schema: TableSchema,
     slice_: FileSlice,
     columns: Sequence[str],

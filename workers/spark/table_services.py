@@ -56,7 +56,7 @@ def spark_runner(spark: SparkSession, write: GroupWrite = write_group) -> Runner
             type=type(spark).__name__,
         )
 
-    def make(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
+    def make(table: Table, _sizes: Sequence[int], _threads: int | None) -> Runner:
         return _SparkRunner(spark, table, write)
 
     return make

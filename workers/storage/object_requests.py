@@ -164,7 +164,7 @@ def _info(path: str, meta: Any) -> ObjectInfo:
 
 
 @lru_cache(maxsize=64)
-def _store(place: BucketPlace, settings: S3Settings, pid: int) -> S3Store:
+def _store(place: BucketPlace, settings: S3Settings, _pid: int) -> S3Store:
     """One pool of connections for all of this process that work on a table."""
     config: dict[str, Any] = dict(settings.options)
     if settings.endpoint:

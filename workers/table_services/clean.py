@@ -58,7 +58,7 @@ class Clean:
             stored = read_clean_plan(plan_content(table.storage, instant))
             if stored is not None:
                 return _pending_plan(table, instant, stored.paths)
-        return _shown(table, _proposal(table, timeline, settings), settings)
+        return _shown(table, _proposal(table, timeline, settings))
 
     def run(
         self,
@@ -83,7 +83,7 @@ class Clean:
 
         def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
             proposal = _proposal(table, timeline, settings)
-            plan = _shown(table, proposal, settings)
+            plan = _shown(table, proposal)
             plan.check(request)
             return None if plan.is_empty else _encoded(table, timeline, proposal, settings)
 
@@ -164,7 +164,7 @@ def _proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Pro
     )
 
 
-def _shown(table: Table, proposal: _Proposal, settings: CleanSettings) -> ServicePlan:
+def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
     doomed, bound = proposal.doomed, proposal.bound
     items = tuple(PlanItem(one.file.path, "delete", one.file.size, one.why) for one in doomed)
     partitions = {one.partition for one in doomed}
@@ -175,7 +175,7 @@ def _shown(table: Table, proposal: _Proposal, settings: CleanSettings) -> Servic
         warnings.append(f"{kept} old files stay: savepoints or pending plans need them")
     if bound.earliest is not None and items:
         since = bound.earliest.requested_at
-        warnings.append(f"snapshots of before commit {since} can not be read any more")
+        warnings.append(f"snapshots from before commit {since} cannot be read any more")
     return ServicePlan(
         service=Clean.name,
         summary=summary if items else "nothing to clean",

@@ -153,9 +153,7 @@ def _carry_out(
                 raise _MoreToUndo("more was written meanwhile", instant=requested_at)
             took_ms = max(0, table.ports.clock.now_ms() - started_ms)
             done = list(_rollbacks(table, timeline, since=requested_at))
-            return encode_restore_metadata(
-                plan, started_at=requested_at, took_ms=took_ms, rollbacks=done
-            )
+            return encode_restore_metadata(started_at=requested_at, took_ms=took_ms, rollbacks=done)
 
         undo = _Undo(table, request, options, claim, plan.target, on_progress)
         for _ in range(_ROUNDS_MAX):

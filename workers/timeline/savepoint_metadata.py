@@ -108,7 +108,6 @@ def read_restore_plan(content: bytes) -> RestorePlanFile | None:
 
 
 def encode_restore_metadata(
-    plan: RestorePlanFile,
     *,
     started_at: InstantTime,
     took_ms: int,

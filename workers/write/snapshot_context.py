@@ -68,7 +68,7 @@ def snapshot_context(
         keeps_read_rows=appends_only and request.takes_along,
         needs_rows=appends_only and request.needs_rows,
         begun_in=begun_in,
-        **_of_lookup(view, options, request),
+        **_of_lookup(view, options),
     )
 
 
@@ -77,7 +77,7 @@ class _OfLookup(TypedDict, total=False):
     kept_apart: frozenset[tuple[str, int]]
 
 
-def _of_lookup(view: FileSystemView, options: WriteOptions, request: WriteRequest) -> _OfLookup:
+def _of_lookup(view: FileSystemView, options: WriteOptions) -> _OfLookup:
     """What only an index that looks keys up asks for."""
     if not view.table.config.looks_up:
         return {}

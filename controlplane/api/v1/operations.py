@@ -184,7 +184,7 @@ class RollbackPlanApi(APIView):
     def post(self, request: Request, slug: str) -> Response:
         body = validated(self.PlanRequest, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        return Response(shown(plan_rollback(table, body["instant"], actor(request))))
+        return Response(shown(plan_rollback(table, body["instant"])))
 
 
 class RollbackCreateApi(APIView):

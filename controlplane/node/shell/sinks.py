@@ -291,7 +291,7 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
         return
     signals = 0
 
-    def on_signal(number: int, frame: object) -> None:
+    def on_signal(_number: int, _frame: object) -> None:
         nonlocal signals
         signals += 1
         ask_to_stop(table, sink_id, by=shell_user(), is_hard=signals > 1)

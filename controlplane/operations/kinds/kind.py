@@ -48,11 +48,11 @@ class Cancelling(Enum):
     STOPPED = "it runs until it is stopped, which is another request"
 
 
-def never(operation: Operation) -> bool:
+def never(_operation: Operation) -> bool:
     return False
 
 
-def any_instant(operation: Operation, instant: InstantTime) -> bool:
+def any_instant(_operation: Operation, _instant: InstantTime) -> bool:
     return True
 
 
@@ -60,7 +60,7 @@ def left_alone(operation: Operation, now: datetime) -> None:
     """What lives needs nobody."""
 
 
-def sent_again(operation: Operation, now: datetime) -> bool:
+def sent_again(_operation: Operation, _now: datetime) -> bool:
     """The next worker finds out what the one before it has done."""
     return False
 
@@ -103,7 +103,7 @@ class Kind:
     is_settled_unsent: bool = False
     """Whether its effect may come from elsewhere before a worker took it."""
     cancelling: Cancelling = Cancelling.NEVER
-    is_carried_on: Callable[[str], bool] = field(default=lambda service: False)
+    is_carried_on: Callable[[str], bool] = field(default=lambda _service: False)
     """Of one that is cancelled between steps: whether this service is not, once it began."""
     is_corrected: bool = True
     """Whether its end is looked at again where storage contradicts it later."""

@@ -89,7 +89,7 @@ class PlanView:
         }
 
 
-def plan_rollback(table: Table, instant: InstantTime, by: User | None = None) -> PlanView:
+def plan_rollback(table: Table, instant: InstantTime) -> PlanView:
     """What undoing `instant` would delete, now. Changes nothing.
 
     Raises InvalidRequest for an instant that is none, StorageUnavailable.

@@ -32,7 +32,7 @@ def test_the_plan_names_exactly_the_files_of_the_instant(lake: Lake, admin: User
     newest = lake.commit(BERGEN)
     sync_table(lake.row)
 
-    view = plan_rollback(lake.row, newest, admin)
+    view = plan_rollback(lake.row, newest)
 
     assert view.is_executable
     assert view.rows == 1
@@ -46,7 +46,7 @@ def test_an_older_instant_is_blocked_and_the_plan_names_what_must_go_first(
 ) -> None:
     older, newer = lake.commit(OSLO), lake.commit(BERGEN)
 
-    view = plan_rollback(lake.row, older, admin)
+    view = plan_rollback(lake.row, older)
 
     assert not view.is_executable
     assert newer in " ".join(view.blockers)
@@ -87,7 +87,7 @@ def test_a_wrong_name_or_reason_changes_nothing(
 
 def test_a_plan_that_is_not_the_one_shown_is_void(lake: Lake, admin: User) -> None:
     instant = lake.commit(OSLO)
-    shown = plan_rollback(lake.row, instant, admin).plan_hash
+    shown = plan_rollback(lake.row, instant).plan_hash
     lake.commit(BERGEN)
 
     with pytest.raises(PlanVoid):
