@@ -51,7 +51,6 @@ NOT_RENAMED_YET = (
     "tests/sink/",
     "tests/sink_simulator/",
     "tests/state_machine/",
-    "tests/support/",
     "tests/workers/concurrency/",
     "tests/workers/files/",
     "tests/workers/index/",

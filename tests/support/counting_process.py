@@ -16,11 +16,11 @@ from workers.storage.local import LocalStorage
 
 def count_once(storage: Storage, path: str) -> bool:
     try:
-        standing = storage.read_tagged(path)
+        tagged_count = storage.read_tagged(path)
     except NotFound:
         return storage.put_if_absent(path, b"1")
-    counted = str(int(standing.content) + 1).encode()
-    return storage.replace_if_match(path, counted, standing.tag) is not None
+    counted = str(int(tagged_count.content) + 1).encode()
+    return storage.replace_if_match(path, counted, tagged_count.tag) is not None
 
 
 def main(location: str, path: str) -> None:

@@ -197,9 +197,9 @@ class Simulation:
 
     def _let_time_pass(self) -> None:
         self.clock.sleep(self.random.choice([0.001, 0.001, 0.1, 1.5]))
-        for one in self.writers:
-            if one.is_alive:
-                self.storage.put(path_of(one.requested_at), _beat_of(one.name))
+        for writer in self.writers:
+            if writer.is_alive:
+                self.storage.put(path_of(writer.requested_at), _beat_of(writer.name))
 
     def _begin(self, writer: SimulatedWriter) -> None:
         """As under the table lock: nobody else has a turn."""
@@ -207,8 +207,8 @@ class Simulation:
         timeline = self.table.timeline()
         requested_at = next_instant(self.clock, timeline.last_time)
         self.storage.put(path_of(requested_at), _beat_of(writer.name))
-        asked = transitions.request(self.storage, requested_at, Action.COMMIT, b"")
-        writer.instant = transitions.start(self.storage, asked)
+        requested = transitions.request(self.storage, requested_at, Action.COMMIT, b"")
+        writer.instant = transitions.start(self.storage, requested)
         writer.at_start = timeline
         self._depth = depth
         writer.markers = plain = DirectMarkers(self.storage, requested_at)

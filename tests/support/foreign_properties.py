@@ -15,9 +15,9 @@ METADATA_OFF = {"hoodie.table.metadata.partitions": ""}
 def change_as_hudi(location: Path, changes: dict[str, str]) -> None:
     """Backup, the file away, the file anew, backup away. An empty value takes the key away."""
     file, backup = location / PROPERTIES.path, location / PROPERTIES_BACKUP.path
-    standing = file.read_bytes()
-    properties = parse_properties(standing) | changes
-    backup.write_bytes(standing)
+    old_content = file.read_bytes()
+    properties = parse_properties(old_content) | changes
+    backup.write_bytes(old_content)
     file.unlink()
     lines = [f"{key}={_escaped(value)}" for key, value in sorted(properties.items()) if value]
     file.write_text("\n".join(["#Updated at 2026-01-31T12:00:00Z", *lines, ""]))

@@ -73,8 +73,8 @@ class HudiPeer:
     def buckets(self, keys: Sequence[str], fields: str, buckets: int) -> list[int]:
         """Where Apache Hudi's BucketIdentifier puts these record keys."""
         answer = self._ask(do="buckets", keys=list(keys), fields=fields, buckets=buckets)
-        found: list[int] = answer["found"]
-        return found
+        bucket_numbers: list[int] = answer["found"]
+        return bucket_numbers
 
     def bloom_filter(
         self, keys: Sequence[str], kind: str, entries: int, false_positives: float, entries_max: int
@@ -88,8 +88,8 @@ class HudiPeer:
     def might_contain(self, text: str, kind: str, keys: Sequence[str]) -> list[bool]:
         """What Apache Hudi finds in the filter of this text."""
         answer = self._ask(do="might_contain", text=text, kind=kind, keys=list(keys))
-        found: list[bool] = answer["found"]
-        return found
+        maybe_contained: list[bool] = answer["found"]
+        return maybe_contained
 
     def partitions(
         self, values: Sequence[int | float | str | None], options: Mapping[str, str]
@@ -98,8 +98,8 @@ class HudiPeer:
         of one that it refuses.
         """
         answer = self._ask(do="partitions", values=list(values), options=dict(options))
-        found: list[str | None] = answer["found"]
-        return found
+        paths: list[str | None] = answer["found"]
+        return paths
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -102,11 +102,11 @@ def buckets(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     """The bucket of each record key, as Hudi's writers place it."""
     jvm: Any = spark._jvm
     identifier = jvm.org.apache.hudi.index.bucket.BucketIdentifier
-    found = [
+    bucket_numbers = [
         identifier.getBucketId(key, request["fields"], request["buckets"])
         for key in request["keys"]
     ]
-    return {"found": found}
+    return {"found": bucket_numbers}
 
 
 def bloom_filter(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
@@ -132,14 +132,14 @@ def partitions(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     for key, value in request["options"].items():
         properties.setProperty(key, value)
     generator = jvm.org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator(properties)
-    found = []
+    paths = []
     for value in request["values"]:
-        told = generator.getDefaultPartitionVal() if value is None else value
+        value_or_default = generator.getDefaultPartitionVal() if value is None else value
         try:
-            found.append(generator.getPartitionPath(told))
+            paths.append(generator.getPartitionPath(value_or_default))
         except Exception:  # noqa: BLE001 - whatever Hudi raised is that it has no path
-            found.append(None)
-    return {"found": found}
+            paths.append(None)
+    return {"found": paths}
 
 
 def main() -> None:

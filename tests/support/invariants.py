@@ -53,9 +53,9 @@ def _assert_footers_tell_of_all_keys(table: Table) -> None:
         if stat.is_log or table.storage.info(stat.path) is None:
             continue
         keys = read_base_file(table.storage, stat.path, [RECORD_KEY]).column(RECORD_KEY)
-        found = read_file_keys(table.storage, stat.path)
-        assert found.filter is not None, stat.path
-        assert found.might_contain(AskedKeys(keys)).all(), stat.path
+        file_keys = read_file_keys(table.storage, stat.path)
+        assert file_keys.filter is not None, stat.path
+        assert file_keys.might_contain(AskedKeys(keys)).all(), stat.path
 
 
 def assert_nothing_reported_is_lost(location: str | Path, reported: Iterable[InstantTime]) -> None:
@@ -107,23 +107,23 @@ def _archived_files(table: Table) -> set[str]:
 def leftovers(table: Table) -> list[str]:
     """Heartbeats, markers and waiting metadata of instants that are not pending any more."""
     pending = {instant.requested_at for instant in table.timeline().pending()}
-    found = []
+    paths = []
     for directory in (".hoodie/.heartbeat", ".hoodie/.temp", ".hoodie/.sluice/metadata"):
         for file in table.storage.list_tree(directory):
             owner = file.path.removeprefix(f"{directory}/").split("/")[0].split(".")[0]
             if owner not in pending:
-                found.append(file.path)
-    return found
+                paths.append(file.path)
+    return paths
 
 
 def _data_files(table: Table) -> dict[str, str]:
     """Path -> request instant in its name."""
-    found = {}
+    instants = {}
     for partition in list_partitions(table.storage):
         for file in table.storage.list_files(partition):
             if parsed := parse_base_file(file.name) or parse_log_file(file.name):
-                found[file.path] = parsed.instant
-    return found
+                instants[file.path] = parsed.instant
+    return instants
 
 
 def _committed_stats(table: Table) -> Iterator[WriteStat]:
@@ -158,8 +158,8 @@ def _assert_times_are_unique_and_ordered(table: Table) -> None:
     times = [one.requested_at for one in instants if one.action is not Action.SAVEPOINT]
     times += [one.completed_at for one in instants if one.completed_at]
     assert len(set(times)) == len(times), f"a time was given twice: {sorted(times)}"
-    for one in instants:
-        assert one.completed_at is None or one.requested_at < one.completed_at, one
+    for instant in instants:
+        assert instant.completed_at is None or instant.requested_at < instant.completed_at, instant
 
 
 def _assert_committed_files_stand(table: Table) -> None:
@@ -206,10 +206,10 @@ def _assert_rollbacks_are_whole(table: Table) -> None:
     targets = _rolled_back(table)
     assert len(targets) == len(set(targets)), f"rolled back twice: {targets}"
     gone = set(targets)
-    standing = {
+    on_timeline = {
         one.requested_at for one in table.timeline().instants if one.action is not Action.SAVEPOINT
     }
-    assert gone.isdisjoint(standing), f"rolled back, yet there: {gone & standing}"
+    assert gone.isdisjoint(on_timeline), f"rolled back, yet there: {gone & on_timeline}"
     files = [path for path, instant in _data_files(table).items() if instant in gone]
     assert not files, f"files of rolled back instants: {files}"
     marked = gone.intersection(pending_marker_instants(table.storage))

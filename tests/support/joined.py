@@ -50,7 +50,7 @@ def make(
 
 def write(table: LakehouseTable, *rows: dict[str, Any]) -> dict[str, Any]:
     """What the commit of these rows tells."""
-    return told(table, commit(table, *rows))
+    return group_facts(table, commit(table, *rows))
 
 
 def commit(table: LakehouseTable, *rows: dict[str, Any], stream: str | None = None) -> str:
@@ -64,7 +64,7 @@ def commit(table: LakehouseTable, *rows: dict[str, Any], stream: str | None = No
     return outcome.instant
 
 
-def told(table: LakehouseTable, instant: str) -> dict[str, Any]:
+def group_facts(table: LakehouseTable, instant: str) -> dict[str, Any]:
     done = table.table.timeline().find(instant)
     assert done is not None
     content = read_commit_metadata(table.table.storage.read(table.table.layout.path(done)))

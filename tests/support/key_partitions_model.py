@@ -85,12 +85,12 @@ class KeyPartitionsModel:
         return [self._row(key) for key in sorted(self._keys) if self._keys[key].is_alive]
 
     def _row(self, key: str) -> Row:
-        found = self._keys[key]
+        key_model = self._keys[key]
         cells: dict[str, Any] = {}
         for name, (age, column) in GROUPS.items():
-            if (version := found.groups.get(name)) is not None:
+            if (version := key_model.groups.get(name)) is not None:
                 cells |= {age: version.age, column: None if version.is_delete else version.cell}
-        return wide(key, found.day, **cells)
+        return wide(key, key_model.day, **cells)
 
     def _begin_rows(self, begun: Begun) -> None:
         wanted: dict[str, set[str]] = {}
@@ -122,13 +122,13 @@ class KeyPartitionsModel:
                 begun.sought.add(key)
 
     def _stands(self, key: str) -> str | None:
-        found = self._keys.get(key, KeyModel())
-        return found.day if found.is_alive else None
+        key_model = self._keys.get(key, KeyModel())
+        return key_model.day if key_model.is_alive else None
 
     def _remembered(self, key: str) -> set[str]:
         """Where deletes are remembered of a key that has no row; they go along with its next."""
-        found = self._keys.get(key, KeyModel())
-        return {str(found.day)} if found.groups and not found.is_alive else set()
+        key_model = self._keys.get(key, KeyModel())
+        return {str(key_model.day)} if key_model.groups and not key_model.is_alive else set()
 
     def _counts(self, row: Row) -> bool:
         """Whether a row of a key that stands would change something of it."""

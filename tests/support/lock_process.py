@@ -64,8 +64,8 @@ def hold(table: Table, options: WriteOptions, instant: str) -> None:
     say(released=True)
 
 
-def say(**told: Any) -> None:
-    sys.stdout.write(f"{json.dumps(told)}\n")
+def say(**fields: Any) -> None:
+    sys.stdout.write(f"{json.dumps(fields)}\n")
     sys.stdout.flush()
 
 
@@ -82,7 +82,7 @@ class LockProcess:
             text=True,
         )
 
-    def told(self) -> dict[str, Any]:
+    def next_answer(self) -> dict[str, Any]:
         """Its next line. Raises AssertionError when it ended instead."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

@@ -77,8 +77,8 @@ class MemoryStorage:
         return Tagged(content, _tag(content))
 
     def info(self, path: str) -> FileInfo | None:
-        found = self.files.get(path)
-        return FileInfo(path, len(found[0]), found[1]) if found else None
+        file = self.files.get(path)
+        return FileInfo(path, len(file[0]), file[1]) if file else None
 
     def list_files(self, directory: str) -> list[FileInfo]:
         start = len(directory) + 1 if directory else 0
@@ -94,8 +94,8 @@ class MemoryStorage:
 
     def list_tree(self, directory: str) -> list[FileInfo]:
         prefix = f"{directory}/" if directory else ""
-        found = sorted(one for one in self.files.items() if one[0].startswith(prefix))
-        return [FileInfo(path, len(content), at) for path, (content, at) in found]
+        files = sorted(one for one in self.files.items() if one[0].startswith(prefix))
+        return [FileInfo(path, len(content), at) for path, (content, at) in files]
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._change({checked_path(path): content})
@@ -120,9 +120,9 @@ class MemoryStorage:
         return _tag(content) if matches else None
 
     def append(self, path: str, content: bytes) -> None:
-        standing = self.files.get(path, (b"", 0))[0]
+        old_content = self.files.get(path, (b"", 0))[0]
         half = content[: len(content) // 2]
-        self._change({path: standing + content}, half={path: standing + half})
+        self._change({path: old_content + content}, half={path: old_content + half})
 
     @contextmanager
     def create_data(

@@ -43,12 +43,12 @@ PAIRS: dict[str, tuple[tuple[Row, pa.Schema], tuple[Row, pa.Schema]]] = {
 def merged_table(location: Path, kind: tuple[str, str], pair: str) -> ScenarioTable:
     """Four rows in files of the first schema, one changed by each of two writers at once."""
     table = ScenarioTable(location, schema=BASE, table_type=kind[0])
-    standing = [{"id": key, "n": 1, "f": 0.5, "inner": {"a": 1}} for key in (0, 1, 2, 8)]
-    table.writer("first").upsert_and_commit(*standing)
+    base_rows = [{"id": key, "n": 1, "f": 0.5, "inner": {"a": 1}} for key in (0, 1, 2, 8)]
+    table.writer("first").upsert_and_commit(*base_rows)
     writers = []
     for key, name, (row, schema) in zip((2, 8), ("rival", "writer"), PAIRS[pair], strict=True):
-        one = table.writer(name, mode=kind[1], options={STRATEGY: "evolvability"})
-        writers.append(one.upsert({"id": key, **row}, schema=schema))
-    for one in writers:
-        one.wins()
+        writer = table.writer(name, mode=kind[1], options={STRATEGY: "evolvability"})
+        writers.append(writer.upsert({"id": key, **row}, schema=schema))
+    for writer in writers:
+        writer.wins()
     return table

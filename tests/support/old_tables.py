@@ -23,13 +23,13 @@ _TIMELINE = ".hoodie/"
 
 def files_of(archive: Path) -> Files:
     """The table of a zip, without what macOS and Hadoop put beside the files."""
-    found: Files = {}
+    files: Files = {}
     with zipfile.ZipFile(archive) as zipped:
         for name in zipped.namelist():
             path = name.partition("/")[2]
             if path and not name.endswith(("/", ".crc", ".DS_Store")) and "__MACOSX" not in name:
-                found[path] = (zipped.read(name), _MODIFIED_MS)
-    return found
+                files[path] = (zipped.read(name), _MODIFIED_MS)
+    return files
 
 
 def with_oldest_archived(files: Files) -> Files:
@@ -38,7 +38,7 @@ def with_oldest_archived(files: Files) -> Files:
     """
     names = sorted(path for path in files if path.startswith(_TIMELINE) and path[8:9].isdigit())
     [oldest] = [name for name in names if name.endswith("commit") and name[:25] == names[0][:25]]
-    told = json.loads(files[oldest][0])
+    commit_metadata = json.loads(files[oldest][0])
     requested_at, action = oldest.removeprefix(_TIMELINE).split(".")
     kept = {
         path: file
@@ -46,7 +46,7 @@ def with_oldest_archived(files: Files) -> Files:
         if not path.startswith(f"{_TIMELINE}{requested_at}.")
     }
     record = {
-        "hoodieCommitMetadata": told,
+        "hoodieCommitMetadata": commit_metadata,
         "commitTime": requested_at,
         "actionType": action,
         "actionState": "COMPLETED",

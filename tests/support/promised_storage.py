@@ -102,9 +102,9 @@ class PromisedStorage(LocalStorage):
         return fresh
 
     def append(self, path: str, content: bytes) -> None:
-        standing = self._content(path)
-        whole = (standing or b"") + content
-        self._owe(path, Promise((standing, whole), is_torn=True))
+        old_content = self._content(path)
+        whole = (old_content or b"") + content
+        self._owe(path, Promise((old_content, whole), is_torn=True))
         super().append(path, content)
         self._owe(path, Promise((whole,)))
 

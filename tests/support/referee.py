@@ -32,7 +32,7 @@ _judged: set[str] = set()
 def referee_table(
     location: Path | str,
     options: Mapping[str, str] | None = None,
-    asked: HudiReadOptions | None = None,
+    read_options: HudiReadOptions | None = None,
 ) -> pa.Table:
     """What is asked for, by default the snapshot, as hudi-rs reads it, meta columns included; an
     empty table has no columns.
@@ -40,7 +40,7 @@ def referee_table(
     hudi-rs raises a Rust panic as a BaseException: let it fail the test.
     """
     reader = HudiTableBuilder.from_base_uri(str(location)).with_options(options or {}).build()
-    batches = [pa.record_batch(batch) for batch in reader.read(asked)]
+    batches = [pa.record_batch(batch) for batch in reader.read(read_options)]
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 

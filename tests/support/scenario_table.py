@@ -153,10 +153,10 @@ class ScenarioTable:
 
     def rows(self, *columns: str) -> list[Row]:
         """What a reader who comes now sees, sorted by key."""
-        found: pa.Table = open_table(self.location).read()
+        snapshot: pa.Table = open_table(self.location).read()
         key = self._record_key
-        rows = sorted(found.to_pylist(), key=lambda row: (row[key], repr(row)))
-        return [{name: row[name] for name in columns or found.column_names} for row in rows]
+        rows = sorted(snapshot.to_pylist(), key=lambda row: (row[key], repr(row)))
+        return [{name: row[name] for name in columns or snapshot.column_names} for row in rows]
 
     def schema_columns(self) -> list[str]:
         schema = open_table(self.location).schema()
@@ -170,10 +170,10 @@ class ScenarioTable:
         return self.table.timeline().instants
 
     def metadata(self, instant: InstantTime) -> CommitMetadata:
-        found = self.table.timeline().find(instant)
-        assert found is not None, f"{instant} is not on the timeline"
-        assert found.is_completed, found
-        return read_commit_metadata(self.storage.read(self.table.layout.path(found)))
+        completed = self.table.timeline().find(instant)
+        assert completed is not None, f"{instant} is not on the timeline"
+        assert completed.is_completed, completed
+        return read_commit_metadata(self.storage.read(self.table.layout.path(completed)))
 
     def listing(self) -> dict[str, bytes]:
         """Every file but the lock, which changes with each holder."""

@@ -68,47 +68,51 @@ def operations(base: Flat, made: Flat) -> list[Operation]:
 
 def replayed(todo: list[Operation], on: Flat) -> Flat:
     """Raises Impossible."""
-    found = dict(on)
+    nodes = dict(on)
     added = {one.path for one in todo if one.before is None and one.path not in on}
-    for one in todo:
-        if one.after is None:
+    for operation in todo:
+        if operation.after is None:
             raise Impossible("nobody agreed to lose a column")
-        standing = found.get(one.path)
-        if one.before is None:
+        current = nodes.get(operation.path)
+        if operation.before is None:
             # Inside something that is added as a whole there are no older rows.
-            is_inside = any(one.path.startswith(f"{parent}.") for parent in added)
-            found[one.path] = _added(standing, one.after, is_inside)
-        elif standing is None:
+            is_inside = any(operation.path.startswith(f"{parent}.") for parent in added)
+            nodes[operation.path] = _added(current, operation.after, is_inside)
+        elif current is None:
             raise Impossible("it is gone")
         else:
-            found[one.path] = _changed(standing, one.before, one.after)
-    lowered = [path.lower() for path in found]
+            nodes[operation.path] = _changed(current, operation.before, operation.after)
+    lowered = [path.lower() for path in nodes]
     if len(set(lowered)) < len(lowered):
         raise Impossible("two names differ only by case")
-    return found
+    return nodes
 
 
-def _sets_a_default(one: Operation) -> bool:
-    if one.before is None or one.after is None or one.before.default == one.after.default:
+def _sets_a_default(operation: Operation) -> bool:
+    if (
+        operation.before is None
+        or operation.after is None
+        or operation.before.default == operation.after.default
+    ):
         return False
-    return not (one.after.is_nullable and not one.before.is_nullable)
+    return not (operation.after.is_nullable and not operation.before.is_nullable)
 
 
-def _added(standing: Node | None, new: Node, is_inside: bool) -> Node:
-    if standing == new:
+def _added(current: Node | None, new: Node, is_inside: bool) -> Node:
+    if current == new:
         return new
-    if standing is None:
+    if current is None:
         if not (new.is_free_to_add or is_inside):
             raise Impossible("older rows have no value for it")
         return new
-    is_optional = standing.is_nullable and new.is_nullable
-    if standing.default != new.default or not (is_optional or new.is_item):
+    is_optional = current.is_nullable and new.is_nullable
+    if current.default != new.default or not (is_optional or new.is_item):
         raise Impossible("added twice, differently")
-    is_nullable = standing.is_nullable or new.is_nullable
-    return replace(new, kind=_upper(standing.kind, new.kind), is_nullable=is_nullable)
+    is_nullable = current.is_nullable or new.is_nullable
+    return replace(new, kind=_upper(current.kind, new.kind), is_nullable=is_nullable)
 
 
-def _changed(standing: Node, before: Node, after: Node) -> Node:
+def _changed(current: Node, before: Node, after: Node) -> Node:
     if before.is_nullable and not after.is_nullable:
         raise Impossible("tightened")
     if _upper(before.kind, after.kind) != after.kind:
@@ -116,17 +120,17 @@ def _changed(standing: Node, before: Node, after: Node) -> Node:
     is_relaxed = after.is_nullable and not before.is_nullable
     is_set = is_relaxed or after.default != before.default
     return Node(
-        _upper(standing.kind, after.kind),
-        standing.is_nullable or after.is_nullable,
-        after.default if is_set else standing.default,
+        _upper(current.kind, after.kind),
+        current.is_nullable or after.is_nullable,
+        after.default if is_set else current.default,
         after.is_item,
     )
 
 
 def _upper(left: str, right: str) -> str:
-    for one, other in ((left, right), (right, left)):
-        if one == other or (one, other) in WIDENINGS:
-            return other
+    for narrow, wide in ((left, right), (right, left)):
+        if narrow == wide or (narrow, wide) in WIDENINGS:
+            return wide
     if left.startswith("decimal") and right.startswith("decimal"):
         return _upper_decimal(left, right)
     raise Impossible(f"no type holds {left} and {right}")
@@ -160,12 +164,12 @@ def _of_place(path: str, place: Place, field: Field | None = None) -> Iterator[t
             pass
 
 
-def _kind(found: AvroType) -> str:
-    match found:
+def _kind(avro: AvroType) -> str:
+    match avro:
         case Scalar(logical="decimal"):
-            return f"decimal({found.precision},{found.scale})"
+            return f"decimal({avro.precision},{avro.scale})"
         case Scalar():
-            return f"{found.kind} {found.logical}" if found.logical else found.kind
+            return f"{avro.kind} {avro.logical}" if avro.logical else avro.kind
         case Struct():
             return "struct"
         case ListOf():
@@ -173,4 +177,4 @@ def _kind(found: AvroType) -> str:
         case MapOf():
             return "map"
         case _:
-            return str(found)
+            return str(avro)

@@ -73,8 +73,8 @@ class SecuredKafka:
         self.broker.start()
         admin = AdminClient(dict(client(self.broker)))
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            told = ScramCredentialInfo(mechanism, 4096)
-            wanted = UserScramCredentialUpsertion(USER, told, PASSWORD.encode())
+            credential = ScramCredentialInfo(mechanism, 4096)
+            wanted = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
             admin.alter_user_scram_credentials([wanted])[USER].result(30)
 
 

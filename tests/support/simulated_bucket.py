@@ -133,20 +133,20 @@ class SimulatedBucket:
             self.stored = now
 
     def _get(self, path: str, wanted: Wanted) -> Fetched:
-        found = self.stored.get(path)
-        if found is None:
+        stored = self.stored.get(path)
+        if stored is None:
             raise FileNotFoundError(path)
-        if wanted.tag and wanted.tag != found.tag:
+        if wanted.tag and wanted.tag != stored.tag:
             raise PreconditionError("another version")
-        start, end = wanted.span or (0, len(found.content))
+        start, end = wanted.span or (0, len(stored.content))
         if wanted.suffix:
             start = max(0, end - wanted.suffix)
-        content = b"" if wanted.is_head else found.content[start:end]
-        return Fetched(content, start, self._info(path), found.nonce)
+        content = b"" if wanted.is_head else stored.content[start:end]
+        return Fetched(content, start, self._info(path), stored.nonce)
 
     def _info(self, path: str) -> ObjectInfo:
-        found = self.stored[path]
-        return ObjectInfo(path, len(found.content), found.modified_ms, found.tag)
+        stored = self.stored[path]
+        return ObjectInfo(path, len(stored.content), stored.modified_ms, stored.tag)
 
     def _below(self, directory: str) -> list[ObjectInfo]:
         start = f"{directory}/" if directory else ""
@@ -154,17 +154,17 @@ class SimulatedBucket:
 
     def _listed(self, directory: str) -> Listing:
         start = len(directory) + 1 if directory else 0
-        found = self._below(directory)
-        deeper = {one.path[start:].partition("/")[0] for one in found if "/" in one.path[start:]}
+        infos = self._below(directory)
+        deeper = {one.path[start:].partition("/")[0] for one in infos if "/" in one.path[start:]}
         prefix = f"{directory}/" if directory else ""
-        files = [one for one in found if "/" not in one.path[start:]]
+        files = [one for one in infos if "/" not in one.path[start:]]
         return Listing(files, sorted(prefix + name for name in deeper))
 
     def _put(self, path: str, content: bytes, tag: str | None, nonce: str) -> str:
-        standing = self.stored.get(path)
-        if nonce and tag is None and standing is not None:
+        current = self.stored.get(path)
+        if nonce and tag is None and current is not None:
             raise AlreadyExistsError("Object already exists at that location")
-        if nonce and tag is not None and (standing is None or standing.tag != tag):
+        if nonce and tag is not None and (current is None or current.tag != tag):
             raise PreconditionError("another version")
         self.before = dict(self.stored)
         made = hashlib.sha256(content + nonce.encode()).hexdigest()

@@ -53,14 +53,14 @@ class SinkRun:
         epoch = read_epoch(storage, self.sink_id)
         clear_stop(storage, self.sink_id, asked_before_ms=int(time.time() * 1000))
         self._file = self.folder / f"launch-{self.run_id}.json"
-        told = {
+        launch = {
             "location": self.location,
             "options": dict(self.options),
             "run_id": self.run_id,
             "workers": self.workers,
             "epoch_before": epoch.number if epoch else 0,
         }
-        self._file.write_text(json.dumps(told))
+        self._file.write_text(json.dumps(launch))
 
     @property
     def config(self) -> SinkConfig:
@@ -100,15 +100,15 @@ class SinkRun:
         """Gracefully; what does not end in time fails the test."""
         ask_to_stop(self.location, self.sink_id)
         deadline = time.monotonic() + within_s
-        for number, one in self.processes.items():
-            code = one.wait(max(0.1, deadline - time.monotonic()))
+        for number, process in self.processes.items():
+            code = process.wait(max(0.1, deadline - time.monotonic()))
             assert code == 0, (number, self.log.read_text()[-3000:])
 
     def end(self) -> None:
         """Whatever still runs, at the end of a test."""
-        for one in self.processes.values():
-            one.kill()
-            one.wait()
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
 
     def state(self) -> SinkState | None:
         return read_state(open_storage(self.location), self.sink_id)
@@ -117,8 +117,8 @@ class SinkRun:
         """Until the table has them, starting again what has died."""
         deadline = time.monotonic() + within_s
         while not has_committed(self.location, self.sink_id, offsets):
-            told = (self.state(), self.log.read_text()[-4000:])
-            assert time.monotonic() < deadline, told
+            state_and_log = (self.state(), self.log.read_text()[-4000:])
+            assert time.monotonic() < deadline, state_and_log
             self.keep_up()
             time.sleep(0.2)
 
@@ -153,27 +153,31 @@ def say(
 def assert_each_offset_once(location: str, ends: Mapping[int, int]) -> pa.Table:
     """(partition, offset) to row is a bijection."""
     rows: pa.Table = open_table(location).read()
-    found = sorted(
+    positions = sorted(
         zip(rows.column(PARTITION).to_pylist(), rows.column(OFFSET).to_pylist(), strict=True)
     )
     wanted = [(one, offset) for one, end in sorted(ends.items()) for offset in range(end)]
-    assert len(found) == len(set(found)), "an offset is there twice"
-    assert found == wanted, (len(found), len(wanted), sorted(set(wanted) - set(found))[:10])
+    assert len(positions) == len(set(positions)), "an offset is there twice"
+    assert positions == wanted, (
+        len(positions),
+        len(wanted),
+        sorted(set(wanted) - set(positions))[:10],
+    )
     return rows
 
 
 def main(launch_file: str, number: str, attempt: str) -> None:
-    told: dict[str, Any] = json.loads(Path(launch_file).read_text())
+    order: dict[str, Any] = json.loads(Path(launch_file).read_text())
     launch = Launch(
-        config=sink_config(told["options"]),
-        run_id=told["run_id"],
-        secret=b"a secret of the tests" + told["run_id"].encode(),
-        workers=told["workers"],
-        epoch_before=told["epoch_before"],
+        config=sink_config(order["options"]),
+        run_id=order["run_id"],
+        secret=b"a secret of the tests" + order["run_id"].encode(),
+        workers=order["workers"],
+        epoch_before=order["epoch_before"],
         options={},
         environment={},
     )
-    table = open_(open_storage(told["location"]), system_ports())
+    table = open_(open_storage(order["location"]), system_ports())
     print(SinkWorker(table, launch, int(number), attempt).run(), flush=True)  # noqa: T201 # Its log.
 
 

@@ -29,7 +29,7 @@ NOW_MS = SystemClock().now_ms()
 
 
 def participant(partition: int, state: str = "OPEN", **values: Any) -> ParticipantShown:
-    told = {
+    defaults = {
         "participant": f"p{partition}-7f3a",
         "worker": f"worker-{partition // 2}.example:{4000 + partition}",
         "state": state,
@@ -38,7 +38,7 @@ def participant(partition: int, state: str = "OPEN", **values: Any) -> Participa
         "broker_offset": 150,
         "seen_ms": NOW_MS - 1_000,
     }
-    return ParticipantShown(partition, **{**told, **values})
+    return ParticipantShown(partition, **{**defaults, **values})
 
 
 def stuck_state(*, sink_id: str = SINK, partitions: int = 4, missing: int = 2) -> SinkState:
@@ -90,8 +90,8 @@ def stuck_state(*, sink_id: str = SINK, partitions: int = 4, missing: int = 2) -
 
 
 def stopped_state(sink_id: str = SINK) -> SinkState:
-    told = stuck_state(sink_id=sink_id, missing=-1)
-    return replace(told, state="STOPPED", instant="", deadline_ms=None, reason="asked to stop")
+    stuck = stuck_state(sink_id=sink_id, missing=-1)
+    return replace(stuck, state="STOPPED", instant="", deadline_ms=None, reason="asked to stop")
 
 
 def transaction(ago_ms: int, outcome: str, *, took_ms: int = 61_000, **values: Any) -> Any:
@@ -113,14 +113,14 @@ def commit_offsets(
     given = [dict(row or {"id": "1", "ts": 1, "city": "Oslo"})]
     batch = pa.Table.from_pylist(given, schema=schema)
     options = write_options({"sluice.writer.name": sink_id, "hoodie.write.markers.type": "direct"})
-    told = {
+    sink_keys = {
         "kafka.commit.offsets": offsets,
         "hoodie.sink.id": sink_id,
         "hoodie.sink.epoch": "3",
         "hoodie.sink.topic": TOPIC,
         "hoodie.sink.topic.id": "made-once",
     }
-    request = WriteRequest("upsert", extra=tuple({**told, **(extra or {})}.items()))
+    request = WriteRequest("upsert", extra=tuple({**sink_keys, **(extra or {})}.items()))
     transaction = WriteClient(table, options).begin(batch.schema, request)
     statuses = write_file_groups(
         transaction.context, prepare(transaction.context, batch), TaskIds(), table.storage

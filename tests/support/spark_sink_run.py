@@ -82,10 +82,10 @@ class SparkSinkRun:
         """
         deadline = time.monotonic() + within_s
         while True:
-            found = self._workers()
-            if found:
-                return found
-            assert time.monotonic() < deadline, self.told()
+            workers = self._workers()
+            if workers:
+                return workers
+            assert time.monotonic() < deadline, self.state_and_log()
             self.keep_up()
             time.sleep(_POLL_S)
 
@@ -97,10 +97,10 @@ class SparkSinkRun:
 
     def kill_jvm(self) -> None:
         """Raises NoSuchProcess."""
-        found = [one.pid for one in self._tree() if one.name() == "java"]
-        if not found:
+        jvm_pids = [one.pid for one in self._tree() if one.name() == "java"]
+        if not jvm_pids:
             raise psutil.NoSuchProcess(self._pid, msg="the driver has no JVM")
-        for pid in found:
+        for pid in jvm_pids:
             self.kill(pid)
 
     def kill_driver(self) -> None:
@@ -115,7 +115,7 @@ class SparkSinkRun:
     def await_offsets(self, offsets: Mapping[int, int], *, within_s: float) -> None:
         deadline = time.monotonic() + within_s
         while not has_committed(self.location, self.config.sink_id, offsets):
-            assert time.monotonic() < deadline, self.told()
+            assert time.monotonic() < deadline, self.state_and_log()
             self.keep_up()
             time.sleep(_POLL_S)
 
@@ -124,7 +124,7 @@ class SparkSinkRun:
         deadline = time.monotonic() + within_s
         before = self.commits()
         while self.commits() == before:
-            assert time.monotonic() < deadline, self.told()
+            assert time.monotonic() < deadline, self.state_and_log()
             self.keep_up()
             time.sleep(_POLL_S)
 
@@ -135,9 +135,9 @@ class SparkSinkRun:
         ask_to_stop(self.location, self.config.sink_id)
         deadline = time.monotonic() + within_s
         while is_driver(self._pid, self.run_dir):
-            assert time.monotonic() < deadline, self.told()
+            assert time.monotonic() < deadline, self.state_and_log()
             time.sleep(_POLL_S)
-        assert '"succeeded"' in (self.run_dir / ENDING_FILE).read_text(), self.told()
+        assert '"succeeded"' in (self.run_dir / ENDING_FILE).read_text(), self.state_and_log()
 
     def end(self) -> None:
         """Whatever still runs, at the end of a test."""
@@ -146,14 +146,14 @@ class SparkSinkRun:
     def state(self) -> SinkState | None:
         return read_state(LocalStorage(self.location), self.config.sink_id)
 
-    def told(self) -> tuple[SinkState | None, str]:
+    def state_and_log(self) -> tuple[SinkState | None, str]:
         log = self.run_dir / LOG_FILE
         return self.state(), log.read_text()[-4000:] if log.exists() else ""
 
     def _await_end(self) -> None:
         deadline = time.monotonic() + 60
         while is_driver(self._pid, self.run_dir):
-            assert time.monotonic() < deadline, self.told()
+            assert time.monotonic() < deadline, self.state_and_log()
             time.sleep(_POLL_S)
 
     def _workers(self) -> dict[int, int]:
@@ -161,13 +161,13 @@ class SparkSinkRun:
         if state is None or state.state in _OVER or not self.is_up:
             return {}
         living = {one.pid for one in {*self._tree()} - self._dead}
-        found = {
+        workers = {
             one.partition: int(one.worker.partition(":")[2])
             for one in state.participants
             if one.worker
         }
-        is_whole = len(found) == self.partitions and set(found.values()) <= living
-        return found if is_whole else {}
+        is_whole = len(workers) == self.partitions and set(workers.values()) <= living
+        return workers if is_whole else {}
 
     def _tree(self) -> list[psutil.Process]:
         try:

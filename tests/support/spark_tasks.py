@@ -23,5 +23,5 @@ def run_tasks(
 ) -> list[WriteStatus]:
     """As `write_rows`, always in tasks, by `write`, and `task_bytes` are enough for one."""
     with tagged(df.sparkSession, tag):
-        found = place_rows(df, context)
-        return write_in_tasks(df.sparkSession, context, found, write, watch, task_bytes=task_bytes)
+        placed = place_rows(df, context)
+        return write_in_tasks(df.sparkSession, context, placed, write, watch, task_bytes=task_bytes)

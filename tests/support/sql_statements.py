@@ -160,5 +160,5 @@ def check(case: Case, table: LakehouseTable, run: Callable[..., Any] = run_sql) 
     assert isinstance(outcome, Committed), outcome
     read = table.read()
     assert tuple(read.column_names) == case.columns
-    found = [tuple(row.values()) for row in read.to_pylist()]
-    assert sorted(found, key=lambda row: row[0]) == case.rows
+    rows = [tuple(row.values()) for row in read.to_pylist()]
+    assert sorted(rows, key=lambda row: row[0]) == case.rows

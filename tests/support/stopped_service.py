@@ -38,8 +38,8 @@ class Order:
         if self.service == ROLLBACK:
             request = RollbackRequest(self.target, by="test", reason="test")
             return f"rolled back: {rollback(table, request, options)}"
-        asked = ServiceRequest(by="test", reason="test", parameters=self.parameters)
-        return service(self.service).run(table, asked, options).summary
+        service_request = ServiceRequest(by="test", reason="test", parameters=self.parameters)
+        return service(self.service).run(table, service_request, options).summary
 
 
 class StoppedService(StoppedProcess):
@@ -50,11 +50,11 @@ class StoppedService(StoppedProcess):
 
 
 def main(location: str, order: str) -> None:
-    asked = Order(**json.loads(order))
+    parsed_order = Order(**json.loads(order))
 
     def run() -> dict[str, str]:
         try:
-            return {"summary": asked.carry_out(Path(location))}
+            return {"summary": parsed_order.carry_out(Path(location))}
         except LakehouseError as error:
             return {"raised": type(error).__name__, "text": str(error)}
 

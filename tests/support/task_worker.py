@@ -34,8 +34,8 @@ def main() -> None:
         _say(os.waitstatus_to_exitcode(status))
 
 
-def _say(told: object) -> None:
-    sys.stdout.write(f"{json.dumps(told)}\n")
+def _say(message: object) -> None:
+    sys.stdout.write(f"{json.dumps(message)}\n")
     sys.stdout.flush()
 
 

@@ -79,17 +79,17 @@ def test_time_travel_to_every_completed_write_is_the_referees(
 ) -> None:
     for write in writes(table):
         then = HudiReadOptions().with_as_of_timestamp(write.completed_at or "")
-        same_rows(table.read(as_of=write.completed_at), referee_table(location, asked=then))
+        same_rows(table.read(as_of=write.completed_at), referee_table(location, read_options=then))
 
 
 def test_windows_from_every_completed_write_are_the_referees(
     location: Path, table: LakehouseTable
 ) -> None:
     asked = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
-    same_rows(table.read(since="earliest"), referee_table(location, asked=asked))
+    same_rows(table.read(since="earliest"), referee_table(location, read_options=asked))
     for write in writes(table):
         since = asked.with_start_timestamp(write.completed_at or "")
-        same_rows(table.read(since=write.completed_at), referee_table(location, asked=since))
+        same_rows(table.read(since=write.completed_at), referee_table(location, read_options=since))
 
 
 def test_changes_played_back_are_the_snapshot(table: LakehouseTable) -> None:

@@ -102,7 +102,7 @@ def test_everything_that_is_read_stays(archive: Path, tmp_path: Path) -> None:
         table.table.timeline().completed_writes(), before["moments"], strict=True
     ):
         asked = HudiReadOptions().with_as_of_timestamp(write.completed_at or "")
-        assert referee_table(location, asked=asked).num_rows == len(then)
+        assert referee_table(location, read_options=asked).num_rows == len(then)
 
 
 def data_files(location: Path) -> dict[str, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.joined import make, told, write
+from tests.support.joined import group_facts, make, write
 from workers.timeline.group_facts import added
 
 
@@ -43,7 +43,7 @@ def test_late_rows_ties_and_tombstones_are_told_where_they_are_merged(
     ]
     if table_type == "MERGE_ON_READ":
         assert not any("late" in one["shop"] or "tied" in one["shop"] for one in facts)
-        facts.append(told(table, table.compact().instant or ""))
+        facts.append(group_facts(table, table.compact().instant or ""))
 
     shop = added(facts[1:])["shop"]
     assert (shop["late"], shop["late_key"]) == (1, "a")

@@ -136,7 +136,7 @@ def test_writer_of_another_process_is_refused_an_in_process_lock(table: Table) -
         Path(table.storage.location), named("in_process"), do="hold", instant=INSTANT
     )
     with pytest.raises(AssertionError, match="locked inside another process"):
-        other.told()
+        other.next_answer()
 
 
 def test_in_process_lock_of_a_process_that_is_gone_binds_nobody(table: Table) -> None:

@@ -258,7 +258,7 @@ def test_of_many_processes_none_loses_a_number(
     number.write_text("0")
 
     counting = [start(do="count", file=str(number), times=20) for _ in range(2)]
-    epochs = [epoch for one in counting for epoch in one.told()["epochs"]]
+    epochs = [epoch for one in counting for epoch in one.next_answer()["epochs"]]
 
     assert number.read_text() == "40"
     assert len(set(epochs)) == 40
@@ -271,7 +271,7 @@ def test_holder_that_slept_for_two_leases_cannot_publish(
 ) -> None:
     """Its successor decided; neither its lease nor the decision lets it (bug F4)."""
     sleeper = start(do="hold", instant=INSTANT)
-    epoch = sleeper.told()["held"]
+    epoch = sleeper.next_answer()["held"]
     sleeper.freeze()
     time.sleep(2 * LEASE_S + 0.6)
 
@@ -279,8 +279,8 @@ def test_holder_that_slept_for_two_leases_cannot_publish(
         assert lease.epoch > epoch
         sleeper.thaw()
         sleeper.go_on()
-        woken = sleeper.told()
-        assert sleeper.told() == {"released": True}
+        woken = sleeper.next_answer()
+        assert sleeper.next_answer() == {"released": True}
         lease.confirm()
 
     assert woken == {"confirm": "LeaseLost", "published": False}
@@ -293,7 +293,7 @@ def test_killed_holder_is_succeeded_by_whoever_waits(
     table: Table, options: dict[str, str], start: StartProcess
 ) -> None:
     killed = start(do="hold", instant=INSTANT)
-    killed.told()
+    killed.next_answer()
     killed.kill()
 
     with Client(table, options, wait_ms=20_000).held():
@@ -306,10 +306,10 @@ def test_killed_holder_is_succeeded_by_whoever_waits(
 @shared_ones
 def test_holder_who_was_quick_publishes(table: Table, start: StartProcess) -> None:
     quick = start(do="hold", instant=INSTANT)
-    quick.told()
+    quick.next_answer()
     quick.go_on()
 
-    assert quick.told() == {"confirm": "confirmed", "published": True}
+    assert quick.next_answer() == {"confirm": "confirmed", "published": True}
     assert isinstance(decisions.read(table.storage, INSTANT), CommitDecision)
 
 
