@@ -67,7 +67,7 @@ def test_number_that_is_another_processs_by_now_has_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{}, {"host": "a", "pid": 1}, {"host": 1, "boot": "b", "pid": 2, "started": "3"}]
+    "heartbeat", [{}, {"host": "a", "pid": 1}, {"host": 1, "boot": "b", "pid": 2, "started": "3"}]
 )
-def test_heartbeat_of_another_engine_names_no_process(told: dict[str, object]) -> None:
-    assert ProcessName.from_json(told) is None
+def test_heartbeat_of_another_engine_names_no_process(heartbeat: dict[str, object]) -> None:
+    assert ProcessName.from_json(heartbeat) is None

@@ -32,14 +32,14 @@ def test_rivals_are_writes_that_completed_since_the_start(
     before = [] if known_as is None else [instant(7, action, known_as)]
     now = [instant(7, action, state)]
 
-    found = rivals(before, now, OURS)
+    rival_instants = rivals(before, now, OURS)
 
     is_rival = (
         action in (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
         and state is State.COMPLETED
         and known_as is not State.COMPLETED
     )
-    assert found == (now if is_rival else [])
+    assert rival_instants == (now if is_rival else [])
 
 
 def test_rivals_come_in_the_order_in_which_they_became_visible() -> None:

@@ -43,9 +43,9 @@ def keeper(storage: LocalStorage) -> HeartbeatKeeper:
 
 
 def beat(storage: LocalStorage) -> Heartbeat:
-    found = read_heartbeat(storage, INSTANT)
-    assert found is not None
-    return found
+    heartbeat = read_heartbeat(storage, INSTANT)
+    assert heartbeat is not None
+    return heartbeat
 
 
 def test_heartbeat_says_who_writes_and_how_to_judge(storage: LocalStorage) -> None:

@@ -54,10 +54,10 @@ class Client:
         )
 
 
-def standing(storage: LocalStorage) -> LockState:
-    found = StorageRecord(storage).read()
-    assert found is not None
-    return found.state
+def lock_state(storage: LocalStorage) -> LockState:
+    record = StorageRecord(storage).read()
+    assert record is not None
+    return record.state
 
 
 def test_second_client_waits_in_vain_while_the_first_holds_it(storage: LocalStorage) -> None:
@@ -187,8 +187,8 @@ def test_sleeper_who_wakes_does_not_release_his_successors_lock(storage: LocalSt
     with successor.lock.held() as lease:
         held.__exit__(None, None, None)
 
-        assert standing(storage).epoch == lease.epoch
-        assert not standing(storage).is_expired
+        assert lock_state(storage).epoch == lease.epoch
+        assert not lock_state(storage).is_expired
         lease.confirm()
 
 
@@ -324,9 +324,9 @@ def test_damaged_lock_file_is_named(storage: LocalStorage, content: bytes) -> No
 
 def test_two_tables_never_wait_for_each_other(tmp_path: Path) -> None:
     """Hudi locked on an interned text (bug F5)."""
-    one, other = (LocalStorage(tmp_path / name) for name in ("one", "other"))
+    storage, other = (LocalStorage(tmp_path / name) for name in ("one", "other"))
 
-    with Client(one).lock.held(), Client(other).lock.held() as lease:
+    with Client(storage).lock.held(), Client(other).lock.held() as lease:
         lease.confirm()
 
 
@@ -340,6 +340,6 @@ def test_error_inside_frees_the_lock(storage: LocalStorage) -> None:
 
 def _await_renewal(storage: LocalStorage, *, until_ms: int, patience_s: float = 10) -> None:
     deadline = time.monotonic() + patience_s
-    while standing(storage).valid_until_ms != until_ms:
+    while lock_state(storage).valid_until_ms != until_ms:
         assert time.monotonic() < deadline, "the lease was not renewed"
         time.sleep(0.01)

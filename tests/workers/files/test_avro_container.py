@@ -51,11 +51,11 @@ def test_one_changed_byte_is_read_or_refused_and_never_anything_else(at: int, by
     content[at % len(content)] = byte
 
     try:
-        found = decode_record(bytes(content))
+        record = decode_record(bytes(content))
     except MalformedTable:
         return
 
-    assert isinstance(found, dict)
+    assert isinstance(record, dict)
 
 
 def test_the_commits_that_hudi_wrote_are_read(golden: OpenGolden) -> None:

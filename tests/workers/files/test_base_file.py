@@ -164,9 +164,9 @@ def test_only_the_named_columns_are_read_and_absent_ones_are_left_out(
 ) -> None:
     written(storage)
 
-    found = read_base_file(storage, NAME, ["place", "id", "no_such_column"])
+    rows = read_base_file(storage, NAME, ["place", "id", "no_such_column"])
 
-    assert found.column_names == ["place", "id"]
+    assert rows.column_names == ["place", "id"]
 
 
 def test_a_data_file_is_written_once(storage: LocalStorage) -> None:

@@ -21,10 +21,10 @@ def column(*keys: str) -> pa.Array[Any]:
 
 
 def bounds(*pieces: Any) -> KeyRange | None:
-    found = KeyBounds()
+    key_bounds = KeyBounds()
     for piece in pieces:
-        found.add(piece)
-    return found.range
+        key_bounds.add(piece)
+    return key_bounds.range
 
 
 def test_the_range_of_a_file_is_that_of_all_its_pieces() -> None:
@@ -90,17 +90,17 @@ def test_no_key_is_ever_outside_the_range_of_a_file_that_holds_it(
 def test_a_range_that_is_told_holds_in_both_orders_and_leaves_out_what_both_leave_out(
     keys: list[str], others: list[str]
 ) -> None:
-    found = bounds(column(*keys))
+    key_range = bounds(column(*keys))
     both = [(min(keys, key=order), max(keys, key=order)) for order in (by_bytes, by_units)]
 
-    assert (found is None) == (both[0] != both[1])
-    if found is not None:
-        assert (found.least, found.greatest) == both[0]
+    assert (key_range is None) == (both[0] != both[1])
+    if key_range is not None:
+        assert (key_range.least, key_range.greatest) == both[0]
         outside = [
             all(
-                not order(found.least) <= order(key) <= order(found.greatest)
+                not order(key_range.least) <= order(key) <= order(key_range.greatest)
                 for order in (by_bytes, by_units)
             )
             for key in others
         ]
-        assert found.may_hold(column(*others)).tolist() == [not one for one in outside]
+        assert key_range.may_hold(column(*others)).tolist() == [not one for one in outside]

@@ -139,8 +139,8 @@ def test_a_corrupt_stretch_is_skipped_to_the_next_block(storage: LocalStorage) -
     overlong[6:14] = struct.pack(">q", 10**9)
 
     for stretch in (torn, bytes(overlong), b"garbage", b"#HUDI#", b"\x00" * 64):
-        found = logged(storage, data_block(FIRST), stretch, data_block(THIRD))
-        assert instants(found) == [FIRST, THIRD], stretch[:20]
+        blocks = logged(storage, data_block(FIRST), stretch, data_block(THIRD))
+        assert instants(blocks) == [FIRST, THIRD], stretch[:20]
 
 
 def test_a_block_that_another_writer_marked_corrupt_is_passed_over(storage: LocalStorage) -> None:
@@ -330,12 +330,12 @@ def test_deletes_of_a_whole_column_are_those_of_one_record_each(
     assert [(one.key, one.partition) for one in block.records] == [
         (key, "p=1") for key in keys.to_pylist()
     ]
-    found = [one.ordering for one in block.records]
+    record_orderings = [one.ordering for one in block.records]
     if orderings is None:
-        assert found == wrappers
+        assert record_orderings == wrappers
     else:
-        assert [one and one[0] for one in found] == [wrappers] * 3
-        assert [one and one[1] for one in found] == orderings.to_pylist()
+        assert [one and one[0] for one in record_orderings] == [wrappers] * 3
+        assert [one and one[1] for one in record_orderings] == orderings.to_pylist()
 
 
 def test_no_deletes_at_all_are_an_empty_list(storage: LocalStorage) -> None:

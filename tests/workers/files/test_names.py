@@ -30,28 +30,28 @@ INSTANT = "20260101000000001"
 def test_a_base_file_that_hudi_wrote_is_taken_apart_and_put_together_again() -> None:
     name = "742a4f26-7e5c-4b1c-bb9a-d13433f75557-0_0-10-23_20260307135700696.parquet"
 
-    found = parse_base_file(name)
+    parsed_name = parse_base_file(name)
 
-    assert found == BaseFileName(
+    assert parsed_name == BaseFileName(
         "742a4f26-7e5c-4b1c-bb9a-d13433f75557-0", "0-10-23", "20260307135700696"
     )
-    assert found.text == name
+    assert parsed_name.text == name
 
 
 @pytest.mark.parametrize("suffix", ["", ".cdc"])
 def test_a_log_file_that_hudi_wrote_is_taken_apart_and_put_together_again(suffix: str) -> None:
     name = f".1900ff60-ed76-4f51-823b-dbcb27f05a0c-0_20260307135933863.log.12_0-28-31{suffix}"
 
-    found = parse_log_file(name)
+    parsed_name = parse_log_file(name)
 
-    assert found == LogFileName(
+    assert parsed_name == LogFileName(
         "1900ff60-ed76-4f51-823b-dbcb27f05a0c-0",
         "20260307135933863",
         12,
         "0-28-31",
         is_cdc=bool(suffix),
     )
-    assert found.text == name
+    assert parsed_name.text == name
 
 
 @pytest.mark.parametrize(

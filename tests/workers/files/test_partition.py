@@ -30,9 +30,9 @@ def test_the_first_writer_of_a_partition_names_itself_and_the_next_changes_nothi
     ensure_partition(storage, partition, FIRST)
     ensure_partition(storage, partition, SECOND)
 
-    found = parse_properties(storage.read(join(partition, METADATA_NAME)))
+    metadata = parse_properties(storage.read(join(partition, METADATA_NAME)))
 
-    assert found == {"commitTime": FIRST, "partitionDepth": depth}
+    assert metadata == {"commitTime": FIRST, "partitionDepth": depth}
     assert is_partition(storage, partition)
 
 

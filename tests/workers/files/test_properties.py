@@ -67,10 +67,10 @@ def test_storing_replaces_the_file_and_leaves_no_backup(storage: LocalStorage) -
     store_properties(storage, TABLE)
     store_properties(storage, {**TABLE, "hoodie.bucket.index.num.buckets": "8"})
 
-    found = load_properties(storage)
+    properties = load_properties(storage)
 
-    assert found["hoodie.bucket.index.num.buckets"] == "8"
-    assert found["hoodie.table.checksum"] == "498511606"
+    assert properties["hoodie.bucket.index.num.buckets"] == "8"
+    assert properties["hoodie.table.checksum"] == "498511606"
     assert storage.info(PROPERTIES_BACKUP.path) is None
 
 
@@ -121,14 +121,14 @@ def test_the_properties_that_hudi_wrote_are_whole_and_survive_a_rewrite(
 ) -> None:
     storage = golden(table)
 
-    found = load_properties(storage)
-    store_properties(storage, found)
+    properties = load_properties(storage)
+    store_properties(storage, properties)
 
     key, value = ordering.split("=")
-    assert found["hoodie.table.version"] == version
-    assert found[key] == value
-    assert found["hoodie.table.create.schema"].startswith('{"type":"record"')
-    assert load_properties(storage) == found
+    assert properties["hoodie.table.version"] == version
+    assert properties[key] == value
+    assert properties["hoodie.table.create.schema"].startswith('{"type":"record"')
+    assert load_properties(storage) == properties
 
 
 def test_checksum_that_hadoop_put_beside_the_file_goes_when_it_is_replaced(

@@ -88,7 +88,7 @@ def columns(draw: st.DrawFn) -> pa.Table:
         {"a": inner, "b": st.none() | st.lists(inner, max_size=3)}
     )
     pairs = st.dictionaries(st.text("xyzé", max_size=3), records, max_size=3).map(
-        lambda found: list(found.items())
+        lambda mapping: list(mapping.items())
     )
     table["listed"] = pa.array(several(st.lists(inner, max_size=3)), listed)
     table["record"] = pa.array(several(records), record)
@@ -108,8 +108,8 @@ def with_meta(rows: pa.Table) -> pa.Table:
 def through_log(block: bytes) -> LogBlock:
     storage, path = MemoryStorage(SystemClock()), f".f_{INSTANT}.log.1_0-0-{next(_numbers)}"
     write_log_file(storage, path, [block])
-    [found] = read_log_file(storage, path)
-    return found
+    [logged_block] = read_log_file(storage, path)
+    return logged_block
 
 
 @settings(max_examples=12, deadline=None)
@@ -151,8 +151,8 @@ def test_avro_datums_are_what_another_reader_takes_them_for(
 
     for part in (rows, conform(given_rows, schema).select(narrow.field_names).slice(start)):
         datums: list[Any] = encode_rows(part, narrow.to_avro()).to_pylist()
-        found = [fastavro.schemaless_reader(io.BytesIO(one), avro, None) for one in datums]
-        assert found == part.to_pylist(maps_as_pydicts="strict")
+        values_read = [fastavro.schemaless_reader(io.BytesIO(one), avro, None) for one in datums]
+        assert values_read == part.to_pylist(maps_as_pydicts="strict")
 
 
 NESTED = ("listed", "mapped", "record", "lists", "money", "huge", "long", "text", "flag", "bytes")

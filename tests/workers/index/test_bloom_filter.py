@@ -28,27 +28,27 @@ def column(keys: Sequence[str | None]) -> pa.Array[Any]:
 def murmur(content: bytes, seed: int) -> int:
     """Murmur2 as Java computes it, a byte at a time."""
     whole = len(content) // 4 * 4
-    found = seed ^ len(content)
+    murmur_hash = seed ^ len(content)
     for at in range(0, whole, 4):
         word = int.from_bytes(content[at : at + 4], "little") * 0x5BD1E995 % 2**32
         word = (word ^ word >> 24) * 0x5BD1E995 % 2**32
-        found = found * 0x5BD1E995 % 2**32 ^ word
+        murmur_hash = murmur_hash * 0x5BD1E995 % 2**32 ^ word
     tail = struct.unpack(f"{len(content) - whole}b", content[whole:])
     for place, signed in enumerate(reversed(tail)):
-        found ^= signed << 8 * place & 0xFFFFFFFF
+        murmur_hash ^= signed << 8 * place & 0xFFFFFFFF
     if tail:
-        found = found * 0x5BD1E995 % 2**32
-    found = (found ^ found >> 13) * 0x5BD1E995 % 2**32
-    return found ^ found >> 15
+        murmur_hash = murmur_hash * 0x5BD1E995 % 2**32
+    murmur_hash = (murmur_hash ^ murmur_hash >> 13) * 0x5BD1E995 % 2**32
+    return murmur_hash ^ murmur_hash >> 15
 
 
 def places(key: str, options: BloomOptions) -> set[int]:
-    found, seed = set(), 0
+    bit_places, seed = set(), 0
     for _ in range(options.hashes):
         seed = murmur(key.encode(), seed)
         signed = seed - 2**32 if seed >> 31 else seed
-        found.add(abs(int(math.fmod(signed, options.bits))))
-    return found
+        bit_places.add(abs(int(math.fmod(signed, options.bits))))
+    return bit_places
 
 
 def rows_by_the_book(keys: Sequence[str], options: BloomOptions) -> list[set[int]]:
@@ -70,8 +70,8 @@ def rows_by_the_book(keys: Sequence[str], options: BloomOptions) -> list[set[int
     return rows
 
 
-def rows_of(found: BloomFilter) -> list[set[int]]:
-    unpacked = [np.unpackbits(row, bitorder="little") for row in found.rows]
+def rows_of(bloom: BloomFilter) -> list[set[int]]:
+    unpacked = [np.unpackbits(row, bitorder="little") for row in bloom.rows]
     return [set(np.flatnonzero(row).tolist()) for row in unpacked]
 
 
@@ -92,12 +92,12 @@ def test_how_long_a_text_will_be_is_known_beforehand(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_filter_that_was_read_says_what_the_one_that_was_written_says(case: Case) -> None:
     written = BloomFilter.of_keys(column(case.keys), case.options)
-    asked = column([*case.keys, *(f"{key}!" for key in case.keys)])
+    probes = column([*case.keys, *(f"{key}!" for key in case.keys)])
 
     read = BloomFilter.from_text(written.to_text(), case.options.kind)
 
     assert read.to_text() == written.to_text()
-    assert read.might_contain(asked).tolist() == written.might_contain(asked).tolist()
+    assert read.might_contain(probes).tolist() == written.might_contain(probes).tolist()
     assert read.might_contain(column(case.keys)).all()
 
 
@@ -131,10 +131,10 @@ def test_any_filter_is_asked_as_the_rule_says_and_never_forgets_a_key(
     built = BloomFilter.of_keys(column(keys), options)
     rows = rows_by_the_book(keys, options)
 
-    found = built.might_contain(column([*keys, *others])).tolist()
+    answers = built.might_contain(column([*keys, *others])).tolist()
 
-    assert found == [any(places(key, options) <= row for row in rows) for key in [*keys, *others]]
-    assert all(found[: len(keys)])
+    assert answers == [any(places(key, options) <= row for row in rows) for key in [*keys, *others]]
+    assert all(answers[: len(keys)])
 
 
 @settings(max_examples=20)
@@ -153,14 +153,14 @@ def test_more_keys_than_one_block_holds_are_all_added_and_found_in_their_places(
     keys = [f"{number:0{number % 7 + 6}}" for number in range(10_000)]
     options = BloomOptions(10_000, 0.01)
     built = BloomFilter.of_keys(column(keys), options)
-    asked = [key for number, key in enumerate(keys) if number % 3] + [f"-{key}" for key in keys]
+    probes = [key for number, key in enumerate(keys) if number % 3] + [f"-{key}" for key in keys]
 
-    found = built.might_contain(column(asked)).tolist()
+    answers = built.might_contain(column(probes)).tolist()
 
     row = rows_of(built)[0]
     assert set().union(*(places(key, options) for key in keys)) == row
-    assert found == [places(key, options) <= row for key in asked]
-    assert 0 < sum(found[-10_000:]) < 250
+    assert answers == [places(key, options) <= row for key in probes]
+    assert 0 < sum(answers[-10_000:]) < 250
 
 
 def test_every_kind_of_text_column_is_taken() -> None:
@@ -186,10 +186,10 @@ def test_equal_keys_set_equal_bits_but_each_counts() -> None:
     once, twice = column(["a", "b"]), column(["a", "a", "b", "b"])
     options = BloomOptions(10, 0.01)
 
-    found = [BloomFilter.of_keys(keys, options) for keys in (once, twice)]
+    filters = [BloomFilter.of_keys(keys, options) for keys in (once, twice)]
 
-    assert rows_of(found[0]) == rows_of(found[1])
-    assert [one.count for one in found] == [2, 4]
+    assert rows_of(filters[0]) == rows_of(filters[1])
+    assert [one.count for one in filters] == [2, 4]
 
 
 @pytest.mark.parametrize("empty", [pa.array([], pa.string()), pa.chunked_array([], pa.string())])
@@ -219,8 +219,10 @@ SIMPLE, DYNAMIC = CASES["simple"].text, CASES["dynamic, all rows full"].text
 
 
 def changed(text: str, at: int, content: bytes) -> str:
-    found = base64.b64decode(text)
-    return base64.b64encode(found[:at] + content + found[at + len(content) :]).decode()
+    filter_bytes = base64.b64decode(text)
+    return base64.b64encode(
+        filter_bytes[:at] + content + filter_bytes[at + len(content) :]
+    ).decode()
 
 
 def shortened(text: str, count: int) -> str:
@@ -277,13 +279,13 @@ def test_no_damage_to_a_text_ends_in_another_error(data: st.DataObject) -> None:
 def test_options_are_hudis_with_hudis_defaults() -> None:
     assert bloom_options({}) == bloom_options(BLOOM_OPTIONS) == BloomOptions()
     assert (BloomOptions().bits, BloomOptions().hashes) == (2_587_966, 30)
-    told = {
+    properties = {
         "hoodie.index.bloom.num_entries": "10",
         "hoodie.index.bloom.fpp": "0.01",
         "hoodie.bloom.index.filter.type": "simple",
         "hoodie.bloom.index.filter.dynamic.max.entries": "20",
     }
-    assert bloom_options(told) == BloomOptions(10, 0.01, FilterType.SIMPLE, 20)
+    assert bloom_options(properties) == BloomOptions(10, 0.01, FilterType.SIMPLE, 20)
 
 
 @pytest.mark.parametrize(

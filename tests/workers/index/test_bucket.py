@@ -16,19 +16,19 @@ from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys, java_
 
 
 def buckets_of(*keys: str, buckets: int = 8, **options: Any) -> list[int]:
-    found: list[int] = bucket_of_keys(
+    bucket_numbers: list[int] = bucket_of_keys(
         pa.array(keys, pa.string()), buckets=buckets, **options
     ).tolist()
-    return found
+    return bucket_numbers
 
 
 def by_the_book(key: str, buckets: int) -> int:
     """`(List.hashCode([key]) & 0x7fffffff) % buckets`, one character at a time."""
-    found = 0
+    hash_code = 0
     units = key.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
-        found = (31 * found + int.from_bytes(units[at : at + 2], "big")) % 2**32
-    return ((31 + found) % 2**32 & 0x7FFFFFFF) % buckets
+        hash_code = (31 * hash_code + int.from_bytes(units[at : at + 2], "big")) % 2**32
+    return ((31 + hash_code) % 2**32 & 0x7FFFFFFF) % buckets
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_a_composite_key_is_hashed_by_its_index_fields_as_hudi_does() -> None:
 
 
 def list_hash(*values: str | None) -> int:
-    found = 1
+    hash_code = 1
     for value in values:
-        found = 31 * found + (0 if value is None else java_string_hash(value))
-    return found & 0x7FFFFFFF
+        hash_code = 31 * hash_code + (0 if value is None else java_string_hash(value))
+    return hash_code & 0x7FFFFFFF
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,16 @@ def test_the_hash_of_some_key_fields_agrees_with_the_parsed_key(
     rows: list[tuple[str, str, str]], data: st.DataObject
 ) -> None:
     fields = ("a", "b", "c")
-    hashed = data.draw(st.permutations(fields).map(lambda one: tuple(one[:2])))
+    hashed = data.draw(st.permutations(fields).map(lambda names: tuple(names[:2])))
     hashed = hashed[: data.draw(st.integers(1, 2))]
     texts: list[Any] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
     keys = composite_keys(fields, texts)
 
-    found = bucket_of_composite_keys(keys, texts, buckets=97, fields=fields, index_fields=hashed)
+    bucket_numbers = bucket_of_composite_keys(
+        keys, texts, buckets=97, fields=fields, index_fields=hashed
+    )
 
-    assert found.tolist() == bucket_of_keys(keys, buckets=97, index_fields=hashed).tolist()
+    assert bucket_numbers.tolist() == bucket_of_keys(keys, buckets=97, index_fields=hashed).tolist()
 
 
 def test_rows_that_agree_in_the_hashed_fields_share_a_bucket() -> None:
@@ -189,9 +191,9 @@ def test_rows_that_agree_in_the_hashed_fields_share_a_bucket() -> None:
     fields = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
     texts = [topics, partitions, offsets]
 
-    found = bucket_of_composite_keys(
+    bucket_numbers = bucket_of_composite_keys(
         composite_keys(fields, texts), texts, buckets=8, fields=fields, index_fields=fields[:2]
     )
 
     expected = [list_hash("t", "0") % 8, list_hash("t", "1") % 8]
-    assert found.tolist() == [expected[0], expected[0], expected[1], expected[1]]
+    assert bucket_numbers.tolist() == [expected[0], expected[0], expected[1], expected[1]]

@@ -64,43 +64,43 @@ def test_the_footer_has_hudis_keys_and_the_filter_of_all_parts_in_their_order(
 
 def test_a_file_answers_by_range_and_by_filter(storage: LocalStorage) -> None:
     write(storage, KEYS)
-    asked = pa.array([*KEYS, "key-0005", "key-9", "a", "key-010x"])
+    probes = pa.array([*KEYS, "key-0005", "key-9", "a", "key-010x"])
 
-    found = read_file_keys(storage, PATH)
+    file_keys = read_file_keys(storage, PATH)
 
-    assert found.range == KeyRange("key-000", "key-024")
-    assert found.might_contain(AskedKeys(asked)).tolist() == [True] * 25 + [False] * 4
-    assert found.might_contain(AskedKeys(asked[:0])).tolist() == []
-    assert found.might_contain(AskedKeys(pa.array(["z"]))).tolist() == [False]
+    assert file_keys.range == KeyRange("key-000", "key-024")
+    assert file_keys.might_contain(AskedKeys(probes)).tolist() == [True] * 25 + [False] * 4
+    assert file_keys.might_contain(AskedKeys(probes[:0])).tolist() == []
+    assert file_keys.might_contain(AskedKeys(pa.array(["z"]))).tolist() == [False]
 
 
 def test_a_file_without_a_filter_answers_by_its_range(storage: LocalStorage) -> None:
     footer = write(storage, KEYS, options=None)
 
-    found = read_file_keys(storage, PATH)
+    file_keys = read_file_keys(storage, PATH)
 
-    assert found.filter is None
+    assert file_keys.filter is None
     assert b"org.apache.hudi.bloomfilter" not in footer
-    assert found.might_contain(AskedKeys(pa.array(["key-0005", "z"]))).tolist() == [True, False]
+    assert file_keys.might_contain(AskedKeys(pa.array(["key-0005", "z"]))).tolist() == [True, False]
 
 
 def test_a_file_without_rows_holds_no_key(storage: LocalStorage) -> None:
     write(storage, [])
 
-    found = read_file_keys(storage, PATH)
+    file_keys = read_file_keys(storage, PATH)
 
-    assert found.range is None
-    assert not found.might_contain(AskedKeys(pa.array(KEYS))).any()
+    assert file_keys.range is None
+    assert not file_keys.might_contain(AskedKeys(pa.array(KEYS))).any()
 
 
 def test_a_file_whose_footer_tells_nothing_may_hold_every_key(storage: LocalStorage) -> None:
     with storage.create_data(PATH) as stream:
         pq.write_table(part(KEYS), stream)
 
-    found = read_file_keys(storage, PATH)
+    file_keys = read_file_keys(storage, PATH)
 
-    assert (found.range, found.filter) == (None, None)
-    assert found.might_contain(AskedKeys(pa.array(["a", "b"]))).all()
+    assert (file_keys.range, file_keys.filter) == (None, None)
+    assert file_keys.might_contain(AskedKeys(pa.array(["a", "b"]))).all()
 
 
 @pytest.mark.parametrize("name", ["org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter"])
@@ -109,11 +109,11 @@ def test_a_filter_of_an_old_writer_is_a_simple_one(storage: LocalStorage, name: 
     with storage.create_data(PATH) as stream, pq.ParquetWriter(stream, part(KEYS).schema) as file:
         file.add_key_value_metadata({name: text})
 
-    found = read_file_keys(storage, PATH).filter
+    key_filter = read_file_keys(storage, PATH).filter
 
-    assert found is not None
-    assert found.kind is FilterType.SIMPLE
-    assert found.might_contain(pa.array(KEYS)).all()
+    assert key_filter is not None
+    assert key_filter.kind is FilterType.SIMPLE
+    assert key_filter.might_contain(pa.array(KEYS)).all()
 
 
 def test_a_damaged_filter_is_refused_by_its_files_name_when_it_is_needed(
@@ -122,10 +122,10 @@ def test_a_damaged_filter_is_refused_by_its_files_name_when_it_is_needed(
     with storage.create_data(PATH) as stream, pq.ParquetWriter(stream, part(KEYS).schema) as file:
         file.add_key_value_metadata({"org.apache.hudi.bloomfilter": "AAAA"})
 
-    found = read_file_keys(storage, PATH)
+    file_keys = read_file_keys(storage, PATH)
 
     with pytest.raises(MalformedTable, match=r"path=file\.parquet"):
-        found.might_contain(AskedKeys(pa.array(KEYS)))
+        file_keys.might_contain(AskedKeys(pa.array(KEYS)))
 
 
 def test_a_torn_file_is_named_and_a_missing_one_is_missing(storage: LocalStorage) -> None:

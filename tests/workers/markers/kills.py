@@ -95,12 +95,12 @@ class Request:
 
 @dataclass(slots=True)
 class Asker:
-    """One client: what it was told, and what it has no answer to."""
+    """One client: the requests that were answered, and those that have no answer."""
 
     server: ServerProcess
     storage: LocalStorage
     prefix: str
-    told: list[Request] = field(default_factory=list)
+    answered: list[Request] = field(default_factory=list)
     unanswered: list[Request] = field(default_factory=list)
 
     def ask_until(self, stop: threading.Event) -> None:
@@ -119,7 +119,7 @@ class Asker:
                     self.unanswered.append(request)
                     return
                 assert answers == ["created"] * count, (request, answers)
-                self.told.append(request)
+                self.answered.append(request)
 
     def answers(self, request: Request) -> list[str]:
         with self._connected() as connection:

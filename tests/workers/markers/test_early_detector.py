@@ -238,11 +238,11 @@ def test_d6_a_foreign_writers_file_that_is_being_rewritten_is_never_taken_for_em
 
     for size in range(len(more) + 1):
         storage.put(path, more[:size])
-        found = search.find(ours)
-        assert found is not None, size
+        conflict = search.find(ours)
+        assert conflict is not None, size
         assert whole is not None
         expected = len(whole.file_groups) + (size == len(more))
-        assert len(found.file_groups) == expected, size
+        assert len(conflict.file_groups) == expected, size
 
 
 def test_d4_equal_keys_are_partition_and_file_group_and_nothing_less(tmp_path: Path) -> None:
@@ -273,12 +273,12 @@ def test_two_ids_of_one_bucket_are_one_file_group(tmp_path: Path) -> None:
     name = BaseFileName(replaced, "0-0-0", OLDER).text
     DirectMarkers(storage, OLDER).create(Marker("p", name, IOType.CREATE))
 
-    found = RivalSearch(storage, YOUNGER, EARLY, SystemClock()).find(
+    conflict = RivalSearch(storage, YOUNGER, EARLY, SystemClock()).find(
         claims_of(YOUNGER, [base(YOUNGER, 1)])
     )
 
-    assert found is not None
-    assert found.file_groups == (("p", bucket_file_id(1)),)
+    assert conflict is not None
+    assert conflict.file_groups == (("p", bucket_file_id(1)),)
 
 
 FILES = 100

@@ -44,11 +44,11 @@ def test_all_keys_are_taken() -> None:
         f"{DETECTOR}.period_ms": "1000",
     }
 
-    found = write_options({**ON, **given}).early
+    detection = write_options({**ON, **given}).early
 
-    assert found == EarlyDetection(EarlyStrategy.SIMPLE_DIRECT, True, 10, 1000)
+    assert detection == EarlyDetection(EarlyStrategy.SIMPLE_DIRECT, True, 10, 1000)
     named = {STRATEGY: EarlyStrategy.SIMPLE_DIRECT.value}
-    assert write_options({**ON, **given, **named}).early == found
+    assert write_options({**ON, **given, **named}).early == detection
 
 
 @pytest.mark.parametrize("mode", ["SINGLE_WRITER", "NON_BLOCKING_CONCURRENCY_CONTROL"])

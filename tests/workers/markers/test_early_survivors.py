@@ -47,12 +47,12 @@ def assert_verdicts_were_right(simulation: Simulation) -> None:
     by_time = {one.requested_at: one for one in simulation.writers if one.instant is not None}
     for verdict in simulation.verdicts:
         rival = by_time[verdict.conflict.rival or ""]
-        loser, told = verdict.loser, set(verdict.conflict.file_groups)
-        assert told, verdict
-        assert told <= claims_at_most(loser) & set(rival.claimed), verdict
+        loser, conflict_groups = verdict.loser, set(verdict.conflict.file_groups)
+        assert conflict_groups, verdict
+        assert conflict_groups <= claims_at_most(loser) & set(rival.claimed), verdict
         if rival.requested_at < loser.requested_at and rival.requested_at in verdict.live_before:
             before = verdict.claimed_before[rival.requested_at]
-            assert told >= before & verdict.claimed_before[loser.requested_at], verdict
+            assert conflict_groups >= before & verdict.claimed_before[loser.requested_at], verdict
         else:
             assert is_committed_since(rival, loser), verdict
 
@@ -71,7 +71,7 @@ def is_committed_since(rival: SimulatedWriter, loser: SimulatedWriter) -> bool:
 def assert_somebody_survives(simulation: Simulation) -> None:
     """Invariant EC3. Groups of writers are those that met each other, by whatever chain."""
     for group in groups_that_met(simulation.writers):
-        oldest = min(group, key=lambda one: one.requested_at)
+        oldest = min(group, key=lambda writer: writer.requested_at)
         doomed = {id(verdict.loser) for verdict in simulation.verdicts}
         assert any(id(one) not in doomed for one in group), "all of them were doomed"
         if not any(one.early and one.early.checks_commits for one in group):

@@ -28,10 +28,10 @@ def token(storage: LocalStorage, instant: str = INSTANT) -> str:
 def test_a_request_without_a_token_is_not_let_in(
     server: ServerProcess, storage: LocalStorage
 ) -> None:
-    asked = {"markerdirpath": directory_of(storage), "markername": A}
+    query = {"markerdirpath": directory_of(storage), "markername": A}
 
     for method, path in (("POST", "/create"), ("GET", "/all"), ("POST", "/dir/delete")):
-        assert server.ask(method, f"{BASE_PATH}{path}", query=asked).status == 401
+        assert server.ask(method, f"{BASE_PATH}{path}", query=query).status == 401
     for method, path in (("GET", "/metrics"), ("POST", "/drain")):
         assert server.ask(method, path).status == 401
 
@@ -40,7 +40,7 @@ def test_a_token_for_something_else_opens_nothing(
     server: ServerProcess, storage: LocalStorage, root: Path
 ) -> None:
     other = new_table(root, "other-table")
-    asked = {"markerdirpath": directory_of(storage), "markername": A}
+    query = {"markerdirpath": directory_of(storage), "markername": A}
 
     for wrong in (
         token(other),
@@ -49,7 +49,7 @@ def test_a_token_for_something_else_opens_nothing(
         mint_admin_token(SECRET),
         "ø",
     ):
-        assert server.ask("POST", f"{BASE_PATH}/create", query=asked, token=wrong).status == 403
+        assert server.ask("POST", f"{BASE_PATH}/create", query=query, token=wrong).status == 403
     for path in ("/metrics", "/drain"):
         method = "GET" if path == "/metrics" else "POST"
         assert server.ask(method, path, token=token(storage)).status == 403

@@ -59,20 +59,20 @@ def test_whatever_was_acknowledged_survives_sigkill_and_appending_goes_on(
         for table in range(-(-kills // KILLS_PER_TABLE)):
             storage = new_table(root, f"t{table}")
             left = min(KILLS_PER_TABLE, kills - table * KILLS_PER_TABLE)
-            told: list[Request] = []
+            answered: list[Request] = []
             unanswered: list[Request] = []
             for number in range(left):
                 server.start()
-                _check_promises(server, storage, told, unanswered, chance)
+                _check_promises(server, storage, answered, unanswered, chance)
                 askers = [Asker(server, storage, f"p={number}/w{each}") for each in range(WRITERS)]
                 _kill_under_load(server, askers, chance)
-                told += [request for asker in askers for request in asker.told]
+                answered += [request for asker in askers for request in asker.answered]
                 unanswered = [request for asker in askers for request in asker.unanswered]
                 _tear_a_tail(storage, chance)
             server.start()
-            _check_promises(server, storage, told, unanswered, chance)
+            _check_promises(server, storage, answered, unanswered, chance)
             server.kill()
-            acknowledged += sum(len(request.names) for request in told)
+            acknowledged += sum(len(request.names) for request in answered)
 
             files = {info.name for info in storage.list_files(DIRECTORY)}
             assert len([name for name in files if name.startswith("MARKERS")]) <= 21
@@ -82,7 +82,7 @@ def test_whatever_was_acknowledged_survives_sigkill_and_appending_goes_on(
 def _check_promises(
     server: ServerProcess,
     storage: LocalStorage,
-    told: list[Request],
+    answered: list[Request],
     unanswered: list[Request],
     chance: random.Random,
 ) -> None:
@@ -90,14 +90,14 @@ def _check_promises(
     stored = server.all(storage)
     assert isinstance(stored, list)
     assert stored == names(storage)
-    assert {name for request in told for name in request.names} <= set(stored)
+    assert {name for request in answered for name in request.names} <= set(stored)
 
     someone = Asker(server, storage, "")
-    for request in [*unanswered, *chance.sample(told, min(3, len(told)))]:
+    for request in [*unanswered, *chance.sample(answered, min(3, len(answered)))]:
         assert someone.answers(request) == ["created"] * len(request.names), request
         other = Request(f"{request.request_id}-other", request.names)
         assert someone.answers(other) == ["exists"] * len(request.names), request
-    told += unanswered
+    answered += unanswered
 
 
 def _kill_under_load(server: ForkedServer, askers: list[Asker], chance: random.Random) -> None:

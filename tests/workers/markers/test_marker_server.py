@@ -70,22 +70,22 @@ def test_append_markers_have_their_own_list(server: ServerProcess, storage: Loca
     for name in (A, log):
         server.create(storage, name)
 
-    asked = {"query": {"markerdirpath": directory_of(storage)}, "token": token(storage)}
+    request = {"query": {"markerdirpath": directory_of(storage)}, "token": token(storage)}
 
-    assert server.ask("GET", f"{BASE_PATH}/append", **asked).content == [log]  # type: ignore[arg-type]
-    assert server.ask("GET", f"{BASE_PATH}/create-and-merge", **asked).content == [A]  # type: ignore[arg-type]
+    assert server.ask("GET", f"{BASE_PATH}/append", **request).content == [log]  # type: ignore[arg-type]
+    assert server.ask("GET", f"{BASE_PATH}/create-and-merge", **request).content == [A]  # type: ignore[arg-type]
 
 
 def test_a_directory_exists_from_its_first_marker_to_its_deletion(
     server: ServerProcess, storage: LocalStorage
 ) -> None:
-    asked = {"query": {"markerdirpath": directory_of(storage)}, "token": token(storage)}
+    request = {"query": {"markerdirpath": directory_of(storage)}, "token": token(storage)}
 
     def exists() -> object:
-        return server.ask("GET", f"{BASE_PATH}/dir/exists", **asked).content  # type: ignore[arg-type]
+        return server.ask("GET", f"{BASE_PATH}/dir/exists", **request).content  # type: ignore[arg-type]
 
     def delete() -> tuple[int, object]:
-        answer = server.ask("POST", f"{BASE_PATH}/dir/delete", **asked)  # type: ignore[arg-type]
+        answer = server.ask("POST", f"{BASE_PATH}/dir/delete", **request)  # type: ignore[arg-type]
         return answer.status, answer.content
 
     assert exists() is False
@@ -102,11 +102,11 @@ def test_a_pending_instants_markers_are_not_deleted(
 ) -> None:
     storage.put(f".hoodie/timeline/{INSTANT}.deltacommit.inflight", b"")
     server.create(storage, A)
-    asked = {"query": {"markerdirpath": directory_of(storage)}, "token": token(storage)}
+    request = {"query": {"markerdirpath": directory_of(storage)}, "token": token(storage)}
 
-    refused = server.ask("POST", f"{BASE_PATH}/dir/delete", **asked)  # type: ignore[arg-type]
+    refused = server.ask("POST", f"{BASE_PATH}/dir/delete", **request)  # type: ignore[arg-type]
     decide(storage, "rollback")
-    deleted = server.ask("POST", f"{BASE_PATH}/dir/delete", **asked)  # type: ignore[arg-type]
+    deleted = server.ask("POST", f"{BASE_PATH}/dir/delete", **request)  # type: ignore[arg-type]
 
     assert (refused.status, refused.content, refused.result) == (409, False, "pending")
     assert (deleted.status, deleted.content) == (200, True)
@@ -253,10 +253,10 @@ def test_without_a_token_only_this_machine_is_served_and_only_by_leave(tmp_path:
     root.mkdir()
     running = ServerProcess(root, options=("--allow-unauthenticated-loopback",)).start()
     storage = new_table(root)
-    asked = {"markerdirpath": directory_of(storage), "markername": A}
+    query = {"markerdirpath": directory_of(storage), "markername": A}
 
-    served = running.ask("POST", f"{BASE_PATH}/create", query=asked)
-    with_a_wrong_one = running.ask("POST", f"{BASE_PATH}/create", query=asked, token="made up")
+    served = running.ask("POST", f"{BASE_PATH}/create", query=query)
+    with_a_wrong_one = running.ask("POST", f"{BASE_PATH}/create", query=query, token="made up")
     running.stop()
 
     assert (served.status, served.result) == (200, "created")
@@ -313,10 +313,10 @@ def test_instant_that_is_older_than_the_archived_part_gets_no_marker(
     if is_known:
         server.create(storage, B)
     raise_archived_before(storage, LATER)
-    asked = {"markerdirpath": directory_of(storage), "markername": A}
+    query = {"markerdirpath": directory_of(storage), "markername": A}
 
     refused = server.ask(
-        "POST", f"{BASE_PATH}/{path}", query=asked, token=token(storage), body=json.dumps([A])
+        "POST", f"{BASE_PATH}/{path}", query=query, token=token(storage), body=json.dumps([A])
     )
     beyond = server.create(storage, C, instant=LATER)
 

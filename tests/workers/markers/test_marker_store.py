@@ -125,8 +125,8 @@ def test_a_name_that_only_lacked_its_newline_is_reported_when_it_becomes_one(
     storage: LocalStorage, appender: MarkersAppender
 ) -> None:
     lay_out(storage, MARKERS0=f"{A}\n{C}")
-    found, _ = appender.load()
-    assert found.all() == (A,)
+    stored_names, _ = appender.load()
+    assert stored_names.all() == (A,)
 
     finished = appender.write(0, [B], [Request("r", [B])])
 

@@ -19,16 +19,18 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 
 def said(server: ServerProcess, *pieces: bytes, until: int | None = None) -> bytes:
     """All that the server says until it ends the connection, or to `until` answers."""
-    found = b""
+    answer_bytes = b""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         for piece in pieces:
             connection.sendall(piece)
-        while until is None or found.count(b"HTTP/1.1 ") < until or not _is_whole(found):
+        while (
+            until is None or answer_bytes.count(b"HTTP/1.1 ") < until or not _is_whole(answer_bytes)
+        ):
             received = connection.recv(65_536)
             if not received:
                 break
-            found += received
-    return found
+            answer_bytes += received
+    return answer_bytes
 
 
 def _is_whole(answers: bytes) -> bool:
@@ -127,9 +129,9 @@ def test_who_waits_with_its_body_is_asked_for_it(
 def test_a_parameter_that_is_no_text_is_refused(
     server: ServerProcess, storage: LocalStorage
 ) -> None:
-    asked = create_request(storage, "x").replace(b"markername=x", b"markername=%ff%fe")
+    request_bytes = create_request(storage, "x").replace(b"markername=x", b"markername=%ff%fe")
 
-    assert said(server, asked, until=1).startswith(b"HTTP/1.1 400 ")
+    assert said(server, request_bytes, until=1).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_client_that_goes_away_takes_no_marker_with_it(

@@ -89,8 +89,8 @@ def test_each_flush_of_the_server_is_an_object_of_its_own(server: Server) -> Non
         server.create(marker(number), marker(number + 10))
 
     assert len(objects(server.storage)) == 3
-    found = read_markers(server.storage, INSTANT)
-    assert sorted(found) == sorted(marker(at) for at in (0, 1, 2, 10, 11, 12))
+    markers = read_markers(server.storage, INSTANT)
+    assert sorted(markers) == sorted(marker(at) for at in (0, 1, 2, 10, 11, 12))
 
 
 def test_a_server_that_comes_back_after_a_kill_goes_on(server: Server) -> None:

@@ -63,7 +63,7 @@ def run(
 ) -> None:
     """Tell `story` to a fresh directory, as after a start of the server."""
 
-    async def told() -> None:
+    async def run_story() -> None:
         with ThreadPoolExecutor(8) as pool, ThreadPoolExecutor(8) as journal_pool:
             directory = MarkerDirectory(
                 storage,
@@ -78,7 +78,7 @@ def run(
                 await story(directory)
                 await directory.finish()
 
-    asyncio.run(told())
+    asyncio.run(run_story())
 
 
 def name(number: int) -> str:

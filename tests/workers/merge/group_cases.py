@@ -61,8 +61,8 @@ class GroupTable:
         types = {name: self.types.get(name, pa.int64()) for name in columns}
         object.__setattr__(self, "schema", schema_of(**{RECORD_KEY: pa.string()}, **types))
         object.__setattr__(self, "rule", rule)
-        told = [{**one, "slack": self.slack} for one in self.declared]
-        object.__setattr__(self, "groups", [default, *told])
+        groups_with_slack = [{**one, "slack": self.slack} for one in self.declared]
+        object.__setattr__(self, "groups", [default, *groups_with_slack])
 
     @property
     def column_groups(self) -> tuple[ColumnGroup, ...]:
@@ -181,10 +181,10 @@ class Kind:
     def version(self, table: GroupTable, key: str, number: int) -> Version:
         brought = self.columns.split()
         row: Version = {RECORD_KEY: key, DELETED: DELETE} if self.is_delete else {RECORD_KEY: key}
-        for one in table.groups:
-            if one["ordering"] and one["ordering"][0] in brought:
-                row |= table.age(one["ordering"], number)
-            for name in one["columns"]:
+        for group in table.groups:
+            if group["ordering"] and group["ordering"][0] in brought:
+                row |= table.age(group["ordering"], number)
+            for name in group["columns"]:
                 if name in brought:
                     is_null = name in self.nulls.split()
                     row[name] = None if is_null else _cell_of(table, name, number)
@@ -329,25 +329,25 @@ class Chance:
         brought = pick.sample(groups, pick.randint(1, len(groups)))
         said: list[str] = []
         is_deleting = self._table.deletes and pick.random() < 0.4
-        for one in brought:
-            is_whole = one.get("granularity") != "column" and one.get("null_mode") != "keep"
-            columns = one["columns"]
+        for group in brought:
+            is_whole = group.get("granularity") != "column" and group.get("null_mode") != "keep"
+            columns = group["columns"]
             if not is_whole or (is_deleting and pick.random() < 0.3):
-                least = 0 if one["ordering"] else 1
+                least = 0 if group["ordering"] else 1
                 columns = pick.sample(columns, pick.randint(least, len(columns)))
-            said += [*one["ordering"], *columns]
+            said += [*group["ordering"], *columns]
         return tuple(name for name in self._table.schema.names if name in said), is_deleting
 
     def _row(self, key: str, said: Sequence[str], ages: Any, *, is_deleting: bool) -> Version:
         pick = self._random
         row: Version = {RECORD_KEY: key}
-        for one in self._table.groups:
-            ordering = one["ordering"]
+        for group in self._table.groups:
+            ordering = group["ordering"]
             if ordering and ordering[0] in said:
                 is_there = len(self._table.groups) == 2 or pick.random() < 0.85
                 drawn = pick.choice((3, 5, 7)) if self._has_ties else next(ages)
                 row |= self._table.age(ordering, drawn if is_there else 0)
-            for name in one["columns"]:
+            for name in group["columns"]:
                 if name in said:
                     row[name] = self._cell(name)
         if is_deleting:

@@ -20,7 +20,7 @@ DELETE, DELETE_NOW = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GroupVersion:
     """One version of one group."""
 
     rank: tuple[Any, ...]
@@ -38,31 +38,33 @@ class Answer:
 
 def merged(versions: Sequence[Version], groups: Sequence[Group]) -> Answer:
     """What a key holds after these versions, given in the order in which they became visible."""
-    told_of = _counting(versions, groups)
+    counting_of = _counting(versions, groups)
     answer = Answer()
     for group in groups:
-        told = told_of[group["name"]]
-        if not told:
+        counting = counting_of[group["name"]]
+        if not counting:
             defaults = group.get("defaults", {})
             for column in (*group["ordering"], *group["columns"]):
                 answer.row[column] = defaults.get(column)
             continue
-        current = max(told, key=_rank)
+        current = max(counting, key=_rank)
         if not current.is_delete:
             answer.present.add(group["name"])
         for column in group["ordering"]:
             answer.row[column] = current.row[column]
         for column in group["columns"]:
-            answer.row[column] = _value(column, group, told, current)
+            answer.row[column] = _value(column, group, counting, current)
     return answer
 
 
-def _counting(versions: Sequence[Version], groups: Sequence[Group]) -> dict[str, list[Told]]:
+def _counting(
+    versions: Sequence[Version], groups: Sequence[Group]
+) -> dict[str, list[GroupVersion]]:
     """The versions of each group that no delete of rows took away. A delete by key leaves of what
     counted before it the deletes that have an age.
     """
     gone_until: Rank | None = None
-    left: dict[str, list[Told]] = {group["name"]: [] for group in groups}
+    left: dict[str, list[GroupVersion]] = {group["name"]: [] for group in groups}
     counting = left
     begin = 0
     for end, version in enumerate((*versions, {DELETED: DELETE_NOW})):
@@ -74,7 +76,7 @@ def _counting(versions: Sequence[Version], groups: Sequence[Group]) -> dict[str,
         counting = {
             group["name"]: [
                 one
-                for one in (*left[group["name"]], *_told(some, group))
+                for one in (*left[group["name"]], *_versions_of_group(some, group))
                 if gone_until is None or one.rank >= gone_until
             ]
             for group in groups
@@ -86,38 +88,40 @@ def _counting(versions: Sequence[Version], groups: Sequence[Group]) -> dict[str,
     return counting
 
 
-def _deletes(group: Group, told: Sequence[Told]) -> list[Told]:
+def _deletes(group: Group, counting: Sequence[GroupVersion]) -> list[GroupVersion]:
     """What is remembered of a group where its key is deleted: of columns with ages of their own
     the greatest delete, else the delete that the group ended with.
     """
-    if not told or not group["ordering"] or group.get("on_late") == "overwrite":
+    if not counting or not group["ordering"] or group.get("on_late") == "overwrite":
         return []
     is_apart = any(_is_apart(column, group) for column in group["columns"])
     is_by_column = is_apart or group.get("granularity") == "column"
-    current = max(told, key=_rank)
-    deletes = [one for one in told if one.is_delete] if is_by_column else [current]
+    current = max(counting, key=_rank)
+    deletes = [one for one in counting if one.is_delete] if is_by_column else [current]
     return [max(deletes, key=_rank)] if deletes and max(deletes, key=_rank).is_delete else []
 
 
-def _rank(told: Told) -> tuple[Any, ...]:
-    return told.rank
+def _rank(version: GroupVersion) -> tuple[Any, ...]:
+    return version.rank
 
 
-def _told(versions: Sequence[Version], group: Group) -> list[Told]:
+def _versions_of_group(versions: Sequence[Version], group: Group) -> list[GroupVersion]:
     """The versions of the group, in the order of commits."""
-    found = []
+    group_versions = []
     for at, version in enumerate(versions):
         if not group["ordering"]:
             if any(column in version for column in group["columns"]):
-                found.append(Told((at,), version, version.get(DELETED) == DELETE))
+                group_versions.append(GroupVersion((at,), version, version.get(DELETED) == DELETE))
             continue
         ages = [version.get(column) for column in group["ordering"]]
         if all(age is None for age in ages):
             continue
         is_late_fine = group.get("on_late") == "overwrite"
         age = () if is_late_fine else tuple((one is not None, one) for one in ages)
-        found.append(Told((*_comparable(age), at), version, version.get(DELETED) == DELETE))
-    return found
+        group_versions.append(
+            GroupVersion((*_comparable(age), at), version, version.get(DELETED) == DELETE)
+        )
+    return group_versions
 
 
 def _comparable(age: tuple[tuple[bool, Any], ...]) -> tuple[Any, ...]:
@@ -127,26 +131,28 @@ def _comparable(age: tuple[tuple[bool, Any], ...]) -> tuple[Any, ...]:
 
 def _row_delete(versions: Sequence[Version], groups: Sequence[Group]) -> tuple[Any, ...] | None:
     deletes = [
-        told.rank
+        version.rank
         for group in groups
         if group.get("delete") == "row"
-        for told in _told(versions, group)
-        if told.is_delete
+        for version in _versions_of_group(versions, group)
+        if version.is_delete
     ]
     return max(deletes, default=None)
 
 
-def _value(column: str, group: Group, told: Sequence[Told], current: Told) -> Any:
+def _value(
+    column: str, group: Group, counting: Sequence[GroupVersion], current: GroupVersion
+) -> Any:
     how = group.get("aggregates", {}).get(column, "")
     if how in ("sum", "max", "min") or how.startswith("collect_topn"):
-        values = [one.row.get(column) for one in told]
+        values = [one.row.get(column) for one in counting]
         return _folded(how, values, is_retractable=bool(group.get("slack")))
     if not _is_apart(column, group):
         return None if current.is_delete else current.row.get(column)
-    deletes = [one.rank for one in told if one.is_delete]
+    deletes = [one.rank for one in counting if one.is_delete]
     says = [
         one
-        for one in told
+        for one in counting
         if not one.is_delete and column in one.row and (not deletes or one.rank > max(deletes))
     ]
     if how == "last_non_null" or group.get("null_mode") == "keep":
@@ -196,4 +202,4 @@ def _greatest_of_each(items: Sequence[Version]) -> list[Version]:
         rank = (*_comparable(((score is not None, score),)), -place)
         if tuple(others) not in best or rank > best[tuple(others)][0]:
             best[tuple(others)] = rank, item
-    return [item for _, item in sorted(best.values(), key=lambda one: one[0], reverse=True)]
+    return [item for _, item in sorted(best.values(), key=lambda ranked: ranked[0], reverse=True)]

@@ -26,8 +26,8 @@ def merged(
         by_key.setdefault(version[KEY], []).append(version)
     rows = {}
     for key, mine in by_key.items():
-        erased, *standing = _since_erased(mine)
-        counted = [erased, *standing] if not is_erasing(erased) else standing
+        erased, *later = _since_erased(mine)
+        counted = [erased, *later] if not is_erasing(erased) else later
         counted = sorted_versions(counted) if orders else counted
         if is_erasing(erased):
             counted = [erased, *counted]

@@ -21,13 +21,13 @@ lists_of_items = st.lists(st.none() | st.lists(st.none() | items, max_size=5), m
 
 
 def arrow(lists: list[list[Item | None] | None]) -> pa.Array[Any]:
-    told = [
+    structs = [
         None
         if one is None
         else [None if item is None else {"score": item[0], "item": item[1]} for item in one]
         for one in lists
     ]
-    return pa.array(told, ITEMS)
+    return pa.array(structs, ITEMS)
 
 
 def plain(lists: pa.Array[Any]) -> list[list[Item] | None]:
@@ -56,10 +56,10 @@ def best(lists: list[list[Item | None] | None], most: int) -> list[Item] | None:
     """Python's sort keeps equal ones in their order."""
     came = [one for one in lists if one is not None]
     every = [item for one in came for item in one if item is not None]
-    found: dict[str | None, Item] = {}
+    greatest_by_item: dict[str | None, Item] = {}
     for item in sorted(every, key=greatness, reverse=True):
-        found.setdefault(item[1], item)
-    return list(found.values())[:most] if came else None
+        greatest_by_item.setdefault(item[1], item)
+    return list(greatest_by_item.values())[:most] if came else None
 
 
 @given(lists=lists_of_items, most=st.integers(1, 4))
@@ -84,8 +84,8 @@ def test_of_equal_scores_the_earlier_stands_first() -> None:
     elements: list[Item] = [(1.0, "x"), (1.0, "y"), (1.0, None), (None, "z")]
 
     for order in itertools.permutations(elements):
-        found = plain(together(arrow([[one] for one in order]), 3))
-        assert found == [sorted(order, key=greatness, reverse=True)[:3]]
+        top_items = plain(together(arrow([[one] for one in order]), 3))
+        assert top_items == [sorted(order, key=greatness, reverse=True)[:3]]
 
 
 def test_an_item_that_is_rated_again_stands_once_with_its_greatest_score() -> None:

@@ -58,8 +58,8 @@ def table(versions: list[Version]) -> pa.Table:
     return pa.Table.from_pylist(versions, schema=SCHEMA)
 
 
-def rows(found: pa.Table) -> dict[str, Version]:
-    listed: list[dict[str, Any]] = found.to_pylist()
+def rows(merged_table: pa.Table) -> dict[str, Version]:
+    listed: list[dict[str, Any]] = merged_table.to_pylist()
     assert len({row[KEY] for row in listed}) == len(listed), listed
     return {row[KEY]: row for row in listed}
 
@@ -68,21 +68,21 @@ def oracle(rule: MergeRule) -> dict[str, Any]:
     return {"orders": rule.ordering_field is not None, "is_partial": rule.is_partial}
 
 
-def without_kind(found: dict[str, Version]) -> dict[str, Version]:
+def without_kind(rows_by_key: dict[str, Version]) -> dict[str, Version]:
     return {
         key: {name: value for name, value in row.items() if name != DELETED}
-        for key, row in found.items()
+        for key, row in rows_by_key.items()
     }
 
 
 @rules
 @given(versions=versions_strategy)
 def test_merging_deletes_is_what_the_oracle_says(rule: MergeRule, versions: list[Version]) -> None:
-    found = rows(merge(table(versions), rule))
+    rows_by_key = rows(merge(table(versions), rule))
 
     wanted = merged(versions, **oracle(rule))
-    assert without_kind(found) == without_kind(wanted)
-    assert {key for key, row in found.items() if row[DELETED]} == {
+    assert without_kind(rows_by_key) == without_kind(wanted)
+    assert {key for key, row in rows_by_key.items() if row[DELETED]} == {
         key for key, row in wanted.items() if row[DELETED]
     }
 
@@ -98,12 +98,12 @@ def test_merging_deletes_into_a_base_is_merging_them_after_its_rows(
     base = without_deletes(merge(table(versions[:cut]), rule))
     later = versions[cut:]
 
-    found = merge_into(base, table(later), rule)
+    merged_table = merge_into(base, table(later), rule)
 
-    standing = [row | {DELETED: ROW} for row in base.to_pylist()]
-    wanted = merged_rows([*standing, *later], **oracle(rule))
-    assert DELETED not in found.column_names
-    assert rows(found) == without_kind(wanted)
+    base_rows = [row | {DELETED: ROW} for row in base.to_pylist()]
+    wanted = merged_rows([*base_rows, *later], **oracle(rule))
+    assert DELETED not in merged_table.column_names
+    assert rows(merged_table) == without_kind(wanted)
 
 
 @whole_rows
@@ -139,17 +139,17 @@ def test_row_after_delete_now_stands_though_its_ordering_value_is_smaller() -> N
     later = table([delete_now("k"), version("k", 2, 5, None)])
 
     for rule in RULES.values():
-        found = rows(merge_into(base, later, rule))
-        assert (found["k"]["ts"], found["k"]["a"], found["k"]["b"]) == (2, 5, None)
+        by_key = rows(merge_into(base, later, rule))
+        assert (by_key["k"]["ts"], by_key["k"]["a"], by_key["k"]["b"]) == (2, 5, None)
 
 
 def test_partial_row_after_a_delete_does_not_bring_old_columns_back() -> None:
     base = without_deletes(table([version("k", 1, 1, "old")]))
     later = table([delete("k", 2), version("k", 3, 7, None)])
 
-    found = rows(merge_into(base, later, RULES["partial"]))
+    rows_by_key = rows(merge_into(base, later, RULES["partial"]))
 
-    assert found == {"k": {KEY: "k", "ts": 3, "a": 7, "b": None}}
+    assert rows_by_key == {"k": {KEY: "k", "ts": 3, "a": 7, "b": None}}
 
 
 @rules
@@ -165,10 +165,10 @@ def test_deletes_of_keys_that_never_were_leave_no_row(rule: MergeRule) -> None:
 
 @rules
 def test_merged_deletes_keep_the_column_that_says_so(rule: MergeRule) -> None:
-    found = merge(table([version("k", 1, 1), delete("k", 2), version("m", 1, 1)]), rule)
+    merged_table = merge(table([version("k", 1, 1), delete("k", 2), version("m", 1, 1)]), rule)
 
-    assert found.schema == SCHEMA
-    assert [(row[KEY], row["ts"], bool(row[DELETED])) for row in found.to_pylist()] == [
+    assert merged_table.schema == SCHEMA
+    assert [(row[KEY], row["ts"], bool(row[DELETED])) for row in merged_table.to_pylist()] == [
         ("k", 2, True),
         ("m", 1, False),
     ]

@@ -63,9 +63,9 @@ def test_deleted_keys_go_to_the_footer_and_come_back_as_they_were() -> None:
     rows, file = split(TABLE.rule, *parts)
 
     assert (rows, file.count) == (["k"], 2)
-    found = remembered(file.footer()[TOMBSTONES_KEY], path="x.parquet")
+    tombstones = remembered(file.footer()[TOMBSTONES_KEY], path="x.parquet")
     dead = pa.concat_tables([parts[0].slice(1), parts[1]])
-    assert found.equals(dead)
+    assert tombstones.equals(dead)
 
 
 def test_an_older_version_stays_away_because_of_what_a_footer_remembers() -> None:
@@ -130,9 +130,9 @@ def test_groups_that_were_never_written_hold_their_defaults() -> None:
     deleted: Version = {RECORD_KEY: "m", "ts_a": 2, DELETED: DELETE}
     rows = states(ALIVE, deleted, {RECORD_KEY: "m", "ts_b": 1, "b1": None})
 
-    found = finished(rows.drop_columns([COMMIT_TIME]), TABLE.rule).to_pylist()
+    finished_rows = finished(rows.drop_columns([COMMIT_TIME]), TABLE.rule).to_pylist()
 
-    assert found == [
+    assert finished_rows == [
         {RECORD_KEY: "k", "ts_a": 1, "a1": 1, "ts_b": None, "b1": "none"},
         {RECORD_KEY: "m", "ts_a": 2, "a1": None, "ts_b": 1, "b1": None},
     ]

@@ -39,17 +39,17 @@ def written(table: GroupTable, batches: Iterable[Batch]) -> pa.Table:
     for batch in batches:
         by_columns.setdefault(batch.said, []).extend(batch.rows)
     whole = pa.schema([*table.schema, *hidden_fields(table.column_groups, table.schema)])
-    found = [whole.empty_table()]
+    parts = [whole.empty_table()]
     for said, rows in by_columns.items():
         schema = pa.schema([table.schema.field(n) for n in (RECORD_KEY, *said)] + [DELETED_FIELD])
         given = pa.Table.from_pylist(rows, schema=schema)
         if not said:
-            found.append(given)
+            parts.append(given)
             continue
         states = settled(given, MergeRule(None, groups=table.rule))
         conformed = pa.concat_tables([whole.empty_table(), states], promote_options="default")
-        found.append(with_absent(conformed, table.column_groups, said))
-    return pa.concat_tables(found, promote_options="default")
+        parts.append(with_absent(conformed, table.column_groups, said))
+    return pa.concat_tables(parts, promote_options="default")
 
 
 def fold(table: GroupTable, states: Sequence[pa.Table]) -> pa.Table:
@@ -92,29 +92,29 @@ def shown(table: GroupTable, states: pa.Table) -> pa.Table:
     return finished(here, table.rule).append_column("present", present).sort_by(RECORD_KEY)
 
 
-def held(found: pa.Table) -> dict[str, Version]:
-    listed: list[Version] = found.to_pylist()
+def held(shown_table: pa.Table) -> dict[str, Version]:
+    listed: list[Version] = shown_table.to_pylist()
     by_key = {row.pop(RECORD_KEY): row for row in listed}
     assert len(by_key) == len(listed), "a key came twice"
     return by_key
 
 
 def expected(table: GroupTable, cases: Iterable[Case]) -> dict[str, Version]:
-    found = {}
+    rows_by_key = {}
     for case in cases:
         answer = merged(case.versions, table.groups)
         if answer.present:
             there = (one["name"] in answer.present for one in table.groups)
             present = sum(is_there << n for n, is_there in enumerate(there))
-            found[case.key] = answer.row | {"present": present}
-    return found
+            rows_by_key[case.key] = answer.row | {"present": present}
+    return rows_by_key
 
 
 def check(table: GroupTable, states: pa.Table, cases: Sequence[Case]) -> None:
-    found, wanted = held(shown(table, states)), expected(table, cases)
-    if found != wanted:
-        case = next(one for one in cases if found.get(one.key) != wanted.get(one.key))
-        raise AssertionError(f"{case}\nis   {found.get(case.key)}\nnot  {wanted.get(case.key)}")
+    held_rows, wanted = held(shown(table, states)), expected(table, cases)
+    if held_rows != wanted:
+        case = next(one for one in cases if held_rows.get(one.key) != wanted.get(one.key))
+        raise AssertionError(f"{case}\nis   {held_rows.get(case.key)}\nnot  {wanted.get(case.key)}")
 
 
 def by_step(table: GroupTable, cases: Sequence[Case]) -> list[pa.Table]:
@@ -205,26 +205,26 @@ def check_everything(name: str, choices: Sequence[tuple[Kind, ...]]) -> None:
         cases = [Case(one[0][RECORD_KEY], batches(table, one, cuts)) for one in histories]
         states, wanted = by_step(table, cases), expected(table, cases)
         trees = list(associations(0, len(states)))
-        found = shown(table, fold_along(table, states, trees[0]))
-        assert held(found) == wanted
+        first_fold = shown(table, fold_along(table, states, trees[0]))
+        assert held(first_fold) == wanted
         for tree in trees[1:]:
-            assert shown(table, fold_along(table, states, tree)).equals(found), tree
+            assert shown(table, fold_along(table, states, tree)).equals(first_fold), tree
         if all(cuts) and table.is_idempotent:
             for n in range(len(choices)):
-                told = [wanted.get(f"{n}.{m}") for m in range(len(orders))]
-                assert told.count(told[0]) == len(told), (choices[n], told)
+                ends = [wanted.get(f"{n}.{m}") for m in range(len(orders))]
+                assert ends.count(ends[0]) == len(ends), (choices[n], ends)
 
 
 def batches(
     table: GroupTable, versions: Sequence[Version], cuts: Sequence[bool]
 ) -> tuple[Batch, ...]:
     """A new one begins behind each cut; rows of one batch bring the same columns."""
-    found: list[list[Version]] = [[versions[0]]]
+    row_batches: list[list[Version]] = [[versions[0]]]
     for version, is_cut in zip(versions[1:], cuts, strict=True):
         if is_cut:
-            found.append([])
-        found[-1].append(version)
-    return tuple(batch(table, rows) for rows in found)
+            row_batches.append([])
+        row_batches[-1].append(version)
+    return tuple(batch(table, rows) for rows in row_batches)
 
 
 def batch(table: GroupTable, rows: Sequence[Version]) -> Batch:
@@ -272,8 +272,8 @@ def test_logs_without_deletes_by_key_leave_the_rows_of_a_base_in_their_places(
         middle = pick.randint(0, base.num_rows)
         parts = [base.slice(0, middle), base.slice(middle)]
 
-        *standing, new = merge_into_parts(parts, newer, rule)
+        *base_parts, new = merge_into_parts(parts, newer, rule)
 
-        check(table, pa.concat_tables([*standing, new]), cases)
+        check(table, pa.concat_tables([*base_parts, new]), cases)
         keys = [one.column(RECORD_KEY) for one in parts]
-        assert [one.column(RECORD_KEY) for one in standing] == keys
+        assert [one.column(RECORD_KEY) for one in base_parts] == keys

@@ -45,12 +45,12 @@ def states(table: GroupTable, *commits: list[Version]) -> list[pa.Table]:
 def row(table: GroupTable, *commits: list[Version]) -> Version | None:
     """What the key holds in the end, however the commits are folded; None when it is gone."""
     given = states(table, *commits)
-    found = [
+    folded_rows = [
         held(shown(table, fold_along(table, given, tree))).get("k")
         for tree in associations(0, len(given))
     ]
-    assert all(one == found[0] for one in found), found
-    return found[0]
+    assert all(one == folded_rows[0] for one in folded_rows), folded_rows
+    return folded_rows[0]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -67,9 +67,9 @@ def test_the_counter_example_gives_ten_or_null_and_never_eleven(
         commit(newest),
     ]
 
-    found = row(table, *(commits[at] for at in order))
+    folded_row = row(table, *(commits[at] for at in order))
 
-    assert found == {"ts_a": 1001, "a1": 10.0 if is_silent else None, "present": 0b10}
+    assert folded_row == {"ts_a": 1001, "a1": 10.0 if is_silent else None, "present": 0b10}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -92,9 +92,9 @@ def test_a_stream_changes_its_own_columns_only() -> None:
     a, b = {"ts_a": 9, "a1": 1, "a2": "x"}, {"ts_b": None, "b1": 2, "b2": 3}
     first = commit({**a, "ts_b": TWO.age(["ts_b"], 3)["ts_b"], "b1": 2, "b2": 3})
 
-    found = row(TWO, first, commit({"ts_a": 10, "a1": 5, "a2": None}))
+    folded_row = row(TWO, first, commit({"ts_a": 10, "a1": 5, "a2": None}))
 
-    assert found == {
+    assert folded_row == {
         "ts_a": 10,
         "a1": 5,
         "a2": None,
@@ -186,8 +186,8 @@ def test_a_delete_by_key_leaves_rows_deleted_up_to_their_age() -> None:
     before = [commit(delete(ts_a=20)), commit({"ts_a": 30, "a1": 1, "ts_b": 30, "b1": 1})]
 
     assert erased(table, *before, commit({"ts_b": 19, "b1": 2})) is None
-    found = erased(table, *before, commit({"ts_b": 21, "b1": 3}))
-    assert found == {"ts_a": None, "a1": None, "ts_b": 21, "b1": 3, "present": 0b100}
+    folded_row = erased(table, *before, commit({"ts_b": 21, "b1": 3}))
+    assert folded_row == {"ts_a": None, "a1": None, "ts_b": 21, "b1": 3, "present": 0b100}
 
 
 def test_keys_that_are_deleted_time_and_again_begin_afresh_each_time() -> None:
@@ -200,42 +200,44 @@ def test_keys_that_are_deleted_time_and_again_begin_afresh_each_time() -> None:
     ]
 
     (last,) = states(table, commit({"ts_a": 1, "a2": 5}))
-    found = held(shown(table, fold(table, [*given, last])))["k"]
+    folded_row = held(shown(table, fold(table, [*given, last])))["k"]
 
-    assert found == {"ts_a": 1, "a1": None, "a2": 5, "present": 0b10}
+    assert folded_row == {"ts_a": 1, "a1": None, "a2": 5, "present": 0b10}
 
 
 def test_a_delete_that_brings_no_loose_column_is_remembered() -> None:
     """It was forgotten, because `_default` had no columns in such a batch."""
     table = GroupTable([group("a", "a1")], {}, ordering=("ts",), loose=("c1", "c2"))
 
-    found = row(table, commit(delete(ts=5)), commit({"ts": 3, "c1": 1}), commit({"ts": 6, "c2": 2}))
+    folded_row = row(
+        table, commit(delete(ts=5)), commit({"ts": 3, "c1": 1}), commit({"ts": 6, "c2": 2})
+    )
 
-    assert found == {"ts": 6, "c1": None, "c2": 2, "ts_a": None, "a1": None, "present": 0b1}
+    assert folded_row == {"ts": 6, "c1": None, "c2": 2, "ts_a": None, "a1": None, "present": 0b1}
 
 
 def test_a_delete_that_a_later_row_of_its_batch_follows_takes_silent_columns_away() -> None:
     """They came back, as the state told only what its own columns held."""
     table = GroupTable([group("a", "a1")], {}, loose=("c1", "c2"))
 
-    found = row(
+    folded_row = row(
         table, commit({"c1": 1, "c2": 2}), commit({"c2": 3, DELETED: DELETE}, {"c2": 4, DELETED: 0})
     )
 
-    assert found == {"c1": None, "c2": 4, "ts_a": None, "a1": None, "present": 0b1}
+    assert folded_row == {"c1": None, "c2": 4, "ts_a": None, "a1": None, "present": 0b1}
 
 
 def test_a_delete_takes_columns_away_where_the_later_commit_wins() -> None:
     table = GroupTable([group("a", "a1 a2", null_mode="keep", on_late="overwrite")], {})
 
-    found = row(
+    folded_row = row(
         table,
         commit({"ts_a": 9, "a1": 1, "a2": 2}),
         commit(delete(ts_a=1)),
         commit({"ts_a": 5, "a1": None, "a2": 3}),
     )
 
-    assert found == {"ts_a": 5, "a1": None, "a2": 3, "present": 0b10}
+    assert folded_row == {"ts_a": 5, "a1": None, "a2": 3, "present": 0b10}
 
 
 def test_a_list_of_the_greatest_is_cut_before_a_second_version_comes() -> None:
@@ -243,10 +245,10 @@ def test_a_list_of_the_greatest_is_cut_before_a_second_version_comes() -> None:
     items = [{"score": score, "item": f"x{score}"} for score in (1, 3, 2, 3)]
     given = {"ts_a": 1, "a1": 1, "a2": 1, "a3": 1, "a4": items, "a5": 1}
 
-    found = row(table, commit(given))
+    folded_row = row(table, commit(given))
 
-    assert found is not None
-    assert found["a4"] == [{"score": 3, "item": "x3"}, {"score": 2, "item": "x2"}]
+    assert folded_row is not None
+    assert folded_row["a4"] == [{"score": 3, "item": "x3"}, {"score": 2, "item": "x2"}]
 
 
 @pytest.mark.parametrize("how", ["sum", "max", "min", "collect_topn(2)"])
@@ -274,8 +276,8 @@ def test_a_late_version_that_changes_nothing_leaves_the_row_to_its_commit() -> N
     assert merged.column(COMMIT_TIME).to_pylist() == ["001"]
 
 
-def at(found: pa.Table, instant: str) -> pa.Table:
-    return found.append_column(COMMIT_TIME, pa.array([instant] * found.num_rows))
+def at(rows: pa.Table, instant: str) -> pa.Table:
+    return rows.append_column(COMMIT_TIME, pa.array([instant] * rows.num_rows))
 
 
 def test_a_batch_that_comes_again_counts_twice_in_a_sum_only() -> None:
@@ -328,10 +330,10 @@ def test_a_projection_has_the_same_values_as_the_whole_row() -> None:
     ]
     given = states(BY_COLUMN, *commits)
     whole = held(shown(BY_COLUMN, fold(BY_COLUMN, given)))["k"]
-    asked = [RECORD_KEY, "ts_a", "a2"]
-    hidden = [one.name for one in hidden_fields(BY_COLUMN.column_groups, BY_COLUMN.schema, asked)]
+    columns = [RECORD_KEY, "ts_a", "a2"]
+    hidden = [one.name for one in hidden_fields(BY_COLUMN.column_groups, BY_COLUMN.schema, columns)]
 
-    narrow = fold(BY_COLUMN, [one.select([*asked, *hidden]) for one in given])
+    narrow = fold(BY_COLUMN, [one.select([*columns, *hidden]) for one in given])
 
     assert "_ms_v0_a1" not in hidden
     assert held(shown(BY_COLUMN, narrow))["k"] == {n: whole[n] for n in ("ts_a", "a2", "present")}
@@ -360,9 +362,11 @@ def test_a_settled_batch_has_one_state_per_key() -> None:
         {RECORD_KEY: key, "ts_a": age, "a1": age} for key, age in [("k", 2), ("m", 1), ("k", 1)]
     ]
 
-    found = settled(pa.Table.from_pylist(rows, schema=schema), MergeRule(None, groups=table.rule))
+    settled_rows = settled(
+        pa.Table.from_pylist(rows, schema=schema), MergeRule(None, groups=table.rule)
+    )
 
-    assert found.select([RECORD_KEY, "a1", SET]).to_pylist() == [
+    assert settled_rows.select([RECORD_KEY, "a1", SET]).to_pylist() == [
         {RECORD_KEY: "k", "a1": 2, SET: 0b10},
         {RECORD_KEY: "m", "a1": 1, SET: 0b10},
     ]

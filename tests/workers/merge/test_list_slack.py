@@ -106,10 +106,10 @@ def test_a_list_is_what_is_left_in_every_association_or_says_that_it_may_not_be(
         keys = [drawn(pick) for _ in range(KEYS)]
         steps = [own_lists(arrow(list(step)), aggregate) for step in zip(*keys, strict=True)]
 
-        found = folded(steps, aggregate, pick)
+        folded_lists = folded(steps, aggregate, pick)
 
-        exact = are_exact(found, aggregate)
-        for number, shown in enumerate(plain(found.shown)):
+        exact = are_exact(folded_lists, aggregate)
+        for number, shown in enumerate(plain(folded_lists.shown)):
             given, at = elements(keys[number]), f"SLUICE_TEST_SEED={SEED} {cohort=} {number=}"
             left = live(given)
             seen[exact[number]] += 1
@@ -126,9 +126,9 @@ def test_a_list_is_what_is_left_in_every_association_or_says_that_it_may_not_be(
 def test_one_more_than_the_slack_is_told_until_greater_ones_have_come() -> None:
     aggregate = top(2, 1)
     given: list[Item] = [(float(score), f"i{score}") for score in range(5, 0, -1)]
-    told = own_lists(arrow([[*given]]), aggregate)
+    own_list = own_lists(arrow([[*given]]), aggregate)
 
-    enough = followed(told, [(None, "i5")], aggregate)
+    enough = followed(own_list, [(None, "i5")], aggregate)
     short = followed(enough, [(None, "i4")], aggregate)
     low = followed(short, [(0.5, "low")], aggregate)
     high = followed(low, [(9.0, "high")], aggregate)

@@ -60,9 +60,9 @@ def table(versions: list[Version], chunks: int = 1) -> pa.Table:
 
 
 def rows(merged_table: pa.Table) -> dict[str, Version]:
-    found: list[dict[str, Any]] = merged_table.to_pylist()
-    assert len({row[KEY] for row in found}) == len(found), found
-    return {row[KEY]: row for row in found}
+    listed: list[dict[str, Any]] = merged_table.to_pylist()
+    assert len({row[KEY] for row in listed}) == len(listed), listed
+    return {row[KEY]: row for row in listed}
 
 
 def expected(versions: list[Version], rule: MergeRule) -> dict[str, Version]:
@@ -87,10 +87,10 @@ def test_merging_is_what_the_oracle_says(
 def test_schema_and_the_order_of_first_appearance_stay(
     rule: MergeRule, versions: list[Version]
 ) -> None:
-    found = merge(table(versions), rule)
+    merged_table = merge(table(versions), rule)
 
-    assert found.schema == SCHEMA
-    assert found.column(KEY).to_pylist() == list(dict.fromkeys(one[KEY] for one in versions))
+    assert merged_table.schema == SCHEMA
+    assert merged_table.column(KEY).to_pylist() == list(dict.fromkeys(one[KEY] for one in versions))
 
 
 @rules
@@ -137,17 +137,17 @@ def test_partial_rows_of_different_ages_do_not_depend_on_batches(
     base = version("k", 1000, 10, None)
     updates = [version("k", 999, 11, None), version("k", 1001, None, None)][::order]
 
-    standing = in_batches([base, *updates], [1, *(1 + cut for cut in cuts)], RULES["partial"])
+    merged_table = in_batches([base, *updates], [1, *(1 + cut for cut in cuts)], RULES["partial"])
 
-    assert rows(standing)["k"] == version("k", 1001, 10, None)
+    assert rows(merged_table)["k"] == version("k", 1001, 10, None)
 
 
 def in_batches(versions: list[Version], cuts: list[int], rule: MergeRule) -> pa.Table:
     """Each batch settled by its writer, then one after the other into what stands."""
-    standing = SCHEMA.empty_table()
+    merged_table = SCHEMA.empty_table()
     for batch in batches(table(versions), cuts, rule):
-        standing = merge_into(standing, batch, rule)
-    return standing
+        merged_table = merge_into(merged_table, batch, rule)
+    return merged_table
 
 
 def batches(versions: pa.Table, cuts: list[int], rule: MergeRule) -> list[pa.Table]:
@@ -201,9 +201,9 @@ def test_streams_with_columns_of_their_own_may_arrive_in_any_order(
 ) -> None:
     """Equal ordering values tie, but no two streams write the same column."""
     by_stream: dict[tuple[str, str], Version] = {}
-    for one in versions:
-        by_stream[one[KEY], "a"] = version(one[KEY], 1, one["a"], None)
-        by_stream[one[KEY], "b"] = version(one[KEY], 1, None, one["b"])
+    for row in versions:
+        by_stream[row[KEY], "a"] = version(row[KEY], 1, row["a"], None)
+        by_stream[row[KEY], "b"] = version(row[KEY], 1, None, row["b"])
     streams = list(by_stream.values())
     shuffled = random.Random(seed).sample(streams, len(streams))
 
@@ -231,37 +231,37 @@ def test_replaying_the_last_version_changes_nothing(
 
 
 def test_of_equal_orderings_the_later_one_stands() -> None:
-    found = rows(
+    rows_by_key = rows(
         merge(table([version("k", 1, 1, "x"), version("k", 1, 2, None)]), RULES["by event time"])
     )
 
-    assert found["k"]["a"] == 2
-    assert found["k"]["b"] is None
+    assert rows_by_key["k"]["a"] == 2
+    assert rows_by_key["k"]["b"] is None
 
 
 def test_partial_null_keeps_what_stands_and_a_value_replaces_it() -> None:
-    found = rows(
+    rows_by_key = rows(
         merge(table([version("k", 1, 1, "x"), version("k", 2, 2, None)]), RULES["partial"])
     )
 
-    assert (found["k"]["a"], found["k"]["b"], found["k"]["ts"]) == (2, "x", 2)
+    assert (rows_by_key["k"]["a"], rows_by_key["k"]["b"], rows_by_key["k"]["ts"]) == (2, "x", 2)
 
 
 def test_partial_older_value_fills_a_hole_only() -> None:
-    found = rows(
+    rows_by_key = rows(
         merge(table([version("k", 5, 1, None), version("k", 2, 2, "x")]), RULES["partial"])
     )
 
-    assert (found["k"]["a"], found["k"]["b"], found["k"]["ts"]) == (1, "x", 5)
+    assert (rows_by_key["k"]["a"], rows_by_key["k"]["b"], rows_by_key["k"]["ts"]) == (1, "x", 5)
 
 
 def test_untouched_rows_of_a_base_are_passed_on_as_they_stand() -> None:
     base = table([version(f"k{n}", n, n, "x") for n in range(100)])
 
-    found = merge_into(base, table([version("k7", 100, -1, "y")]), RULES["by event time"])
+    merged_table = merge_into(base, table([version("k7", 100, -1, "y")]), RULES["by event time"])
 
-    assert found.num_rows == 100
-    assert [row for row in found.to_pylist() if row[KEY] != "k7"] == [
+    assert merged_table.num_rows == 100
+    assert [row for row in merged_table.to_pylist() if row[KEY] != "k7"] == [
         row for row in base.to_pylist() if row[KEY] != "k7"
     ]
 
@@ -306,6 +306,6 @@ def test_a_hundred_thousand_versions_merge_as_the_oracle_says() -> None:
         for n in range(100_000)
     ]
 
-    found = merge(table(versions, chunks=7), RULES["by event time"])
+    merged_table = merge(table(versions, chunks=7), RULES["by event time"])
 
-    assert rows(found) == expected(versions, RULES["by event time"])
+    assert rows(merged_table) == expected(versions, RULES["by event time"])

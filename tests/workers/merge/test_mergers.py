@@ -46,19 +46,19 @@ RULE = MergeRule(ORDERING, merger=adding)
 
 @given(versions=versions_strategy)
 def test_registered_merger_folds_what_the_oracle_folds(versions: list[Version]) -> None:
-    found = rows(merge_into(ROWS.empty_table(), table(versions), RULE))
+    rows_by_key = rows(merge_into(ROWS.empty_table(), table(versions), RULE))
 
     wanted = merged_rows(versions, orders=True, is_partial=False, merger=adding_rows)
-    assert found == without_kind(wanted)
+    assert rows_by_key == without_kind(wanted)
 
 
 def test_merger_sees_versions_oldest_first_and_nothing_from_before_a_delete() -> None:
     base = table([version("k", 9, 100, "base")]).select(ROWS.names)
     later = table([delete_now("k"), version("k", 3, 1, "c"), version("k", 2, 2, "b")])
 
-    found = rows(merge_into(base, later, RULE))
+    rows_by_key = rows(merge_into(base, later, RULE))
 
-    assert found == {"k": {KEY: "k", "ts": 3, "a": 3, "b": "bc"}}
+    assert rows_by_key == {"k": {KEY: "k", "ts": 3, "a": 3, "b": "bc"}}
 
 
 def test_merger_that_loses_a_row_is_refused() -> None:

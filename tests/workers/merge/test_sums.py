@@ -19,11 +19,12 @@ TYPES = {"long": pa.int64(), "decimal": pa.decimal128(38, 2), "double": pa.float
 def expected(values: list[Any], codes: list[int], count: int) -> list[Any]:
     with localcontext() as context:
         context.prec = 60
-        told = [
+        values_by_code = [
             [one for one, at in zip(values, codes, strict=True) if at == n] for n in range(count)
         ]
         return [
-            sum(some) if (some := [one for one in of if one is not None]) else None for of in told
+            sum(some) if (some := [one for one in of if one is not None]) else None
+            for of in values_by_code
         ]
 
 
@@ -60,5 +61,5 @@ def test_a_sum_is_right_or_said_to_be_beyond_its_type(kind: str) -> None:
         wanted = expected(values, codes, count)
         assert sums.type == TYPES[kind]
         assert beyond.tolist() == [at for at, one in enumerate(wanted) if not fits(one, kind)]
-        for at, one in enumerate(wanted):
-            assert at in beyond or sums[at].as_py() == one, (seed, at)
+        for at, total in enumerate(wanted):
+            assert at in beyond or sums[at].as_py() == total, (seed, at)

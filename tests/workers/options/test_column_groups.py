@@ -55,13 +55,13 @@ def rule(
     *groups: dict[str, Any], ordering: tuple[str, ...] = (), more: Mapping[str, str] | None = None
 ) -> GroupRule:
     properties = {GROUPS_KEY: json.dumps(groups), **(more or {})}
-    found = group_rule(properties, apart=("id",), ordering=ordering)
-    assert found is not None
-    return found
+    parsed_rule = group_rule(properties, apart=("id",), ordering=ordering)
+    assert parsed_rule is not None
+    return parsed_rule
 
 
 def test_a_group_is_what_was_declared() -> None:
-    told = A | {
+    declaration = A | {
         "on_late": "overwrite",
         "null_mode": "keep",
         "delete": "group",
@@ -70,7 +70,7 @@ def test_a_group_is_what_was_declared() -> None:
         "defaults": {"a1": 7},
     }
 
-    assert declared(told) == (
+    assert declared(declaration) == (
         ColumnGroup(
             "a",
             ("ts_a",),

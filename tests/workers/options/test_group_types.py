@@ -11,7 +11,7 @@ from workers.options.group_types import default_scalar
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "found"),
+    ("value", "kind", "text"),
     [
         (7, pa.int32(), "7"),
         ("x", pa.string(), "x"),
@@ -21,7 +21,7 @@ from workers.options.group_types import default_scalar
         (None, pa.int64(), "None"),
     ],
 )
-def test_a_default_is_a_value_of_its_column(value: Any, kind: pa.DataType, found: str) -> None:
+def test_a_default_is_a_value_of_its_column(value: Any, kind: pa.DataType, text: str) -> None:
     scalar = default_scalar(value, pa.field("c", kind))
 
-    assert (scalar.type, str(scalar.as_py())) == (kind, found)
+    assert (scalar.type, str(scalar.as_py())) == (kind, text)

@@ -51,10 +51,10 @@ def test_where_inserts_go(
 ) -> None:
     files = [SmallFile(slot, size) for slot, size in small.items()]
 
-    found = dealt_out(inserts, files, 5, sizing)
+    slot_shares = dealt_out(inserts, files, 5, sizing)
 
-    assert " ".join(f"{'+' * one.is_new}{one.slot}:{one.rows}" for one in found) == shares
-    assert sum(one.rows for one in found) == inserts
+    assert " ".join(f"{'+' * one.is_new}{one.slot}:{one.rows}" for one in slot_shares) == shares
+    assert sum(one.rows for one in slot_shares) == inserts
 
 
 @pytest.mark.parametrize(

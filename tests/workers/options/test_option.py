@@ -30,7 +30,9 @@ def test_the_page_shows_every_set_that_there_is() -> None:
     assert shown == {options.name for options in OptionSet.every}
 
 
-@pytest.mark.parametrize("options", [options for _, options in CATALOGUE], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "options", [options for _, options in CATALOGUE], ids=lambda options: options.name
+)
 def test_every_default_is_of_the_declared_type(options: OptionSet) -> None:
     for key in options:
         assert_takes(options, options[key])

@@ -36,22 +36,22 @@ class Diary:
         return [rows[key] for key in sorted(rows) if older.get(key) != rows[key]]
 
     def changes(self, since: str, until: str) -> list[tuple[str, str, Row | None, Row | None]]:
-        found = []
+        changed_rows = []
         for before, after in pairwise([one for one in self.times if since <= one <= until]):
             old, new = self.pages[before], self.pages[after]
             for key in sorted(old.keys() | new.keys()):
                 if old.get(key) != new.get(key):
                     op = "i" if key not in old else "u" if key in new else "d"
-                    found.append((op, after, old.get(key), new.get(key)))
-        return found
+                    changed_rows.append((op, after, old.get(key), new.get(key)))
+        return changed_rows
 
 
-def read(table: ScenarioTable, **asked: Any) -> list[Row]:
-    rows: pa.Table = open_table(table.location).read(**asked)
+def read(table: ScenarioTable, **request: Any) -> list[Row]:
+    rows: pa.Table = open_table(table.location).read(**request)
     return sorted(rows.to_pylist(), key=lambda row: str(row["id"]))
 
 
-def changes(table: ScenarioTable, **asked: Any) -> list[tuple[Any, ...]]:
-    rows = open_table(table.location).read(query="cdc", **asked).to_pylist()
-    found = [(row["op"], row["ts"], row["before"], row["after"]) for row in rows]
-    return sorted(found, key=lambda one: (one[1], str((one[2] or one[3])["id"])))
+def changes(table: ScenarioTable, **request: Any) -> list[tuple[Any, ...]]:
+    rows = open_table(table.location).read(query="cdc", **request).to_pylist()
+    changed_rows = [(row["op"], row["ts"], row["before"], row["after"]) for row in rows]
+    return sorted(changed_rows, key=lambda row: (row[1], str((row[2] or row[3])["id"])))

@@ -168,9 +168,9 @@ def with_meta(versions: list[Version], names: list[str]) -> pa.Table:
 
 
 def keyed(rows: pa.Table) -> dict[str, Version]:
-    found = {row["id"]: row for row in rows.select(COLUMNS.names).to_pylist()}
-    assert len(found) == rows.num_rows, "a key twice"
-    return found
+    rows_by_id = {row["id"]: row for row in rows.select(COLUMNS.names).to_pylist()}
+    assert len(rows_by_id) == rows.num_rows, "a key twice"
+    return rows_by_id
 
 
 configs = pytest.mark.parametrize("config", CONFIGS.values(), ids=list(CONFIGS))

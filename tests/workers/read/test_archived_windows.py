@@ -86,10 +86,10 @@ def undo(table: ScenarioTable, done: Committed) -> None:
     table.lakehouse.rollback(done.instant, dry_run=False, reason="a test")
 
 
-def told(look: Callable[..., Any], table: ScenarioTable, **asked: str) -> Any:
+def unless_expired(look: Callable[..., Any], table: ScenarioTable, **request: str) -> Any:
     """What the read says; None when it says that the table does not go back that far."""
     try:
-        return look(table, **asked)
+        return look(table, **request)
     except SnapshotExpired:
         return None
 
@@ -103,13 +103,13 @@ def refused(diary: Diary, windows: Iterable[tuple[str, str]]) -> int:
         window = {"since": since, "until": until}
         page = diary.pages[until]
         then = [page[key] for key in sorted(page)]
-        for found, expected in (
-            (told(read, diary.table, as_of=until), then),
-            (told(read, diary.table, **window), diary.written(since, until)),
-            (told(changes, diary.table, **window), diary.changes(since, until)),
+        for rows_read, expected in (
+            (unless_expired(read, diary.table, as_of=until), then),
+            (unless_expired(read, diary.table, **window), diary.written(since, until)),
+            (unless_expired(changes, diary.table, **window), diary.changes(since, until)),
         ):
-            assert found in (None, expected), window
-            count += found is None
+            assert rows_read in (None, expected), window
+            count += rows_read is None
     return count
 
 
@@ -223,12 +223,12 @@ def test_changes_show_no_values_of_a_dropped_column_as_those_of_its_namesake(
     newest = schema_of(note=pa.int64())
     table.writer("w").upsert_and_commit({"id": "a", "city": "Moss", "note": 7}, schema=newest)
 
-    told = [(one[0], one[2], one[3]) for one in changes(table, since=EARLIEST)]
+    images = [(one[0], one[2], one[3]) for one in changes(table, since=EARLIEST)]
 
     def image(city: str, note: int | None = None) -> Row:
         return {"id": "a", "city": city, "note": note}
 
-    assert [one for one in told if (one[2] or {})["id"] == "a"] == [
+    assert [one for one in images if (one[2] or {})["id"] == "a"] == [
         ("i", None, image("Oslo")),
         ("u", image("Oslo"), image("Oslo")),
         ("u", image("Oslo"), image("Moss")),

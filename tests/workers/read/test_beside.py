@@ -54,8 +54,8 @@ def merged(table: ScenarioTable, slice_: FileSlice) -> list[dict[str, Any]]:
     beside = SliceBeside(storage, config, plan.schema, MergeRule.of(config), slice_)
     assert slice_.base_file is not None
     base = read_base_file(storage, slice_.base_file).select(READINGS.names)
-    standing = [base.filter(pa.array(~beside.dead())), beside.added(READINGS.names)]
-    return pa.concat_tables(standing).to_pylist()
+    parts = [base.filter(pa.array(~beside.dead())), beside.added(READINGS.names)]
+    return pa.concat_tables(parts).to_pylist()
 
 
 def a_table(

@@ -13,8 +13,8 @@ from workers.read.cell_story import CellStory, explain_cell
 
 
 def story(table: LakehouseTable, key: str, column: str) -> CellStory:
-    (found,) = explain_cell(table.table, key, column=column)
-    return found
+    (cell_story,) = explain_cell(table.table, key, column=column)
+    return cell_story
 
 
 @pytest.mark.parametrize("compacts", [False, True])
@@ -24,10 +24,10 @@ def test_a_group_that_never_wrote_a_key_is_the_answer(tmp_path: Path, compacts: 
     if compacts:
         table.compact()
 
-    found = story(table, "a", "road")
+    cell_story = story(table, "a", "road")
 
-    assert (found.owner, found.verdict) == ("ship", "never")
-    shop = next(one for one in found.groups if one.group == "shop")
+    assert (cell_story.owner, cell_story.verdict) == ("ship", "never")
+    shop = next(one for one in cell_story.groups if one.group == "shop")
     assert (shop.verdict, shop.age) == ("set", ("5",))
     assert shop.current_version is not None
     assert (shop.current_version.commit, shop.current_version.is_in_base) == (at, compacts)
@@ -42,10 +42,10 @@ def test_a_deleted_group_says_since_when(tmp_path: Path, compacts: bool) -> None
     if compacts:
         table.compact()
 
-    found = story(table, "a", "price")
+    cell_story = story(table, "a", "price")
 
-    assert (found.owner, found.verdict) == ("shop", "deleted")
-    shop = next(one for one in found.groups if one.group == "shop")
+    assert (cell_story.owner, cell_story.verdict) == ("shop", "deleted")
+    shop = next(one for one in cell_story.groups if one.group == "shop")
     assert shop.age == ("7",)
     assert shop.current_version is not None
     assert shop.current_version.commit == at

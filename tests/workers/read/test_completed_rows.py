@@ -74,12 +74,12 @@ def test_keys_are_spelled_as_the_key_generator_spells_them(
         RECORD_KEY,
         pa.nulls(2, pa.string()),  # Hudi keeps the columns, empty.
     )
-    found = filled(given, stored)
+    filled_rows = filled(given, stored)
 
-    assert found.column(RECORD_KEY).to_pylist() == keys
-    assert set(found.column(PARTITION_PATH).to_pylist()) == {"2024-02-29"}
-    assert set(found.column(COMMIT_TIME).to_pylist()) == {INSTANT}
-    assert set(found.column(FILE_NAME).to_pylist()) == {"f_0-0-0_1.parquet"}
+    assert filled_rows.column(RECORD_KEY).to_pylist() == keys
+    assert set(filled_rows.column(PARTITION_PATH).to_pylist()) == {"2024-02-29"}
+    assert set(filled_rows.column(COMMIT_TIME).to_pylist()) == {INSTANT}
+    assert set(filled_rows.column(FILE_NAME).to_pylist()) == {"f_0-0-0_1.parquet"}
     assert needed_columns(given, ["day"]) == {"day", *fields.split(",")}
 
 

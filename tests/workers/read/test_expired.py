@@ -28,9 +28,9 @@ def reading(key: str, ts: int) -> Row:
     return {"id": key, "place": "p", "ts": ts, "value": ts, "note": ""}
 
 
-def rows(table: ScenarioTable, **asked: Any) -> list[Row]:
-    found = open_table(table.location).read(**asked)
-    return sorted(found.to_pylist(), key=lambda row: str(row["id"]))
+def rows(table: ScenarioTable, **request: Any) -> list[Row]:
+    rows_read = open_table(table.location).read(**request)
+    return sorted(rows_read.to_pylist(), key=lambda row: str(row["id"]))
 
 
 def cleaned(tables: ScenarioTables) -> tuple[ScenarioTable, list[str]]:

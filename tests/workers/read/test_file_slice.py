@@ -84,8 +84,8 @@ def test_reading_few_columns_gives_the_same_values(config: TableConfig) -> None:
 
         assert few.column_names == ["id", "b"]
         wanted = [(row["id"], row["b"]) for row in whole.values()]
-        found = [(row["id"], row["b"]) for row in few.to_pylist()]
-        assert sorted(found, key=repr) == sorted(wanted, key=repr), f"seed={layout.seed}"
+        pairs = [(row["id"], row["b"]) for row in few.to_pylist()]
+        assert sorted(pairs, key=repr) == sorted(wanted, key=repr), f"seed={layout.seed}"
 
 
 def test_streams_that_share_their_ordering_value_may_be_folded_at_any_point() -> None:
@@ -110,8 +110,8 @@ def assert_folds_anywhere(layout: Layout) -> None:
         tail = replace(
             whole, base_file=path, base_instant=BASE_INSTANT, log_files=whole.log_files[cut:]
         )
-        found = keyed(read_slice(layout.storage, layout.config, SCHEMA, tail))
-        assert found == layout.wanted(), f"seed={layout.seed} cut={cut}"
+        rows_by_id = keyed(read_slice(layout.storage, layout.config, SCHEMA, tail))
+        assert rows_by_id == layout.wanted(), f"seed={layout.seed} cut={cut}"
 
 
 def test_rollback_commands_take_back_every_earlier_block_of_their_target() -> None:
@@ -133,9 +133,9 @@ def test_rollback_commands_take_back_every_earlier_block_of_their_target() -> No
             write_log_file(storage, paths[-1], encoded)
 
         slice_ = FileSlice("", "f", None, None, tuple(paths), tuple(completed), BASE_INSTANT)
-        found = set(keyed(read_slice(storage, CONFIGS["event time"], SCHEMA, slice_)))
+        ids = set(keyed(read_slice(storage, CONFIGS["event time"], SCHEMA, slice_)))
 
-        assert found == surviving(blocks, completed), f"seed={seed}"
+        assert ids == surviving(blocks, completed), f"seed={seed}"
 
 
 def encoded_block(kind: str, writer: str, number: int) -> bytes:
@@ -146,13 +146,13 @@ def encoded_block(kind: str, writer: str, number: int) -> bytes:
 
 
 def surviving(blocks: list[tuple[str, str, int]], completed: set[str]) -> set[str]:
-    found: dict[str, str] = {}
+    writer_by_row: dict[str, str] = {}
     for kind, writer, number in blocks:
         if kind == "data" and writer in completed:
-            found[f"row{number}"] = writer
+            writer_by_row[f"row{number}"] = writer
         elif kind == "rollback":
-            found = {row: owner for row, owner in found.items() if owner != writer}
-    return set(found)
+            writer_by_row = {row: owner for row, owner in writer_by_row.items() if owner != writer}
+    return set(writer_by_row)
 
 
 def test_blocks_older_than_the_timeline_count_in_version_6() -> None:
@@ -199,14 +199,14 @@ def test_ordered_deletes_compare_by_the_type_of_their_column(kind: pa.DataType) 
     )
     write_log_file(storage, log, [block])
 
-    found = read_slice(
+    live_rows = read_slice(
         storage,
         CONFIGS["event time"],
         schema,
         FileSlice("", "f", BASE_INSTANT, "base.parquet", (log,)),
     )
 
-    assert found.column("id").to_pylist() == ["newer"]
+    assert live_rows.column("id").to_pylist() == ["newer"]
 
 
 def test_delete_ordered_by_another_type_than_the_tables_is_an_error_and_not_a_loss() -> None:
@@ -240,9 +240,9 @@ def test_rows_that_say_they_are_deleted_are_no_rows() -> None:
     write_log_file(storage, log, [encode_avro_block(full, instant=BASE_INSTANT, avro_schema=avro)])
     slice_ = FileSlice("", "f", None, None, (log,))
 
-    for one in CONFIGS.values():
-        found = read_slice(storage, one, schema, slice_, columns=["id"])
-        assert found.to_pylist() == [{"id": "l"}, {"id": "m"}]
+    for table_config in CONFIGS.values():
+        live_rows = read_slice(storage, table_config, schema, slice_, columns=["id"])
+        assert live_rows.to_pylist() == [{"id": "l"}, {"id": "m"}]
 
 
 def test_partial_blocks_and_a_registered_merger_are_refused_together() -> None:

@@ -85,10 +85,10 @@ def test_time_travel_to_every_completed_write_is_the_referees(
 def test_windows_from_every_completed_write_are_the_referees(
     location: Path, table: LakehouseTable
 ) -> None:
-    asked = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
-    same_rows(table.read(since="earliest"), referee_table(location, read_options=asked))
+    incremental = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
+    same_rows(table.read(since="earliest"), referee_table(location, read_options=incremental))
     for write in writes(table):
-        since = asked.with_start_timestamp(write.completed_at or "")
+        since = incremental.with_start_timestamp(write.completed_at or "")
         same_rows(table.read(since=write.completed_at), referee_table(location, read_options=since))
 
 
@@ -114,10 +114,10 @@ def test_every_file_of_the_timeline_belongs_to_an_instant_that_is_shown(
     ]
     ranks = list(State)
     for name in names:
-        told = layout.parse(name)
-        assert told is not None, name
-        state = shown[told.requested_at, told.action.completes_as]
-        assert ranks.index(state) >= ranks.index(told.state), name
+        instant = layout.parse(name)
+        assert instant is not None, name
+        state = shown[instant.requested_at, instant.action.completes_as]
+        assert ranks.index(state) >= ranks.index(instant.state), name
     assert len(shown) == len({re.split(r"[._]", name)[0] for name in names})
 
 
@@ -142,10 +142,10 @@ def test_completed_writes_and_their_schemas_are_the_referees(
 
     contents = {one.timestamp: theirs.get_instant_metadata_in_json(one) for one in judged}
     for write in writes(table):
-        told = json.loads(contents[write.requested_at])
-        if told.get("operationType") == "CLUSTER" or told.get("compacted"):
+        metadata = json.loads(contents[write.requested_at])
+        if metadata.get("operationType") == "CLUSTER" or metadata.get("compacted"):
             continue  # A table service sets no schema.
-        avro = json.loads(told["extraMetadata"]["schema"])
+        avro = json.loads(metadata["extraMetadata"]["schema"])
         schema = table.schema(as_of=write.completed_at)
         assert schema is not None, write
         assert schema.names == [field["name"] for field in avro["fields"]], write

@@ -35,12 +35,12 @@ def test_presence_is_exact_when_everything_is_read(
     if compacts and table_type == "MERGE_ON_READ":
         table.compact()
 
-    found = sample_join(table.table)
+    sample = sample_join(table.table)
 
-    assert found.is_exact
-    assert dict(found.presence) == {("shop", "ship"): 1, ("shop",): 2, ("ship",): 1}
-    assert (found.keys, found.hidden) == (4, 0)
-    assert found.tombstones == {"shop": 1, "ship": 1}
+    assert sample.is_exact
+    assert dict(sample.presence) == {("shop", "ship"): 1, ("shop",): 2, ("ship",): 1}
+    assert (sample.keys, sample.hidden) == (4, 0)
+    assert sample.tombstones == {"shop": 1, "ship": 1}
 
 
 def test_the_oldest_incomplete_keys_say_whom_they_wait_for(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_the_oldest_incomplete_keys_say_whom_they_wait_for(tmp_path: Path) -> No
     commit(table, {"id": "old", "ship_ts": NOON_MS, "road": "x"})
     commit(table, {"id": "all", "ship_ts": 1, "road": "x", "shop_ts": 1, "price": 2.0})
 
-    found = sample_join(table.table)
+    sample = sample_join(table.table)
 
-    assert [(one.key, one.waits_for, one.event_ms) for one in found.oldest] == [
+    assert [(one.key, one.waits_for, one.event_ms) for one in sample.oldest] == [
         ("old", ("shop",), NOON_MS),
         ("new", ("ship",), NOON_MS + DAY_MS),
     ]
@@ -63,14 +63,14 @@ def test_coverage_goes_by_the_day_of_the_event(tmp_path: Path) -> None:
     commit(table, *({"id": str(ms), "shop_ts": ms, "price": 1.0} for ms in days))
     commit(table, *({"id": str(ms), "ship_ts": ms + 1, "road": "x"} for ms in days[:10]))
 
-    found = sample_join(table.table).coverage
+    coverage = sample_join(table.table).coverage
 
-    assert found is not None
-    assert (found.by, found.width_ms) == ("event", DAY_MS)
-    columns = {one.column: one.rows_set for one in found.columns}
-    assert found.rows == columns["price"] == (1,) * 30
+    assert coverage is not None
+    assert (coverage.by, coverage.width_ms) == ("event", DAY_MS)
+    columns = {one.column: one.rows_set for one in coverage.columns}
+    assert coverage.rows == columns["price"] == (1,) * 30
     assert columns["road"] == (1,) * 10 + (0,) * 20
-    assert {one.column: one.group for one in found.columns} == {"price": "shop", "road": "ship"}
+    assert {one.column: one.group for one in coverage.columns} == {"price": "shop", "road": "ship"}
 
 
 def test_events_a_year_ahead_stretch_no_map_and_are_counted_and_told(tmp_path: Path) -> None:
@@ -82,13 +82,13 @@ def test_events_a_year_ahead_stretch_no_map_and_are_counted_and_told(tmp_path: P
     commit(joined, *({"id": str(ms), "shop_ts": ms, "price": 1.0} for ms in year))
     table = replace(joined.table, ports=replace(joined.table.ports, clock=clock))
 
-    found = sample_join(table).coverage
+    coverage = sample_join(table).coverage
 
-    assert found is not None
-    assert (found.by, found.width_ms) == ("event", DAY_MS)
-    [price] = [one.rows_set for one in found.columns if one.column == "price"]
-    assert found.rows == price == (1,) * 30 + (2,)
-    assert found.rows_beyond == 2
+    assert coverage is not None
+    assert (coverage.by, coverage.width_ms) == ("event", DAY_MS)
+    [price] = [one.rows_set for one in coverage.columns if one.column == "price"]
+    assert coverage.rows == price == (1,) * 30 + (2,)
+    assert coverage.rows_beyond == 2
 
 
 def test_map_of_events_that_all_lie_ahead_is_one_bucket_at_the_clock(tmp_path: Path) -> None:
@@ -97,11 +97,13 @@ def test_map_of_events_that_all_lie_ahead_is_one_bucket_at_the_clock(tmp_path: P
     clock = ManualClock(NOON_MS)
     table = replace(joined.table, ports=replace(joined.table.ports, clock=clock))
 
-    found = sample_join(table).coverage
+    coverage = sample_join(table).coverage
 
-    assert found is not None
-    assert (found.rows, found.rows_beyond) == ((2,), 2)
-    assert found.first_ms <= clock.now_ms() + AHEAD_MAX_MS < found.first_ms + found.width_ms
+    assert coverage is not None
+    assert (coverage.rows, coverage.rows_beyond) == ((2,), 2)
+    assert (
+        coverage.first_ms <= clock.now_ms() + AHEAD_MAX_MS < coverage.first_ms + coverage.width_ms
+    )
 
 
 def test_an_event_within_what_clocks_differ_is_not_beyond(tmp_path: Path) -> None:
@@ -109,21 +111,21 @@ def test_an_event_within_what_clocks_differ_is_not_beyond(tmp_path: Path) -> Non
     commit(joined, {"id": "a", "shop_ts": NOON_MS + AHEAD_MAX_MS, "price": 1.0})
     table = replace(joined.table, ports=replace(joined.table.ports, clock=ManualClock(NOON_MS)))
 
-    found = sample_join(table).coverage
+    coverage = sample_join(table).coverage
 
-    assert found is not None
-    assert (found.rows, found.rows_beyond) == ((1,), 0)
+    assert coverage is not None
+    assert (coverage.rows, coverage.rows_beyond) == ((1,), 0)
 
 
 def test_ordering_that_is_no_time_gives_coverage_by_commit(tmp_path: Path) -> None:
     table = make(tmp_path, options={"sluice.event.time.unit": ""})
     commit(table, {"id": "a", "shop_ts": 1, "price": 1.0})
 
-    found = sample_join(table.table)
+    sample = sample_join(table.table)
 
-    assert found.coverage is not None
-    assert found.coverage.by == "commit"
-    assert found.oldest[0].event_ms is None
+    assert sample.coverage is not None
+    assert sample.coverage.by == "commit"
+    assert sample.oldest[0].event_ms is None
 
 
 def test_the_join_says_how_many_rows_it_hides(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_moment_that_could_mean_several_is_refused(given: Any, reason: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("given", "reason"),
     [
         ({"query": "cdc"}, "need since"),
         ({"query": "incremental"}, "need since"),
@@ -62,9 +62,9 @@ def test_moment_that_could_mean_several_is_refused(given: Any, reason: str) -> N
         ({"columns": ["id", "id"]}, "each once"),
     ],
 )
-def test_request_that_contradicts_itself_is_refused(asked: Any, reason: str) -> None:
+def test_request_that_contradicts_itself_is_refused(given: Any, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        read_request(**asked)
+        read_request(**given)
 
 
 def test_since_alone_means_an_incremental_read() -> None:

@@ -93,8 +93,8 @@ def test_hudi_rs_travels_to_the_same_rows(
     for at in diary.times[2:]:
         batches = theirs.read(HudiReadOptions().with_as_of_timestamp(at))
         rows = pa.Table.from_batches([pa.record_batch(one) for one in batches])
-        found = rows.select(READINGS.names).to_pylist()
-        assert sorted(found, key=lambda row: row["id"]) == read(diary.table, as_of=at)
+        their_rows = rows.select(READINGS.names).to_pylist()
+        assert sorted(their_rows, key=lambda row: row["id"]) == read(diary.table, as_of=at)
 
 
 def test_commit_that_began_first_and_ended_last_is_delivered_once(

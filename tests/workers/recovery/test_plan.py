@@ -119,9 +119,9 @@ def test_hash_changes_with_every_fact_that_was_shown(table: ScenarioTable) -> No
 
 def test_rollback_of_a_commit_whose_metadata_is_damaged_is_possible(table: ScenarioTable) -> None:
     wrong = table.writer("wrong").upsert_and_commit(row("a", "oslo", 9))
-    found = table.table.timeline().find(wrong.instant)
-    assert found is not None
-    table.storage.put(table.table.layout.path(found), b"damaged")
+    instant = table.table.timeline().find(wrong.instant)
+    assert instant is not None
+    table.storage.put(table.table.layout.path(instant), b"damaged")
 
     rollback(table.table, RollbackRequest(wrong.instant, by="admin", reason="damage"), OPTIONS)
 
@@ -131,13 +131,13 @@ def test_rollback_of_a_commit_whose_metadata_is_damaged_is_possible(table: Scena
 
 def test_progress_is_told_file_by_file(table: ScenarioTable) -> None:
     wrong = table.writer("wrong").upsert_and_commit(row("a", "oslo", 9), row("b", "bergen", 9))
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
     rollback(
         table.table,
         RollbackRequest(wrong.instant, by="admin", reason="test"),
         OPTIONS,
-        on_progress=lambda done, total: told.append((done, total)),
+        on_progress=lambda done, total: progress.append((done, total)),
     )
 
-    assert told == [(1, 2), (2, 2)]
+    assert progress == [(1, 2), (2, 2)]

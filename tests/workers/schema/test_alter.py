@@ -45,14 +45,14 @@ def batch(**types: pa.DataType) -> TableSchema:
 
 
 def test_changes_are_made_in_their_order() -> None:
-    found = altered(
+    altered_schema = altered(
         SCHEMA,
         [AddColumn("c", pa.int32()), WidenColumn("c", pa.int64()), RenameColumn("c", "d")],
         pinned=["id"],
     )
 
     wanted = pa.schema([*ARROW, pa.field("d", pa.int64())])
-    assert equal(found, TableSchema.from_arrow(wanted, table_name="t"))
+    assert equal(altered_schema, TableSchema.from_arrow(wanted, table_name="t"))
 
 
 def test_dropped_names_travel_with_the_schema_through_later_batches() -> None:
@@ -69,17 +69,17 @@ def test_dropped_names_travel_with_the_schema_through_later_batches() -> None:
 
 
 def test_required_column_is_relaxed_with_its_default_and_doc_kept() -> None:
-    found = altered(REQUIRED, [RelaxColumn("a"), RelaxColumn("b")], pinned=["id"])
+    altered_schema = altered(REQUIRED, [RelaxColumn("a"), RelaxColumn("b")], pinned=["id"])
 
-    a, b = found.to_avro()["fields"][1:]
+    a, b = altered_schema.to_avro()["fields"][1:]
     assert a == {"name": "a", "type": ["null", "int"], "doc": "kept", "default": None}
     assert b == {"name": "b", "type": ["int", "null"], "default": 7}
 
 
 def test_widened_required_column_stays_required() -> None:
-    found = altered(REQUIRED, [WidenColumn("a", pa.int64())], pinned=["id"])
+    altered_schema = altered(REQUIRED, [WidenColumn("a", pa.int64())], pinned=["id"])
 
-    assert found.to_avro()["fields"][1] == {"name": "a", "type": "long", "doc": "kept"}
+    assert altered_schema.to_avro()["fields"][1] == {"name": "a", "type": "long", "doc": "kept"}
 
 
 def test_names_after_several_renames_are_the_last_ones() -> None:

@@ -84,14 +84,18 @@ def rows(table: str) -> list[Any]:
 
 @pytest.mark.parametrize(("start", "now", "writer", "result"), rows(TABLE))
 def test_the_decision_table(start: str, now: str, writer: str, result: str) -> None:
-    found = resolve(S[start], S[now], S[writer], same_instant=False)
+    resolution = resolve(S[start], S[now], S[writer], same_instant=False)
 
     if result == "conflict":
-        assert isinstance(found, SchemaConflict)
-        assert (found.at_start, found.at_validation, found.writer) == (S[start], S[now], S[writer])
+        assert isinstance(resolution, SchemaConflict)
+        assert (resolution.at_start, resolution.at_validation, resolution.writer) == (
+            S[start],
+            S[now],
+            S[writer],
+        )
     else:
-        assert isinstance(found, SchemaVerdict)
-        assert found.schema == S[result]
+        assert isinstance(resolution, SchemaVerdict)
+        assert resolution.schema == S[result]
 
 
 def pseudo_code(
@@ -131,13 +135,13 @@ def test_all_343_combinations_of_six_schemas_and_none_agree_with_the_rfc() -> No
     assert len(triples) == 343
 
     for start, now, writer in triples:
-        found = resolve(start, now, writer, same_instant=False)
+        resolution = resolve(start, now, writer, same_instant=False)
         expected = pseudo_code(start, now, writer)
-        if isinstance(found, SchemaConflict):
+        if isinstance(resolution, SchemaConflict):
             assert expected == "conflict", (start, now, writer)
         else:
             assert isinstance(expected, TableSchema | None), (start, now, writer)
-            both = (found.schema, expected)
+            both = (resolution.schema, expected)
             assert both == (None, None) or (
                 both[0] is not None and both[1] is not None and equal(both[0], both[1])
             ), (start, now, writer)
@@ -145,11 +149,15 @@ def test_all_343_combinations_of_six_schemas_and_none_agree_with_the_rfc() -> No
 
 def test_no_combination_drops_a_column_that_the_writer_or_the_table_had() -> None:
     for start, now, writer in itertools.product(POOL, repeat=3):
-        found = resolve(start, now, writer, same_instant=False)
-        if isinstance(found, SchemaConflict) or found.schema is None or found.case == "1":
+        resolution = resolve(start, now, writer, same_instant=False)
+        if (
+            isinstance(resolution, SchemaConflict)
+            or resolution.schema is None
+            or resolution.case == "1"
+        ):
             continue
-        names = set(found.schema.field_names)
-        if found.case == "6":
+        names = set(resolution.schema.field_names)
+        if resolution.case == "6":
             assert writer is not None
             assert names >= set(writer.field_names)
         elif writer is not None:
@@ -180,16 +188,16 @@ def test_the_row_that_decided_is_named(case: str, start: str, now: str, writer: 
 
 
 def test_without_a_commit_in_between_nothing_is_compared() -> None:
-    found = resolve(S["S1"], S["S1"], S["S3"], same_instant=True)
+    resolution = resolve(S["S1"], S["S1"], S["S3"], same_instant=True)
 
-    assert isinstance(found, SchemaVerdict)
-    assert (found.case, found.schema, found.scenario) == ("2", S["S3"], 5)
+    assert isinstance(resolution, SchemaVerdict)
+    assert (resolution.case, resolution.schema, resolution.scenario) == ("2", S["S3"], 5)
 
 
 def test_a_table_service_never_takes_the_schema_back_to_its_plans() -> None:
-    found = resolve(S["S1"], S["S2"], S["S1"], same_instant=False, is_table_service=True)
+    resolution = resolve(S["S1"], S["S2"], S["S1"], same_instant=False, is_table_service=True)
 
-    assert found == SchemaVerdict("0b", S["S2"])
+    assert resolution == SchemaVerdict("0b", S["S2"])
 
 
 def test_deletes_by_key_carry_the_tables_schema_and_a_lost_one_earns_a_warning() -> None:
@@ -224,15 +232,15 @@ def test_switched_off_the_last_writer_wins_and_the_log_says_over_whom() -> None:
 
 
 def test_a_conflict_tells_a_person_what_differs() -> None:
-    found = resolve(S["S1"], S["S2"], S["S3"], same_instant=False)
+    conflict = resolve(S["S1"], S["S2"], S["S3"], same_instant=False)
 
-    assert isinstance(found, SchemaConflict)
-    assert [(one.path, one.kind, one.by) for one in found.changes] == [
+    assert isinstance(conflict, SchemaConflict)
+    assert [(one.path, one.kind, one.by) for one in conflict.changes] == [
         ("f2", "added", "rival"),
         ("f3", "added", "writer"),
     ]
     message = conflict_story(
-        found, ours=Party("20260102", "backfill"), rival=Party("20260101", "ingest")
+        conflict, ours=Party("20260102", "backfill"), rival=Party("20260101", "ingest")
     )
     assert message == (
         "schema conflict (RFC-82 scenario 8, strategy simple): another writer changed the table's "
@@ -247,7 +255,7 @@ def test_a_conflict_tells_a_person_what_differs() -> None:
 
 
 def test_columns_that_differ_only_by_case_conflict_and_the_message_says_so() -> None:
-    found = resolve(None, S["S1"], S["S1case"], same_instant=False)
+    conflict = resolve(None, S["S1"], S["S1case"], same_instant=False)
 
-    assert isinstance(found, SchemaConflict)
-    assert [str(one) for one in found.clashes] == ["F1: differs only by case from f1"]
+    assert isinstance(conflict, SchemaConflict)
+    assert [str(one) for one in conflict.clashes] == ["F1: differs only by case from f1"]

@@ -135,7 +135,7 @@ def test_edge_case(
     simple: str,
     evolvability: str,
 ) -> None:
-    found = resolve(
+    resolution = resolve(
         SCHEMAS[start],
         SCHEMAS[now],
         SCHEMAS[writer],
@@ -148,24 +148,27 @@ def test_edge_case(
     outcome = {"simple": simple, "evolvability": evolvability}[strategy]
     wanted = SCHEMAS.get(outcome)
     if outcome == "conflict":
-        assert isinstance(found, SchemaConflict)
+        assert isinstance(resolution, SchemaConflict)
     else:
-        assert not isinstance(found, SchemaConflict), found
-        assert found.schema is not None
+        assert not isinstance(resolution, SchemaConflict), resolution
+        assert resolution.schema is not None
         assert wanted is not None
-        assert found.schema.tree == wanted.tree
-        assert found.schema.dropped == wanted.dropped
+        assert resolution.schema.tree == wanted.tree
+        assert resolution.schema.dropped == wanted.dropped
 
 
 def test_e01_lost_schema_is_carried_from_the_table_with_a_warning() -> None:
-    found = resolve(S1, SCHEMAS["S1+n"], None, same_instant=False)
+    resolution = resolve(S1, SCHEMAS["S1+n"], None, same_instant=False)
 
-    assert not isinstance(found, SchemaConflict)
-    assert found.warning == "writer has no schema; the table's was kept"
+    assert not isinstance(resolution, SchemaConflict)
+    assert resolution.warning == "writer has no schema; the table's was kept"
 
 
 def test_e21_simple_says_which_values_are_not_read_any_more() -> None:
-    found = resolve(S1, SCHEMAS["dropped"], S1, same_instant=False, written=["id", "c"])
+    resolution = resolve(S1, SCHEMAS["dropped"], S1, same_instant=False, written=["id", "c"])
 
-    assert not isinstance(found, SchemaConflict)
-    assert found.warning == "the table dropped c meanwhile; this write's values for it are not read"
+    assert not isinstance(resolution, SchemaConflict)
+    assert (
+        resolution.warning
+        == "the table dropped c meanwhile; this write's values for it are not read"
+    )

@@ -110,9 +110,9 @@ def test_what_readers_can_tell_apart_makes_two_schemas_different(
 def test_reordered_columns_are_different_and_the_moved_ones_are_named() -> None:
     a, b, c = ({"name": name, "type": "int"} for name in "abc")
 
-    found = differences(schema(a, b, c), schema(c, a, b))
+    changes = differences(schema(a, b, c), schema(c, a, b))
 
-    assert [(one.path, one.kind) for one in found] == [
+    assert [(one.path, one.kind) for one in changes] == [
         ("c", "position"),
         ("a", "position"),
         ("b", "position"),
@@ -126,10 +126,10 @@ def test_a_difference_says_where_it_is_however_deep() -> None:
             field({"type": "array", "items": ["null", {"type": "map", "values": struct}]})
         )
 
-    [found] = differences(deep("int"), deep("long"))
+    [difference] = differences(deep("int"), deep("long"))
 
-    assert (found.path, found.kind) == ("a.element.value.x", "type")
-    assert str(found) == "a.element.value.x: type int -> long"
+    assert (difference.path, difference.kind) == ("a.element.value.x", "type")
+    assert str(difference) == "a.element.value.x: type int -> long"
 
 
 def test_a_sentence_names_what_was_added_removed_and_respelled() -> None:
@@ -160,13 +160,13 @@ FIELDS = st.lists(
         st.sampled_from([{}, {"default": None}, {"doc": "x"}, {"order": "ignore"}]),
     ),
     max_size=3,
-    unique_by=lambda one: str(one["name"]),
+    unique_by=lambda field: str(field["name"]),
 )
 
 
 def distinct(fields: list[dict[str, Any]]) -> list[Any]:
     """Avro defines a named type once: give each column's its own namespace."""
-    found = copy.deepcopy(fields)
+    renamed_fields = copy.deepcopy(fields)
 
     def rename(avro: Any, space: str) -> None:
         if isinstance(avro, dict):
@@ -175,9 +175,9 @@ def distinct(fields: list[dict[str, Any]]) -> list[Any]:
             for key in ("items", "values", "type"):
                 rename(avro.get(key), space)
 
-    for one in found:
-        rename(one["type"], f"n.{one['name']}")
-    return found
+    for field in renamed_fields:
+        rename(field["type"], f"n.{field['name']}")
+    return renamed_fields
 
 
 @settings(deadline=None)

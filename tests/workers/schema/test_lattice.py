@@ -21,17 +21,17 @@ INT, LONG, FLOAT, DOUBLE, TEXT = (
 )
 
 
-def as_set(found: AvroType | None) -> object:
+def as_set(avro_type: AvroType | None) -> object:
     """Without the order of fields, which depends on who came first."""
-    match found:
+    match avro_type:
         case Struct(fields):
             return frozenset(
                 (one.name, as_set(one.place.type), one.place.is_nullable) for one in fields
             )
         case ListOf(place) | MapOf(place):
-            return type(found).__name__, as_set(place.type), place.is_nullable
+            return type(avro_type).__name__, as_set(place.type), place.is_nullable
         case _:
-            return found
+            return avro_type
 
 
 def test_joins_lose_nothing_and_keep_the_order_of_values() -> None:
@@ -59,20 +59,20 @@ def test_joins_lose_nothing_and_keep_the_order_of_values() -> None:
 
 @EXAMPLES
 @given(types)
-def test_join_is_idempotent(one: AvroType) -> None:
-    assert join(one, one) == one
+def test_join_is_idempotent(avro_type: AvroType) -> None:
+    assert join(avro_type, avro_type) == avro_type
 
 
 @EXAMPLES
 @given(trees.flatmap(lambda base: st.tuples(evolved(base), evolved(base))))
 def test_join_is_commutative_and_holds_both(pair: tuple[Struct, Struct]) -> None:
     left, right = pair
-    found = join(left, right)
+    joined = join(left, right)
 
-    assert as_set(found) == as_set(join(right, left))
-    if found is not None:
-        assert is_below(left, found)
-        assert is_below(right, found)
+    assert as_set(joined) == as_set(join(right, left))
+    if joined is not None:
+        assert is_below(left, joined)
+        assert is_below(right, joined)
 
 
 @EXAMPLES
@@ -81,10 +81,10 @@ def test_join_is_associative_wherever_both_groupings_exist(
     three: tuple[Struct, Struct, Struct],
 ) -> None:
     """int and float have no join, although double holds both: it may be missing half-way."""
-    one, two, three_ = three
-    first, last = join(one, two), join(two, three_)
-    left = join(first, three_) if first else None
-    right = join(one, last) if last else None
+    left_tree, middle_tree, right_tree = three
+    first, last = join(left_tree, middle_tree), join(middle_tree, right_tree)
+    left = join(first, right_tree) if first else None
+    right = join(left_tree, last) if last else None
 
     if left is not None and right is not None:
         assert as_set(left) == as_set(right)

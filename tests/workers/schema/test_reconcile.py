@@ -49,11 +49,11 @@ def test_a_stream_that_writes_few_columns_never_narrows_the_table() -> None:
 def test_new_columns_go_to_the_end_in_the_batchs_order() -> None:
     batch = schema(z=pa.int32(), id=pa.string(), b=pa.decimal128(9, 2))
 
-    found = reconcile(TABLE, batch)
+    reconciled = reconcile(TABLE, batch)
 
-    assert found.field_names == ("id", "ts", "city", "z", "b")
+    assert reconciled.field_names == ("id", "ts", "city", "z", "b")
     assert equal(
-        found,
+        reconciled,
         schema(
             id=pa.string(), ts=pa.int64(), city=pa.string(), z=pa.int32(), b=pa.decimal128(9, 2)
         ),
@@ -95,9 +95,9 @@ def test_two_streams_that_add_the_same_column_arrive_at_one_schema() -> None:
 def test_a_column_widens_to_the_least_type_that_loses_nothing(
     table: pa.DataType, batch: pa.DataType, result: pa.DataType
 ) -> None:
-    found = reconcile(schema(id=pa.string(), n=table), schema(n=batch))
+    reconciled = reconcile(schema(id=pa.string(), n=table), schema(n=batch))
 
-    assert equal(found, schema(id=pa.string(), n=result))
+    assert equal(reconciled, schema(id=pa.string(), n=result))
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_widening_does_not_depend_on_who_was_first() -> None:
             return None
 
     for left, right in itertools.product(pool, pool):
-        one, other = joined(left, right), joined(right, left)
-        assert (one is None) == (other is None), (left, right)
-        if one is not None and other is not None:
-            assert equal(one, other), (left, right)
+        right_into_left, left_into_right = joined(left, right), joined(right, left)
+        assert (right_into_left is None) == (left_into_right is None), (left, right)
+        if right_into_left is not None and left_into_right is not None:
+            assert equal(right_into_left, left_into_right), (left, right)
 
 
 def test_columns_that_differ_only_by_case_are_refused_wherever_they_meet() -> None:
@@ -182,9 +182,9 @@ def test_what_another_writer_said_about_a_column_survives_the_widening_of_it() -
         {"name": "n", "type": ["int", "null"], "default": 7, "doc": "how many"},
     )
 
-    found = reconcile(table, schema(id=pa.string(), n=pa.int64()))
+    reconciled = reconcile(table, schema(id=pa.string(), n=pa.int64()))
 
-    assert found.to_avro()["fields"] == [
+    assert reconciled.to_avro()["fields"] == [
         {"name": "id", "type": "string", "doc": "the key"},
         {"name": "n", "type": ["long", "null"], "default": 7, "doc": "how many"},
     ]
@@ -198,10 +198,10 @@ def test_a_new_column_that_old_rows_cannot_have_is_refused() -> None:
 def test_a_batch_is_ordered_widened_and_filled_with_typed_nulls() -> None:
     batch = pa.table({"ts": pa.array([1], pa.int32()), "id": pa.array(["a"], pa.large_string())})
 
-    found = conform(batch, TABLE)
+    conformed = conform(batch, TABLE)
 
-    assert found.schema == TABLE.arrow
-    assert found.to_pylist() == [{"id": "a", "ts": 1, "city": None}]
+    assert conformed.schema == TABLE.arrow
+    assert conformed.to_pylist() == [{"id": "a", "ts": 1, "city": None}]
 
 
 def test_a_record_batch_will_do() -> None:
@@ -228,9 +228,9 @@ def test_arrow_metadata_of_a_batch_is_gone() -> None:
         [pa.field("id", pa.string(), metadata={"PARQUET:field_id": "1"})], metadata={"pandas": "{}"}
     )
 
-    found = conform(pa.table({"id": ["a"]}, schema=noisy), TABLE)
+    conformed = conform(pa.table({"id": ["a"]}, schema=noisy), TABLE)
 
-    assert found.schema.equals(TABLE.arrow, check_metadata=True)
+    assert conformed.schema.equals(TABLE.arrow, check_metadata=True)
 
 
 UTC = dt.UTC
@@ -268,11 +268,11 @@ UTC = dt.UTC
 def test_values_arrive_unchanged_in_the_tables_type(
     values: Any, target: pa.DataType, expected: Any
 ) -> None:
-    found = conform(pa.table({"n": values}), schema(n=target)).column("n")
+    column = conform(pa.table({"n": values}), schema(n=target)).column("n")
 
-    assert found.type == target
+    assert column.type == target
     if expected is not None:
-        assert found.to_pylist() == [expected]
+        assert column.to_pylist() == [expected]
 
 
 @pytest.mark.parametrize(

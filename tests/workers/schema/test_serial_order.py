@@ -76,9 +76,9 @@ def expected(
     return "conflict" if merged is None else merged
 
 
-def _differ_by_case(one: TableSchema, other: TableSchema) -> bool:
+def _differ_by_case(schema: TableSchema, other: TableSchema) -> bool:
     """E-25: a conflict whoever it was that changed."""
-    names = {*one.field_names, *other.field_names}
+    names = {*schema.field_names, *other.field_names}
     return len({name.lower() for name in names}) < len(names)
 
 
@@ -91,14 +91,16 @@ def test_evolvability_succeeds_on_all_343_triples_exactly_where_both_serial_orde
     merged = 0
 
     for start, now, writer in triples:
-        found = resolve(start, now, writer, same_instant=False, strategy="evolvability")
+        resolution = resolve(start, now, writer, same_instant=False, strategy="evolvability")
         outcome = expected(start, now, writer)
-        if isinstance(found, SchemaConflict):
-            assert outcome == "conflict", (outcome, found)
-            assert found.clashes
+        if isinstance(resolution, SchemaConflict):
+            assert outcome == "conflict", (outcome, resolution)
+            assert resolution.clashes
         else:
-            assert flat(found.schema.tree if found.schema else None) == outcome, found
-            merged += found.case in ("4", "7")
+            assert flat(resolution.schema.tree if resolution.schema else None) == outcome, (
+                resolution
+            )
+            merged += resolution.case in ("4", "7")
 
     assert merged > 5
 
@@ -174,7 +176,7 @@ def replayed(
         start, schema_, seen = began[writer]
         if schema_ is None:
             continue  # It was refused before it began.
-        found = resolve(
+        resolution = resolve(
             start,
             table,
             schema_,
@@ -182,8 +184,8 @@ def replayed(
             strategy=strategy,
             pinned=["id"],
         )
-        if isinstance(found, SchemaVerdict):
-            table, version = found.schema, version + 1
+        if isinstance(resolution, SchemaVerdict):
+            table, version = resolution.schema, version + 1
             committed.append(writer)
     return table, committed
 
@@ -196,14 +198,14 @@ def test_every_schedule_of_three_evolving_writers_ends_as_its_commits_one_after_
     runs = 0
     for batches in itertools.combinations_with_replacement(BATCHES, 3):
         for schedule in schedules(3):
-            found, committed = replayed(batches, schedule, strategy)
+            last_schema, committed = replayed(batches, schedule, strategy)
             serial: TableSchema | None = batch_schema(())
             for writer in committed:
                 serial = after(serial, batches[writer])
                 assert serial is not None, (batches, schedule, committed)
-            assert found is not None
+            assert last_schema is not None
             assert serial is not None
-            assert flat(found.tree) == flat(serial.tree), (batches, schedule, committed)
+            assert flat(last_schema.tree) == flat(serial.tree), (batches, schedule, committed)
             runs += 1
 
     assert runs == 56 * 90

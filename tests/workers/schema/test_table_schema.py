@@ -17,8 +17,8 @@ from workers.schema.from_arrow import decimal_bytes
 from workers.schema.table_schema import TableSchema
 
 
-def avro_type(found: pa.DataType) -> Any:
-    schema = TableSchema.from_arrow(pa.schema([("c", found)]), table_name="t")
+def avro_type(arrow_type: pa.DataType) -> Any:
+    schema = TableSchema.from_arrow(pa.schema([("c", arrow_type)]), table_name="t")
     [field] = schema.to_avro()["fields"]
     assert field["default"] is None
     assert field["type"][0] == "null"

@@ -39,8 +39,10 @@ def fields(inner: st.SearchStrategy[AvroType]) -> st.SearchStrategy[tuple[Field,
     def made(name: str, place: Place, has_default: bool) -> Field:
         return Field(name, place, "null" if place.is_nullable and has_default else None)
 
-    one = st.builds(made, st.sampled_from(NAMES), places(inner), st.booleans())
-    return st.lists(one, min_size=1, max_size=3, unique_by=lambda field: field.name).map(tuple)
+    any_field = st.builds(made, st.sampled_from(NAMES), places(inner), st.booleans())
+    return st.lists(any_field, min_size=1, max_size=3, unique_by=lambda field: field.name).map(
+        tuple
+    )
 
 
 types: st.SearchStrategy[AvroType] = st.recursive(
@@ -82,10 +84,10 @@ def _evolved_place(draw: Any, place: Place) -> Place:
 
 
 @st.composite
-def _evolved_type(draw: Any, found: AvroType) -> AvroType:
-    match found:
+def _evolved_type(draw: Any, avro_type: AvroType) -> AvroType:
+    match avro_type:
         case Struct():
-            made: Struct = draw(evolved(found))
+            made: Struct = draw(evolved(avro_type))
             return made
         case ListOf(inner):
             return ListOf(draw(_evolved_place(inner)))
@@ -95,8 +97,8 @@ def _evolved_type(draw: Any, found: AvroType) -> AvroType:
             more, finer = draw(st.sampled_from([(0, 0), (2, 0), (3, 3)]))
             assert precision is not None
             assert scale is not None
-            return decimal(precision + more, scale + finer) if precision + more <= 38 else found
+            return decimal(precision + more, scale + finer) if precision + more <= 38 else avro_type
         case Scalar(kind=kind, logical=None):
             return Scalar(draw(st.sampled_from([kind, *WIDER.get(kind, ())])))
         case _:
-            return found
+            return avro_type

@@ -211,9 +211,9 @@ def test_two_tables_never_wait_for_each_other(
     """Hudi's in-process monitor was one text for all tables (bug F5)."""
     other = ScenarioTable(tmp_path / "other").table
 
-    with Client(table, options).held() as one, Client(other, options).held() as another:
-        one.confirm()
-        another.confirm()
+    with Client(table, options).held() as lease, Client(other, options).held() as other_lease:
+        lease.confirm()
+        other_lease.confirm()
 
 
 def test_error_inside_frees_the_lock(table: Table, options: dict[str, str]) -> None:
@@ -239,11 +239,11 @@ def test_lease_says_since_when_and_how_long_it_was_waited_for(
         pending = pool.submit(wait)
         seen = _await_waiters(table)
         holding.__exit__(None, None, None)
-        told, waited_ms, acquired_at_ms = pending.result()
+        lease_provider, waited_ms, acquired_at_ms = pending.result()
 
     assert [(one.writer, one.instant) for one in seen] == [("patient", INSTANT)]
     assert f"/{first.acquired_at_ms}." in seen[0].holder
-    assert told == {"sqlite": "database", "postgres": "database"}.get(provider, provider)
+    assert lease_provider == {"sqlite": "database", "postgres": "database"}.get(provider, provider)
     assert waited_ms >= 1000
     assert acquired_at_ms >= first.acquired_at_ms + 1000
     assert read_waiters(table.storage, acquired_at_ms) == []

@@ -240,9 +240,9 @@ def test_of_two_who_mean_one_old_file_one_removes_it(tmp_path: Path) -> None:
 
     assert not file.remove(seen)
 
-    standing = file.look()
-    assert standing is not None
-    assert standing.content == b"new"
+    lock_file = file.look()
+    assert lock_file is not None
+    assert lock_file.content == b"new"
 
 
 def test_people_are_shown_that_hudi_has_it(table: Table, file: Path) -> None:

@@ -241,11 +241,11 @@ def test_a_process_has_more_turns_while_no_other_comes_in_between() -> None:
         assert turns_of(line, heir) == 2 * TURNS
         line.took(LOCK, after="another's")
         assert turns_of(line, heir) == TURNS
-        found = []
+        turns_had = []
         for _ in range(10):
             line.took(LOCK, after="ours")
-            found.append(turns_of(line, heir))
-        assert found[-1] == TURNS_ALONE_MAX
+            turns_had.append(turns_of(line, heir))
+        assert turns_had[-1] == TURNS_ALONE_MAX
 
 
 def turns_of(line: Line, heir: Place) -> int:
