@@ -1,17 +1,17 @@
 """What a driver program does: rounds of one source into one table, with reports and an ending.
 
-A round that others rolled back is written again where the source can repeat it; a conflict, and an
-outcome that nobody knows, end the write and say so.
+A round that others rolled back, or that lost, is written again where the source can repeat it; of
+others a conflict that no retry is left for, and an outcome that nobody knows, end the write.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from workers.clock import InstantTime
 from workers.concurrency.current_outcome import current_outcome
@@ -37,12 +37,10 @@ from workers.table.table import Table, open_
 from workers.table_services.inline import write_with_services
 from workers.timeline.metadata import STREAM_KEY
 from workers.timeline.source_position import POSITION_KEY, Position
-from workers.write.retrying import Attempts, await_rival, with_retries
+from workers.write.retrying import Again, with_retries
 
 _WRITINGS_MAX = 4
-"""Of a round, each with as many retries on conflict as the options say."""
-_RETRY_S = 2.0
-_RIVAL_WAIT_MS = 60_000
+"""Of a round that can be repeated: so many times the attempts that the options allow."""
 _SETTLE_WAIT_S = 10.0
 _POLL_S = 0.2
 _TELL_EVERY_S = 1.0
@@ -166,60 +164,55 @@ class Driver:
     def _round(
         self, table: Table, source: Source, spark: SparkSession, number: int
     ) -> CommitOutcome:
-        attempts = Attempts()
-        for writing in range(1, _WRITINGS_MAX + 1):
-            try:
-                outcome = self._settled(table, self._write(table, source, spark, number, attempts))
-            except (InstantRolledBack, LockTimeout) as error:
-                if not source.is_repeatable or writing == _WRITINGS_MAX:
-                    raise
-                _log.warning("round %s is written again: %s", number, error)
-            else:
-                is_lost = isinstance(outcome, RolledBack | Conflicted)
-                if not (is_lost and source.is_repeatable) or writing == _WRITINGS_MAX:
-                    if isinstance(outcome, Committed):  # Also one that was settled afterwards.
-                        return replace(outcome, attempts=attempts.made)
-                    return outcome
-                _log.warning("round %s is written again: %s", number, outcome)
-                if isinstance(outcome, Conflicted):
-                    await_rival(table, outcome.conflict, wait_ms=_RIVAL_WAIT_MS)
-            self._ports.clock.sleep(_RETRY_S)
-        raise AssertionError("the last writing returns or raises")
+        job = self._job
+        options = {**driver_options(job.options), "sluice.operation.id": job.operation_id}
 
-    def _write(
-        self, table: Table, source: Source, spark: SparkSession, number: int, attempts: Attempts
-    ) -> CommitOutcome:
-        """Write the round, counting on from `attempts`."""
+        def write(own: Mapping[str, str]) -> CommitOutcome:
+            typed = write_options(own, table.config.mode_of(job.operation))
+            writings = _WRITINGS_MAX if source.is_repeatable else 1
+            again = Again(attempts_max=writings * (typed.conflict_retries + 1))
+            if source.is_repeatable:
+                again = replace(again, takes=_is_lost, errors=(InstantRolledBack, LockTimeout))
+            return with_retries(
+                table, typed, self._attempts(table, source, spark, number, own, again), again
+            )
+
+        return write_with_services(table, options, write)
+
+    def _attempts(
+        self,
+        table: Table,
+        source: Source,
+        spark: SparkSession,
+        number: int,
+        own: Mapping[str, str],
+        again: Again,
+    ) -> Callable[[int], CommitOutcome]:
+        """One attempt at the round after the other; a source that can repeat it is read anew."""
+        job = self._job
+        frames: list[DataFrame] = []
 
         def before_commit(instant: InstantTime) -> None:
             self._tell_rounds(number, f"files of {instant} are written", instant)
             source.before_commit(instant)
 
-        job = self._job
-
-        def write(own: Mapping[str, str]) -> CommitOutcome:
-            frame = source.frame(spark, number)
-            typed = write_options(own, table.config.mode_of(job.operation))
-            writings = _WRITINGS_MAX if source.is_repeatable else 1
-            return with_retries(
+        def attempt(attempts: int) -> CommitOutcome:
+            if source.is_repeatable or not frames:
+                frames[:] = [source.frame(spark, number)]
+            outcome = write_dataframe(
                 table,
-                typed,
-                lambda attempt: write_dataframe(
-                    table,
-                    frame,
-                    operation=job.operation,
-                    stream=job.stream,
-                    options=own,
-                    extra={POSITION_KEY: Position(source.run, number).encode()},
-                    attempt=attempt,
-                    attempts_max=writings * (typed.conflict_retries + 1),
-                    before_commit=before_commit,
-                ),
-                attempts,
+                frames[0],
+                operation=job.operation,
+                stream=job.stream,
+                options=own,
+                extra={POSITION_KEY: Position(source.run, number).encode()},
+                attempt=attempts,
+                attempts_max=again.attempts_max,
+                before_commit=before_commit,
             )
+            return self._settled(table, outcome)
 
-        options = {**driver_options(job.options), "sluice.operation.id": job.operation_id}
-        return write_with_services(table, options, write)
+        return attempt
 
     def _settled(self, table: Table, outcome: CommitOutcome) -> CommitOutcome:
         """An unknown outcome may be known a moment later; nothing is deleted meanwhile."""
@@ -262,6 +255,11 @@ class Driver:
             instant=instant,
         )
         self._reporter.send(report)
+
+
+def _is_lost(outcome: object) -> bool:
+    """Whether the round is not in the table, and may be written again."""
+    return isinstance(outcome, RolledBack | Conflicted)
 
 
 def _next_round(table: Table, job: WriteJob, source: Source) -> int:

@@ -1,5 +1,5 @@
 """Attempts at one write until one does not conflict
-(`hoodie.write.num.retries.on.conflict.failures`).
+(`hoodie.write.num.retries.on.conflict.failures`). Nothing else tries a write again.
 
 Each attempt is a write of its own: it starts from the table as it is then, under a new instant,
 with new files. What the former one wrote is rolled back before.
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
-from workers.errors import InvalidInput
+from workers.errors import InvalidInput, LakehouseError
 from workers.markers.fence import is_fenced
 from workers.options.write_options import WriteOptions
 from workers.ports import Ports
@@ -30,50 +30,61 @@ _Other = TypeVar("_Other")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Attempts:
-    """What was tried for one outcome so far, by all who try."""
+def _conflicts_alone(outcome: object) -> bool:
+    return isinstance(outcome, Conflicted)
 
-    made: int = 0
-    """Those that others rolled back included."""
-    lost: list[Conflict] = field(default_factory=list)
-    """In their order."""
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What is tried again, and how often."""
+
+    attempts_max: int | None = None
+    """None: as often as `hoodie.write.num.retries.on.conflict.failures` says."""
+    takes: Callable[[object], bool] = _conflicts_alone
+    """Whether another attempt may follow on this outcome. On a conflict one always may."""
+    errors: tuple[type[LakehouseError], ...] = ()
+    """Errors with which everything was rolled back, and after which another attempt may follow."""
 
 
 def with_retries(
     table: Table,
     options: WriteOptions,
     attempt: Callable[[int], CommitOutcome | _Other],
-    before: Attempts | None = None,
+    again: Again | None = None,
 ) -> CommitOutcome | _Other:
-    """Call `attempt` with its number, from 1, until it does not conflict or none is left.
+    """Call `attempt` with its number, from 1, until its outcome stands or none is left.
 
-    `before` are attempts that the caller has made already; these are counted on and added to it.
     A batch that is refused only now does not go with what the rival made of the table: it lost to
     him. Raises as `attempt`.
     """
-    attempts = before or Attempts()
-    last = attempts.made + options.conflict_retries + 1
-    lost: Conflicted | None = None
+    again = again or Again()
+    last = again.attempts_max or options.conflict_retries + 1
+    lost: list[Conflicted] = []
+    number = 0
     while True:
-        attempts.made += 1
-        number = attempts.made
+        number += 1
         try:
             outcome = attempt(number)
         except InvalidInput as refused:
-            if lost is None:
+            if not lost:
                 raise
-            return _refused_after(lost, tuple(attempts.lost[:-1]), refused)
-        if isinstance(outcome, Committed):
-            return replace(outcome, attempts=number)
-        if not isinstance(outcome, Conflicted):
-            return outcome
-        lost, earlier = outcome, tuple(attempts.lost)
-        attempts.lost.append(outcome.conflict)
-        if number >= last:
-            return _lost_for_good(outcome, earlier)
-        _log.info("write is tried again: attempt=%s conflict=%s", number, outcome.conflict)
-        await_rival(table, outcome.conflict, wait_ms=options.lock_wait_ms)
+            return _refused_after(lost, refused)
+        except again.errors as error:
+            if number >= last:
+                raise
+            _log.warning("write is tried again: attempt=%s error=%s", number, error)
+        else:
+            if isinstance(outcome, Committed):
+                return replace(outcome, attempts=number)
+            if isinstance(outcome, Conflicted):
+                lost.append(outcome)
+                if number >= last:
+                    return _lost_for_good(lost)
+            elif number >= last or not again.takes(outcome):
+                return outcome
+            _log.info("write is tried again: attempt=%s outcome=%s", number, outcome)
+            if isinstance(outcome, Conflicted):
+                await_rival(table, outcome.conflict, wait_ms=options.lock_wait_ms)
         table.ports.clock.sleep(pause_s(table.ports, number))
 
 
@@ -85,19 +96,24 @@ def pause_s(ports: Ports, attempts: int) -> float:
     return share * min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0**attempts)
 
 
-def _lost_for_good(outcome: Conflicted, lost: tuple[Conflict, ...]) -> Conflicted:
-    if not lost:
-        return outcome
-    names = ", ".join(_named(one) for one in (*lost, outcome.conflict))
-    message = f"{outcome.conflict.message}; {len(lost) + 1} attempts lost, to {names}"
-    return Conflicted(outcome.instant, replace(outcome.conflict, message=message), earlier=lost)
+def _lost_for_good(lost: Sequence[Conflicted]) -> Conflicted:
+    *earlier, last = lost
+    if not earlier:
+        return last
+    names = ", ".join(_named(one.conflict) for one in lost)
+    message = f"{last.conflict.message}; {len(lost)} attempts lost, to {names}"
+    return _behind(earlier, last, message)
 
 
-def _refused_after(
-    lost: Conflicted, earlier: tuple[Conflict, ...], refused: InvalidInput
-) -> Conflicted:
-    message = f"{lost.conflict.message}; tried again, it was refused: {refused}"
-    return Conflicted(lost.instant, replace(lost.conflict, message=message), earlier=earlier)
+def _refused_after(lost: Sequence[Conflicted], refused: InvalidInput) -> Conflicted:
+    *earlier, last = lost
+    message = f"{last.conflict.message}; tried again, it was refused: {refused}"
+    return _behind(earlier, last, message)
+
+
+def _behind(earlier: Sequence[Conflicted], last: Conflicted, message: str) -> Conflicted:
+    conflicts = tuple(one.conflict for one in earlier)
+    return Conflicted(last.instant, replace(last.conflict, message=message), earlier=conflicts)
 
 
 def _named(conflict: Conflict) -> str:
