@@ -51,13 +51,6 @@ NOT_RENAMED_YET = (
     "tests/sink/",
     "tests/sink_simulator/",
     "tests/state_machine/",
-    "tests/workers/sink/",
-    "tests/workers/spark/",
-    "tests/workers/storage/",
-    "tests/workers/table/",
-    "tests/workers/table_services/",
-    "tests/workers/timeline/",
-    "tests/workers/write/",
 )
 """Whoever has renamed a folder takes it off; nothing is put on."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

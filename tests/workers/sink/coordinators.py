@@ -68,8 +68,8 @@ def ready(
     since_ms: int = 5,
     epoch: int = 2,
 ) -> MessageReceived:
-    told = Ready(epoch, instant, f"p{partition}-{who}", partition, state, 10, since_ms)
-    return heard(told, now_ms)
+    message = Ready(epoch, instant, f"p{partition}-{who}", partition, state, 10, since_ms)
+    return heard(message, now_ms)
 
 
 def report(
@@ -226,7 +226,7 @@ def shown(state: CoordinatorState) -> str:
     return state.name if state.work is Work.NOTHING else f"{state.name}/{state.work}"
 
 
-def told(effect: CoordinatorEffect) -> str:
+def effect_text(effect: CoordinatorEffect) -> str:
     match effect:
         case Send(StartCommit() as start):
             return f"START({start.instant} {' '.join(start.members.values())})"

@@ -107,7 +107,7 @@ def after(events: Iterable[ParticipantEvent]) -> tuple[ParticipantState, list[Pa
     return state, effects
 
 
-def told(effect: ParticipantEffect) -> str:
+def effect_text(effect: ParticipantEffect) -> str:
     match effect:
         case Send(Ready() as ready):
             assert (ready.sender, ready.partition, ready.since_ms) == (ME, 1, 5)

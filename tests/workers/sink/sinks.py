@@ -125,8 +125,8 @@ class Participant:
     start: int
 
     def written(self, *batches: DecodedBatch) -> Written:
-        for one in batches:
-            self.writer.add(one, self.start)
+        for batch in batches:
+            self.writer.add(batch, self.start)
         return self.writer.close()
 
 
@@ -161,17 +161,17 @@ def source_of(config: SinkConfig, partition: int = 0, participant: str = "p-1") 
 
 def rows_of(table: Table, *columns: str) -> list[tuple[Any, ...]]:
     """What a reader who comes now sees, sorted."""
-    found: pa.Table = open_table(table.storage.location).read()
-    names = columns or tuple(found.column_names)
-    return sorted((tuple(row[name] for name in names) for row in found.to_pylist()), key=repr)
+    rows: pa.Table = open_table(table.storage.location).read()
+    names = columns or tuple(rows.column_names)
+    return sorted((tuple(row[name] for name in names) for row in rows.to_pylist()), key=repr)
 
 
 def extra_of(table: Table, instant: str = "") -> dict[str, str]:
     """Of this commit, else of the newest."""
     timeline = open_table(table.storage.location).table.timeline()
     writes = timeline.completed_writes()
-    found = next((one for one in writes if one.requested_at == instant), writes[-1])
-    content = table.storage.read(table.layout.path(found))
+    commit = next((one for one in writes if one.requested_at == instant), writes[-1])
+    content = table.storage.read(table.layout.path(commit))
     return read_commit_metadata(content).extra_metadata
 
 
@@ -236,13 +236,13 @@ def reports(
     begun: SinkTransaction, table: Table, config: SinkConfig, facts: Facts, name: str = "p"
 ) -> list[Report]:
     """Every participant reads to the end of its partition."""
-    found = []
+    all_reports = []
     for partition, start in begun.offsets.items():
         end = facts.watermarks[partition][1]
-        one = participant(begun, table, config, partition, name)
-        written = one.written(records(partition, start, end))
-        found.append(report_of(begun, partition, end, written))
-    return found
+        member = participant(begun, table, config, partition, name)
+        written = member.written(records(partition, start, end))
+        all_reports.append(report_of(begun, partition, end, written))
+    return all_reports
 
 
 def records(partition: int, start: int, end: int) -> DecodedBatch:

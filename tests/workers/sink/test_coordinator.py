@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.workers.sink.coordinators import ANSWERS, EVENTS, TO_STATE, after, shown, told
+from tests.workers.sink.coordinators import ANSWERS, EVENTS, TO_STATE, after, effect_text, shown
 from workers.sink.coordinator import step
 from workers.sink.coordinator_state import CoordinatorName, Work
 
@@ -238,12 +238,12 @@ evolves, fenced   schema not evolved      -> FENCED stopped(lost)
 
 
 def rows() -> dict[tuple[str, str], str]:
-    found = {}
+    transitions = {}
     for line in TABLE.strip().splitlines():
         if "->" in line:
             cell, _, result = line.partition("->")
-            found[cell[:17].strip(), cell[17:].strip()] = result.strip()
-    return found
+            transitions[cell[:17].strip(), cell[17:].strip()] = result.strip()
+    return transitions
 
 
 def states() -> dict[str, str]:
@@ -256,13 +256,13 @@ def test_every_state_with_every_event(name: str) -> None:
     before, _ = after(TO_STATE[name])
     wanted = {event: rows().get((name, event), shown(before)) for event in EVENTS}
 
-    found = {}
+    shown_by_event = {}
     for event in EVENTS:
         state, effects = step(before, EVENTS[event])
-        found[event] = " ".join([shown(state), *map(told, effects)])
+        shown_by_event[event] = " ".join([shown(state), *map(effect_text, effects)])
 
     assert shown(before) == states()[name]
-    assert found == wanted
+    assert shown_by_event == wanted
 
 
 @pytest.mark.parametrize("name", TO_STATE)
@@ -274,7 +274,9 @@ def test_every_state_with_every_answer_of_the_runtime(name: str) -> None:
             assert step(before, event) == (before, [])
         elif (name, answer) in rows():
             state, effects = step(before, event)
-            assert " ".join([shown(state), *map(told, effects)]) == rows()[name, answer], answer
+            assert " ".join([shown(state), *map(effect_text, effects)]) == rows()[name, answer], (
+                answer
+            )
         else:
             with pytest.raises(AssertionError):
                 step(before, event)

@@ -19,11 +19,11 @@ from tests.workers.sink.coordinators import (
     TO_STATE,
     after,
     committed,
+    effect_text,
     heard,
     new,
     ready,
     report,
-    told,
 )
 from workers.sink.coordinator import step
 from workers.sink.coordinator_endings import REFUSED_FIELDS_MAX
@@ -51,7 +51,7 @@ def ticks(state: CoordinatorState, from_ms: int, to_ms: int) -> tuple[Coordinato
     for now_ms in range(from_ms, to_ms, 100):
         state, effects = step(state, Tick(now_ms))
         if effects:
-            return state, [str(now_ms), *map(told, effects)]
+            return state, [str(now_ms), *map(effect_text, effects)]
     return state, []
 
 
@@ -64,8 +64,8 @@ def test_times_are_those_of_the_rfc() -> None:
     state, first = ticks(state, 0, 1_000)
     assert first == ["100", "begin"]
     state, _ = step(state, Begun("t1", OFFSETS, "{}", "", 200))
-    for one in OFFSETS:
-        state, _ = step(state, ready(one, OPEN, now_ms=300, instant="t1"))
+    for partition in OFFSETS:
+        state, _ = step(state, ready(partition, OPEN, now_ms=300, instant="t1"))
     state, second = ticks(state, 300, 100_000)
     assert second == ["60200", "END(t1)"]
     state = replace(state, settings=replace(state.settings, resend_ms=10**9))
@@ -179,7 +179,7 @@ def test_no_transaction_starts_without_a_participant_for_each_partition() -> Non
 
     state, effects = step(state, ready(1))
 
-    assert [told(one) for one in effects] == ["START(t1 p0-a p1-a)"]
+    assert [effect_text(one) for one in effects] == ["START(t1 p0-a p1-a)"]
 
 
 def test_a_participant_that_fell_silent_is_not_counted_on() -> None:
@@ -204,13 +204,13 @@ def test_the_first_report_of_a_participant_counts() -> None:
 
     assert state.transaction is not None
     assert state.transaction.reports[0].end == DONE[0]
-    assert [told(one) for one in effects] == ["commit(t1 p0-a p1-a)"]
+    assert [effect_text(one) for one in effects] == ["commit(t1 p0-a p1-a)"]
 
 
 def test_a_participant_that_dies_after_its_report_is_not_missed() -> None:
     state, _ = after([*TO_STATE["half"], ready(0, who="b", since_ms=9)])
 
-    assert [told(one) for one in step(state, report(1))[1]] == ["commit(t1 p0-a p1-a)"]
+    assert [effect_text(one) for one in step(state, report(1))[1]] == ["commit(t1 p0-a p1-a)"]
 
 
 EMPTY = [report(one, end=OFFSETS[one]) for one in OFFSETS]
@@ -220,7 +220,7 @@ def test_a_transaction_that_moved_no_offset_is_not_committed() -> None:
     """3.4 no. 8."""
     state, effects = after([*TO_STATE["ended"], *EMPTY])
 
-    assert [told(one) for one in effects] == ["abort(nothing was read)"]
+    assert [effect_text(one) for one in effects] == ["abort(nothing was read)"]
     state, _ = step(state, AbortEnded(NOW))
     assert ticks(state, NOW, NOW + 1_000)[1] == [str(NOW + 100), "begin"]
 
@@ -230,42 +230,42 @@ def test_empty_transactions_are_committed_where_that_is_asked_for() -> None:
 
     _, effects = after([*TO_STATE["ended"], *EMPTY], state)
 
-    assert [told(one) for one in effects] == ["commit(t1 p0-a p1-a)"]
+    assert [effect_text(one) for one in effects] == ["commit(t1 p0-a p1-a)"]
 
 
 def test_offsets_without_records_are_committed() -> None:
     """Transaction markers at the end of the topic: the lag must become nothing."""
     _, effects = after([*TO_STATE["ended"], EMPTY[0], report(1, end=22)])
 
-    assert [told(one) for one in effects] == ["commit(t1 p0-a p1-a)"]
+    assert [effect_text(one) for one in effects] == ["commit(t1 p0-a p1-a)"]
 
 
 def test_a_commit_that_storage_refused_is_tried_again_and_not_for_ever() -> None:
     """3.4 no. 7: Hudi waits for its timeout of 300 s."""
-    state, asked = after(TO_STATE["retries"])[0], list[str]()
+    state, effect_texts = after(TO_STATE["retries"])[0], list[str]()
     for _ in range(SETTINGS.commit_tries - 1):
         state, effects = step(state, Tick(state.deadline_ms))
-        asked += map(told, effects)
+        effect_texts += map(effect_text, effects)
         state, effects = step(state, ANSWERS["commit failed for now"])
-        asked += map(told, effects)
+        effect_texts += map(effect_text, effects)
 
-    assert asked == ["commit(t1 p0-a p1-a)", "commit(t1 p0-a p1-a)", "abort(disk)"]
+    assert effect_texts == ["commit(t1 p0-a p1-a)", "commit(t1 p0-a p1-a)", "abort(disk)"]
 
 
 def test_a_commit_of_unknown_outcome_is_settled_before_anything_else() -> None:
     """K5: Hudi starts again from the old offsets, though the commit may be there."""
     state, _ = after(TO_STATE["unsettled"])
-    asked = []
+    effect_texts = []
     for _ in range(5):
         state, effects = step(state, Tick(state.deadline_ms))
-        asked += [told(one) for one in effects]
+        effect_texts += [effect_text(one) for one in effects]
         state, _ = step(state, ANSWERS["not settled"])
-    assert asked == ["settle(t1)"] * 5
+    assert effect_texts == ["settle(t1)"] * 5
 
     state, _ = step(state, Tick(state.deadline_ms))
     state, effects = step(state, ANSWERS["settled, committed"])
 
-    assert [told(one) for one in effects] == ["ACK(t1)"]
+    assert [effect_text(one) for one in effects] == ["ACK(t1)"]
     assert state.offsets == DONE
 
 
@@ -286,14 +286,14 @@ def test_records_that_bring_ever_new_impossible_fields_stop_the_sink() -> None:
     state, _ = after([*TO_STATE["evolves"], SchemaRefused(fields, "not names", NOW)])
     _, effects = step(state, Tick(state.deadline_ms))
 
-    assert [told(one) for one in effects] == [
+    assert [effect_text(one) for one in effects] == [
         "error(records bring too many fields that the table cannot take)"
     ]
 
 
 def test_the_schema_evolves_only_when_the_transaction_that_needs_it_is_gone() -> None:
     state, effects = after([*TO_STATE["ended"], report(0, Outcome.NEEDS_SCHEMA)])
-    assert [told(one) for one in effects] == ["abort(records bring new fields)"]
+    assert [effect_text(one) for one in effects] == ["abort(records bring new fields)"]
 
     assert step(state, AbortEnded(NOW))[1] == [EvolveSchema("fff")]
 
@@ -317,18 +317,18 @@ def test_a_coordinator_that_has_ended_says_nothing_any_more(end: str) -> None:
 def test_a_graceful_stop_commits_what_was_read() -> None:
     stop = StopRequested(True, "asked", 2_000)
     state, effects = after([*TO_STATE["started"], stop])
-    assert [told(one) for one in effects] == ["END(t1)"]
+    assert [effect_text(one) for one in effects] == ["END(t1)"]
 
     state, _ = after([report(0), report(1)], state)
     state, effects = step(state, committed())
 
-    assert [told(one) for one in effects] == ["ACK(t1 last)"]
+    assert [effect_text(one) for one in effects] == ["ACK(t1 last)"]
 
 
 def test_participants_that_are_only_starting_hear_that_it_is_over() -> None:
     state, effects = after([Started(0), StopRequested(True, "asked", 0)])
-    assert [told(one) for one in effects] == ["ACK(- last)"]
+    assert [effect_text(one) for one in effects] == ["ACK(- last)"]
 
     state, effects = step(state, ready(0, now_ms=2_500))
 
-    assert [told(one) for one in effects] == ["ACK(- last)"]
+    assert [effect_text(one) for one in effects] == ["ACK(- last)"]

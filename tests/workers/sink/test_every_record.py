@@ -316,9 +316,9 @@ def test_tombstones_that_meet_no_row_are_counted(tmp_path: Path) -> None:
     done = carry(table, config, [Sent(b"passed by")] * 4 + records, batch_rows=2)
 
     assert (done.report.tombstones, done.report.tombstones_unmet) == (7, 4)
-    told = extra_of(table)
-    assert told["hoodie.sink.tombstones.unmet"] == "4"
-    assert told["hoodie.sink.tombstones.not.looked.for"] == "0"
+    extra = extra_of(table)
+    assert extra["hoodie.sink.tombstones.unmet"] == "4"
+    assert extra["hoodie.sink.tombstones.not.looked.for"] == "0"
     assert {one for (one,) in rows_of(table, "id")} == {'"abc"', '{"id": "abc"}', "later"}
 
 

@@ -256,12 +256,12 @@ def test_of_one_key_in_several_partitions_the_higher_one_wins_within_a_commit(
     begun = ledger.begin(Facts(dict.fromkeys(range(11), (0, 100))))
     assert begun is not None
 
-    found = [report_of(begun, one, 0) for one in range(11) if one not in partitions]
-    for one, flushes in partitions.items():
-        rows = [batch([row(1, f"{one}/{n}")], n, schema=IDS) for n in range(flushes)]
-        written = participant(begun, keyed, small, one).written(*rows)
-        found.append(report_of(begun, one, flushes, written))
-    assert isinstance(ledger.commit(begun, found), Committed)
+    reports = [report_of(begun, one, 0) for one in range(11) if one not in partitions]
+    for partition, flushes in partitions.items():
+        rows = [batch([row(1, f"{partition}/{n}")], n, schema=IDS) for n in range(flushes)]
+        written = participant(begun, keyed, small, partition).written(*rows)
+        reports.append(report_of(begun, partition, flushes, written))
+    assert isinstance(ledger.commit(begun, reports), Committed)
 
     assert rows_of(keyed, "id", "city") == [(1, "10/0")]
     open_table(keyed.storage.location).compact()
@@ -276,11 +276,11 @@ def test_of_equal_ordering_values_in_several_partitions_the_higher_partition_win
     assert begun is not None
     given = {0: [row(1, "low", 7), row(2, "newer", 8)], 1: [row(1, "high", 7), row(2, "old", 3)]}
 
-    found = []
-    for one, rows in given.items():
-        written = participant(begun, ordered, KEYED, one).written(batch(rows, schema=IDS))
-        found.append(report_of(begun, one, 2, written))
-    assert isinstance(ledger.commit(begun, found), Committed)
+    reports = []
+    for partition, rows in given.items():
+        written = participant(begun, ordered, KEYED, partition).written(batch(rows, schema=IDS))
+        reports.append(report_of(begun, partition, 2, written))
+    assert isinstance(ledger.commit(begun, reports), Committed)
 
     assert rows_of(ordered, "id", "city") == [(1, "high"), (2, "newer")]
     assert_referee_agrees(ordered.storage.location)

@@ -92,7 +92,7 @@ def test_a_sink_stops_for_a_person_once_another_engine_keeps_a_metadata_table(
     """Also with a transaction that it had begun: Hudi would not see its files."""
     ledger, location = coordinator(table, CONFIG), Path(table.storage.location)
     ingest(ledger, table, facts)
-    standing = coordinates(table)
+    coordinates_before = coordinates(table)
     facts.produce(1, 4)
     begun = ledger.begin(facts)
     assert begun is not None
@@ -105,7 +105,7 @@ def test_a_sink_stops_for_a_person_once_another_engine_keeps_a_metadata_table(
     with pytest.raises(UnsupportedTable, match="active metadata table"):
         ledger.begin(facts)
     change_as_hudi(location, METADATA_OFF)
-    assert coordinates(table) == standing
+    assert coordinates(table) == coordinates_before
     assert ledger.begin(facts) is not None
 
 

@@ -180,14 +180,14 @@ REPLACED = {
 }
 
 
-@pytest.mark.parametrize(("found", "said"), REPLACED.values(), ids=REPLACED)
+@pytest.mark.parametrize(("facts_now", "said"), REPLACED.values(), ids=REPLACED)
 def test_a_topic_that_is_not_the_one_of_the_offsets_is_not_read(
-    table: Table, facts: Facts, found: Facts, said: str
+    table: Table, facts: Facts, facts_now: Facts, said: str
 ) -> None:
     ingest(coordinator(table, CONFIG), table, facts)
 
     with pytest.raises(TopicReplaced, match=said):
-        coordinator(table, CONFIG).begin(found)
+        coordinator(table, CONFIG).begin(facts_now)
 
     other = config_of(id="orders", topic="payments")
     with pytest.raises(TopicReplaced, match="offsets are of another topic"):

@@ -58,14 +58,14 @@ def codec(sink: str = "s", table: str = "t", secret: bytes = SECRET, **bounds: i
     return ControlCodec(sink, table, secret, **bounds)
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_a_message_comes_back_as_it_was_sent(message: Message) -> None:
     [record] = codec().encode(message)
 
     assert codec().decode(record) == message
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_chunks_in_any_order_with_strays_and_repetitions_make_each_message_once(
     message: Message,
 ) -> None:
@@ -77,7 +77,7 @@ def test_chunks_in_any_order_with_strays_and_repetitions_make_each_message_once(
     for _ in range(20):
         reader = codec(chunk_bytes_max=32)
         rng.shuffle(records)
-        assert [found for one in records if (found := reader.decode(one))] == [message]
+        assert [decoded for one in records if (decoded := reader.decode(one))] == [message]
         rng.shuffle(twice)
         assert message in [reader.decode(one) for one in twice]
 
@@ -141,14 +141,14 @@ def forged(**changes: Any) -> bytes:
         (forged(members={"0": 1}), Ignored.MALFORMED),
         (forged(refused_fields="a"), Ignored.MALFORMED),
     ],
-    ids=lambda one: str(one)[-60:],
+    ids=lambda content: str(content)[-60:],
 )
 def test_what_is_no_message_of_this_sink_is_told_by_its_cause(
     content: bytes, cause: Ignored
 ) -> None:
-    found = from_json(content, sink_id="s", table_id="t")
+    parsed = from_json(content, sink_id="s", table_id="t")
 
-    assert getattr(found, "cause", None) == cause
+    assert getattr(parsed, "cause", None) == cause
 
 
 def test_an_all_default_message_is_not_taken_for_a_start() -> None:

@@ -45,15 +45,15 @@ stands     epoch  bases      starts     ends       by  verdict
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:], ids=str.strip)
 def test_a_commit_stands_only_on_the_offsets_it_began_from(row: str) -> None:
     stands, epoch, bases, starts, ends, by, verdict = _cells(row)
-    standing = Standing(parse_offsets(stands), int(epoch), "20260101000000000", "t", "id")
+    last_commit = Standing(parse_offsets(stands), int(epoch), "20260101000000000", "t", "id")
     attempt = Attempt(int(by), "t", "id", *map(parse_offsets, (bases, starts, ends)))
 
-    found = check_commit(standing, attempt)
+    refusal = check_commit(last_commit, attempt)
 
-    if found is None:
-        assert format_offsets(merged_offsets(standing, attempt)) == verdict
+    if refusal is None:
+        assert format_offsets(merged_offsets(last_commit, attempt)) == verdict
     else:
-        assert found.cause == verdict
+        assert refusal.cause == verdict
 
 
 def _cells(row: str) -> list[str]:
@@ -62,23 +62,23 @@ def _cells(row: str) -> list[str]:
 
 @pytest.mark.parametrize(("topic", "topic_id"), [("t", "again"), ("other", "id")])
 def test_offsets_of_another_topic_are_no_ground_to_stand_on(topic: str, topic_id: str) -> None:
-    standing = Standing({0: 7}, 1, "20260101000000000", "t", "id")
+    last_commit = Standing({0: 7}, 1, "20260101000000000", "t", "id")
 
-    found = check_commit(standing, Attempt(1, topic, topic_id, {0: 7}, {0: 7}, {0: 9}))
+    refusal = check_commit(last_commit, Attempt(1, topic, topic_id, {0: 7}, {0: 7}, {0: 9}))
 
-    assert found == Stale(
+    assert refusal == Stale(
         StaleCause.TOPIC, f"topic {topic} with id {topic_id} is not topic t with id id"
     )
 
 
 def test_a_refusal_says_what_moved() -> None:
-    standing = Standing({0: 9, 1: 3}, 1, "20260101000000000", "t", "id")
+    last_commit = Standing({0: 9, 1: 3}, 1, "20260101000000000", "t", "id")
     attempt = Attempt(1, "t", "id", {0: 7}, {0: 7, 1: 0}, {0: 9, 1: 3})
 
-    found = check_commit(standing, attempt)
+    refusal = check_commit(last_commit, attempt)
 
-    assert found is not None
-    assert found.reason == "began from 0=7, 1=nothing, but now stands 0=9, 1=3"
+    assert refusal is not None
+    assert refusal.reason == "began from 0=7, 1=nothing, but now stands 0=9, 1=3"
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_of_any_number_of_rivals_each_offset_is_committed_by_one() -> None:
     """Random coordinators begin and commit in any order; whatever they commit must line up."""
     rng = random.Random(7)
     for _ in range(300):
-        standing, pending, written = Standing(), [], {0: 0, 1: 0, 2: 0}
+        last_commit, pending, written = Standing(), [], {0: 0, 1: 0, 2: 0}
         for _ in range(40):
             if rng.random() < 0.5:
-                pending.append((standing, rng.sample(range(3), rng.randint(1, 3))))
+                pending.append((last_commit, rng.sample(range(3), rng.randint(1, 3))))
                 continue
             if not pending:
                 continue
@@ -112,13 +112,13 @@ def test_of_any_number_of_rivals_each_offset_is_committed_by_one() -> None:
             starts = {one: bases.get(one, 0) for one in read}
             ends = {one: start + rng.randint(0, 3) for one, start in starts.items()}
             attempt = Attempt(rng.randint(1, 3), "t", "id", bases, starts, ends)
-            if check_commit(standing, attempt) is None:
+            if check_commit(last_commit, attempt) is None:
                 assert all(written[one] == starts[one] for one in read)
                 written.update(ends)
-                standing = Standing(
-                    merged_offsets(standing, attempt), attempt.epoch, "x", "t", "id"
+                last_commit = Standing(
+                    merged_offsets(last_commit, attempt), attempt.epoch, "x", "t", "id"
                 )
-                assert all(written[one] == end for one, end in standing.offsets.items())
+                assert all(written[one] == end for one, end in last_commit.offsets.items())
 
 
 def test_the_text_is_hudis_and_comes_back() -> None:

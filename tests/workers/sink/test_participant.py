@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.workers.sink.participants import EVENTS, TO_STATE, after, told
+from tests.workers.sink.participants import EVENTS, TO_STATE, after, effect_text
 from workers.sink.messages import ParticipantName
 
 TABLE = """
@@ -174,12 +174,12 @@ def rows() -> Iterable[tuple[str, str, str]]:
 def test_every_state_with_every_event(name: str) -> None:
     wanted = {event: result for state, event, result in rows() if state == name}
 
-    found = {}
+    shown_by_event = {}
     for event in EVENTS:
         state, effects = after([*TO_STATE[name], EVENTS[event]])
-        found[event] = " ".join([state.name, *map(told, effects)])
+        shown_by_event[event] = " ".join([state.name, *map(effect_text, effects)])
 
-    assert found == wanted
+    assert shown_by_event == wanted
 
 
 def test_the_table_has_every_cell() -> None:

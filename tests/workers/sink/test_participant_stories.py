@@ -12,9 +12,9 @@ from tests.workers.sink.participants import (
     ack,
     after,
     batch,
+    effect_text,
     end,
     start,
-    told,
 )
 from workers.sink.messages import (
     AckCommit,
@@ -108,13 +108,13 @@ def test_a_delayed_start_of_a_transaction_that_is_over_opens_no_writer() -> None
     """Files written now would lie under a committed instant: every reader would take them."""
     state, effects = after([*TO_STATE["PREPARED"], ack("t1"), start("t1")])
 
-    assert (state.name, [told(one) for one in effects]) == ("IDLE", ["ready(t1 20 e2)"])
+    assert (state.name, [effect_text(one) for one in effects]) == ("IDLE", ["ready(t1 20 e2)"])
 
 
 def test_of_two_participants_of_a_partition_only_the_named_one_writes() -> None:
     state, effects = after([Assigned(0), start("t1", member=OTHER)])
 
-    assert (state.name, [told(one) for one in effects]) == ("IDLE", ["ready(- 0 e2)"])
+    assert (state.name, [effect_text(one) for one in effects]) == ("IDLE", ["ready(- 0 e2)"])
 
 
 def test_a_lost_report_is_sent_again_with_each_start_or_end() -> None:

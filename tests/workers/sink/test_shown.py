@@ -96,13 +96,13 @@ def test_a_commit_that_hangs_blames_no_partition(tmp_path: Path) -> None:
     shown.state(ended, 1_000)
     reports = {one: Report(1, INSTANT, "p", one, Outcome.PREPARED, 0, 3) for one in (0, 1)}
 
-    asked = replace(
+    committing = replace(
         ended,
         name=CoordinatorName.WRITE_STATUS_RCVD,
         transaction=replace(begun, reports=reports),
         work=Work.COMMIT,
     )
-    shown.state(asked, 1_001)
+    shown.state(committing, 1_001)
 
     state = read_state(storage, "orders")
     assert state is not None

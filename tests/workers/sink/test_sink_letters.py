@@ -91,10 +91,10 @@ def test_a_sink_that_stops_at_bad_records_says_which(table: Table, tmp_path: Pat
     config = config_of(on_bad_record="fail")
     begun = coordinator(table, config).begin(ENDS)
     assert begun is not None
-    one = participant(begun, table, config)
+    member = participant(begun, table, config)
 
     with pytest.raises(BadRecords, match=r"partition=0 offset=7 cause=no JSON records=2"):
-        one.written(
+        member.written(
             batch([], bad=[BadRecord(9, None, b"", "x"), BadRecord(7, None, b"", "no JSON")])
         )
 

@@ -57,9 +57,9 @@ def test_of_many_that_raise_the_epoch_at_once_no_two_get_the_same(tmp_path: Path
         return [acquire_epoch(mine, SINK, ports, owner=str(number)).number for _ in range(5)]
 
     with ThreadPoolExecutor(4) as pool:
-        found = [one for part in pool.map(raised, range(4)) for one in part]
+        epochs = [one for part in pool.map(raised, range(4)) for one in part]
 
-    assert sorted(found) == list(range(1, 21))
+    assert sorted(epochs) == list(range(1, 21))
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"number": 1}', b"no json"])
@@ -92,11 +92,11 @@ def test_a_stop_that_was_asked_for_while_the_sink_starts_is_not_cleared(storage:
     """Also where a hard one of an earlier launch lies there still."""
     request_stop(storage, SINK, StopRequest(StopKind.HARD, "bob", 2))
     wanted_at_ms = 5
-    asked = request_stop(storage, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
+    stop_request = request_stop(storage, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
 
     clear_stop(storage, SINK, asked_before_ms=wanted_at_ms)
 
-    assert read_stop(storage, SINK) == asked
+    assert read_stop(storage, SINK) == stop_request
 
 
 def test_a_damaged_stop_request_is_cleared_by_the_next_launch(storage: Storage) -> None:
@@ -172,14 +172,14 @@ def test_a_state_stays_within_bounds_and_keeps_the_newest(storage: Storage) -> N
 
     put_state(storage, long)
 
-    found = read_state(storage, SINK)
-    assert found is not None
-    assert len(found.reason) == TEXT_MAX
-    assert [one.instant for one in found.transactions] == [
+    sink_state = read_state(storage, SINK)
+    assert sink_state is not None
+    assert len(sink_state.reason) == TEXT_MAX
+    assert [one.instant for one in sink_state.transactions] == [
         str(n) for n in range(999 - TRANSACTIONS_MAX, 999)
     ]
-    assert len(found.transactions[0].reason) == TEXT_MAX
-    assert [found.trace[0].at_ms, found.trace[-1].at_ms] == [9999 - TRACE_MAX, 9998]
+    assert len(sink_state.transactions[0].reason) == TEXT_MAX
+    assert [sink_state.trace[0].at_ms, sink_state.trace[-1].at_ms] == [9999 - TRACE_MAX, 9998]
     assert len(storage.read(SinkPlaces(SINK).state)) < 1 << 20
 
 

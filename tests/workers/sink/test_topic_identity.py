@@ -48,7 +48,7 @@ ANEW = config_of(id="anew", start_offsets="earliest")
 
 @pytest.fixture
 def named(tmp_path: Path) -> Table:
-    """An append-only table of before keys held the ids of topic and cluster."""
+    """An append-only table from before keys held the ids of topic and cluster."""
     types: dict[str, pa.DataType] = {
         "_kafka_topic": pa.string(),
         "_kafka_partition": pa.int32(),
@@ -82,8 +82,8 @@ def committed(
 
 
 def cities(table: Table) -> dict[str, int]:
-    found: list[tuple[Any, ...]] = rows_of(table, "city")
-    return {city: found.count((city,)) for (city,) in found}
+    city_rows: list[tuple[Any, ...]] = rows_of(table, "city")
+    return {city: city_rows.count((city,)) for (city,) in city_rows}
 
 
 def test_rows_of_a_topic_stay_when_it_is_made_anew_and_read_by_another_sink(table: Table) -> None:
@@ -102,8 +102,8 @@ def test_two_clusters_may_have_topics_of_one_name(table: Table) -> None:
     open_table(table.storage.location).compact(options={"hoodie.write.markers.type": "direct"})
 
     assert cities(table) == {"here": 60, "there": 40}
-    told = open_table(table.storage.location).read().to_pylist()
-    assert {(one["_kafka_cluster"], one["_kafka_topic_id"], one["city"]) for one in told} == {
+    rows = open_table(table.storage.location).read().to_pylist()
+    assert {(one["_kafka_cluster"], one["_kafka_topic_id"], one["city"]) for one in rows} == {
         ("cluster-1", "topic-1", "here"),
         ("cluster-2", "topic-2", "there"),
     }
@@ -205,12 +205,12 @@ def test_of_two_topics_of_a_name_that_begin_at_once_such_a_table_takes_one(named
     topics = [Facts({0: (0, 4)}), Facts({0: (0, 3)}, "topic-2")]
     begun = [ledger.begin(facts) for ledger, facts in zip(ledgers, topics, strict=True)]
     results = []
-    for ledger, one, facts in zip(ledgers, begun, topics, strict=True):
-        assert one is not None
+    for ledger, transaction, facts in zip(ledgers, begun, topics, strict=True):
+        assert transaction is not None
         end = facts.watermarks[0][1]
         rows = [{"id": n, "city": facts.topic_id} for n in range(end)]
-        written = participant(one, named, ledger.config).written(batch(rows))
-        results.append(ledger.commit(one, [report_of(one, 0, end, written)]))
+        written = participant(transaction, named, ledger.config).written(batch(rows))
+        results.append(ledger.commit(transaction, [report_of(transaction, 0, end, written)]))
 
     assert isinstance(results[0], Committed)
     assert isinstance(results[1], Stale)

@@ -154,13 +154,13 @@ def test_a_commit_that_does_not_get_the_lock_is_tried_again_and_nothing_is_read_
 ) -> None:
     ledger, begun = begun_on(table)
     watched = watched_of(ledger)
-    found = reports(begun, table, CONFIG, FACTS)
+    all_reports = reports(begun, table, CONFIG, FACTS)
 
     watched.watch(before=busy)
-    assert ledger.commit(begun, found) == CommitFailed("busy", may_retry=True)
-    assert ledger.commit(begun, found) == CommitFailed("busy", may_retry=True)
+    assert ledger.commit(begun, all_reports) == CommitFailed("busy", may_retry=True)
+    assert ledger.commit(begun, all_reports) == CommitFailed("busy", may_retry=True)
     watched.watch(before=nobody)
-    result = ledger.commit(begun, found)
+    result = ledger.commit(begun, all_reports)
 
     assert result == Committed({0: 5, 1: 3})
     assert standing_instants(table)[-1] == begun.instant
@@ -187,13 +187,13 @@ def test_a_coordinator_that_was_overtaken_while_it_waited_for_the_lock_commits_n
 ) -> None:
     ledger, begun = begun_on(table)
     watched = watched_of(ledger)
-    found = reports(begun, table, CONFIG, FACTS)
+    all_reports = reports(begun, table, CONFIG, FACTS)
     watched.watch(before=busy)
-    ledger.commit(begun, found)
+    ledger.commit(begun, all_reports)
     watched.watch(before=nobody)
     later, _ = begun_on(table)
 
-    result = ledger.commit(begun, found)
+    result = ledger.commit(begun, all_reports)
 
     assert isinstance(result, CommitFailed)
     assert not result.may_retry

@@ -96,9 +96,11 @@ def test_records_of_a_partition_lie_in_one_file_group_in_the_order_of_their_offs
 
     [group] = open_table(table.storage.location).file_groups()
     assert len(group.log_files) > 2
-    found = read_snapshot(table, with_meta_columns=True)
-    assert found.column("_kafka_offset").to_pylist() == list(range(1000))
-    numbers = [int(str(one).rpartition("_")[2]) for one in found.column(COMMIT_SEQNO).to_pylist()]
+    snapshot = read_snapshot(table, with_meta_columns=True)
+    assert snapshot.column("_kafka_offset").to_pylist() == list(range(1000))
+    numbers = [
+        int(str(one).rpartition("_")[2]) for one in snapshot.column(COMMIT_SEQNO).to_pylist()
+    ]
     assert numbers == list(range(1000))
 
 

@@ -78,19 +78,19 @@ class Script:
         self.is_open = True
 
     def poll(self, records_max: int, timeout_s: float) -> RawBatch | None:
-        found = self.records[self.at : self.at + min(records_max, self.batch_rows)]
-        if not self.is_open or not found:
+        records = self.records[self.at : self.at + min(records_max, self.batch_rows)]
+        if not self.is_open or not records:
             time.sleep(min(timeout_s, 0.005))
             return None
-        first, self.at = self.at, self.at + len(found)
+        first, self.at = self.at, self.at + len(records)
         return RawBatch(
-            values=[one.value for one in found],
-            keys=[one.own_key for one in found] if self.wants_keys else (),
+            values=[one.value for one in records],
+            keys=[one.own_key for one in records] if self.wants_keys else (),
             offsets=np.arange(first, self.at, dtype=np.int64),
-            timestamps_ms=np.array([one.at_ms for one in found], np.int64),
+            timestamps_ms=np.array([one.at_ms for one in records], np.int64),
             next_offset=self.at,
             seeks=self.seeks,
-            records=found,
+            records=records,
         )
 
     def hint(self, offset: int) -> None:
@@ -173,7 +173,7 @@ def _carried(
         heard = _heard(outbox, errors, through, loop)
         if isinstance(heard, Ready):
             loop.inbox.put(EndCommit(epoch, instant, "c"))
-            heard = _heard(outbox, errors, lambda one: isinstance(one, Report), loop)
+            heard = _heard(outbox, errors, lambda message: isinstance(message, Report), loop)
         assert isinstance(heard, Report)
         if heard.outcome is Outcome.PREPARED:
             result = ledger.commit(begun, [heard])

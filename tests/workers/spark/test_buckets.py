@@ -58,12 +58,14 @@ def test_tasks_write_and_read_a_bucket(
     assert isinstance(table.write(frame(session, ts=1), options=OPTIONS), Committed)
     assert isinstance(table.write(frame(session, ts=2, rows=100), options=OPTIONS), Committed)
 
-    found = table.read(session).groupBy("ts").count().orderBy("ts").collect()
-    assert [tuple(row) for row in found] == [(1, ROWS - 100), (2, 100)]
+    counts = table.read(session).groupBy("ts").count().orderBy("ts").collect()
+    assert [tuple(row) for row in counts] == [(1, ROWS - 100), (2, 100)]
     since = table.timeline()[-2].completed_at
     assert table.read(session, since=since).count() == 100
-    told = referee_table(table.location, hudi_rs_options()).select(["id", "ts", "text"])
-    assert told.sort_by("id").equals(table.read().select(["id", "ts", "text"]).sort_by("id"))
+    referee_rows = referee_table(table.location, hudi_rs_options()).select(["id", "ts", "text"])
+    assert referee_rows.sort_by("id").equals(
+        table.read().select(["id", "ts", "text"]).sort_by("id")
+    )
 
 
 def made(table_type: str) -> LakehouseTable:

@@ -57,8 +57,8 @@ def test_frame_that_lost_is_written_again_on_the_table_as_it_is_then(
     assert isinstance(outcome, Committed), outcome
     assert outcome.attempts == 2
     assert extra_of(table, outcome.instant)[ATTEMPTS_KEY] == "2"
-    found = dict(zip(*table.read().to_pydict().values(), strict=True))
-    assert found == {f"k{n}": 1 for n in range(40)} | {"k1": 2, "rival": 2}
+    ts_by_id = dict(zip(*table.read().to_pydict().values(), strict=True))
+    assert ts_by_id == {f"k{n}": 1 for n in range(40)} | {"k1": 2, "rival": 2}
     actions = [one.action.value for one in table.timeline()]
     assert actions == ["commit", "commit", "commit", "rollback", "commit"]
     assert {one.state for one in table.timeline()} == {State.COMPLETED}
@@ -81,8 +81,8 @@ def test_frame_that_inserts_a_key_that_a_rival_inserted_first_updates_it(
         lost.append(outcome.conflict.rule if isinstance(outcome, Conflicted) else None)
 
     assert lost == ["inserted_twice", None]
-    found = dict(zip(*table.read().to_pydict().values(), strict=True))
-    assert found == {f"k{n}": 1 for n in range(40)} | {"k1": 2, "rival": 2}
+    ts_by_id = dict(zip(*table.read().to_pydict().values(), strict=True))
+    assert ts_by_id == {f"k{n}": 1 for n in range(40)} | {"k1": 2, "rival": 2}
     assert orphan_files(table.table) == leftovers(table.table) == []
     assert_referee_agrees(table.location)
 

@@ -48,12 +48,12 @@ def test_tasks_put_bad_rows_aside_and_the_rest_is_committed(
 
     assert isinstance(outcome, Committed), outcome
     assert outcome.rows == table.read(columns=["id"]).num_rows == rows - rows // 50
-    found = pq.read_table(letters)
-    put_aside = found.sort_by("ts").column("ts").to_pylist()
+    letter_rows = pq.read_table(letters)
+    put_aside = letter_rows.sort_by("ts").column("ts").to_pylist()
     assert put_aside == [n for n in range(rows) if n % 100 in (7, 8)]
-    assert set(found.column("_sluice_instant").to_pylist()) == {outcome.instant}
+    assert set(letter_rows.column("_sluice_instant").to_pylist()) == {outcome.instant}
     extra = _extra(table, outcome.instant)
-    assert extra[DEAD_LETTER_ROWS_KEY] == str(found.num_rows)
+    assert extra[DEAD_LETTER_ROWS_KEY] == str(letter_rows.num_rows)
     assert sorted(extra[DEAD_LETTER_FILES_KEY].split(",")) == sorted(
         file.name for file in letters.iterdir()
     )
@@ -74,7 +74,7 @@ def test_tasks_put_bad_rows_aside_and_the_rest_is_committed(
 
 
 def _extra(table: LakehouseTable, instant: str) -> dict[str, str]:
-    found = table.table.timeline().find(instant)
-    assert found is not None
-    content = table.table.storage.read(table.table.layout.path(found))
+    commit = table.table.timeline().find(instant)
+    assert commit is not None
+    content = table.table.storage.read(table.table.layout.path(commit))
     return dict(read_commit_metadata(content).extra_metadata)

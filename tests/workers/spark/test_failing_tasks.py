@@ -119,10 +119,10 @@ def test_client_killed_mid_write_has_its_tasks_interrupted_and_nothing_of_it_sta
 
 
 def data_files(table: LakehouseTable, instant: str = "") -> list[str]:
-    found = (one.path for one in table.table.storage.list_tree(""))
+    paths = (one.path for one in table.table.storage.list_tree(""))
     return sorted(
         path
-        for path in found
+        for path in paths
         if not path.startswith(".hoodie/")
         and not path.endswith(".hoodie_partition_metadata")
         and instant in path

@@ -26,11 +26,11 @@ def counted(rows: pa.Table) -> Counter[str]:
     return Counter(repr(list(row.values())) for row in rows.to_pylist())
 
 
-def assert_same(table: LakehouseTable, spark: SparkSession, **asked: Any) -> None:
-    ours = table.read(**asked)
-    theirs = table.read(spark, **asked).toArrow()
+def assert_same(table: LakehouseTable, spark: SparkSession, **request: Any) -> None:
+    ours = table.read(**request)
+    theirs = table.read(spark, **request).toArrow()
     assert theirs.column_names == ours.column_names
-    assert counted(theirs.cast(ours.schema)) == counted(ours), asked
+    assert counted(theirs.cast(ours.schema)) == counted(ours), request
 
 
 @pytest.mark.skipif(not ARCHIVES, reason=MISSING)

@@ -96,8 +96,8 @@ def deleted(table: LakehouseTable, ids: range) -> str:
     return outcome.completed_at
 
 
-def counted(found: pa.Table) -> list[str]:
-    return sorted(map(repr, found.to_pylist()))
+def counted(rows: pa.Table) -> list[str]:
+    return sorted(map(repr, rows.to_pylist()))
 
 
 @pytest.mark.parametrize("join", ["full", "inner"])
@@ -106,7 +106,7 @@ def test_every_query_reads_the_same_with_and_without_spark(
     tmp_path: Path, spark: SparkSession, table_type: str, join: str
 ) -> None:
     table, times = made(tmp_path, table_type, join)
-    asked: list[dict[str, Any]] = [
+    queries: list[dict[str, Any]] = [
         {},
         {"shows_unmatched": True},
         {"columns": ["b1", "a2"]},
@@ -119,11 +119,11 @@ def test_every_query_reads_the_same_with_and_without_spark(
         {"query": "cdc", "since": times[0]},
     ]
 
-    for one in asked:
-        ours, theirs = table.read(**one), table.read(spark, **one).toArrow()
-        assert theirs.column_names == ours.column_names, one
-        assert counted(theirs) == counted(ours), one
-        assert ours.num_rows, one
+    for query in queries:
+        ours, theirs = table.read(**query), table.read(spark, **query).toArrow()
+        assert theirs.column_names == ours.column_names, query
+        assert counted(theirs) == counted(ours), query
+        assert ours.num_rows, query
 
 
 def test_compacted_rows_are_those_of_the_logs_and_hidden_ones_stay_hidden(

@@ -65,9 +65,9 @@ def _batch(days: Mapping[str, str], **cells: int) -> pa.Table:
 
 
 def rows(table: LakehouseTable) -> dict[str, tuple[Any, ...]]:
-    found = table.read().to_pylist()
-    assert len({row["id"] for row in found}) == len(found)
-    return {row["id"]: (row["day"], row["price"], row["x"]) for row in found}
+    listed = table.read().to_pylist()
+    assert len({row["id"] for row in listed}) == len(listed)
+    return {row["id"]: (row["day"], row["price"], row["x"]) for row in listed}
 
 
 @pytest.mark.usefixtures("in_tasks")

@@ -76,9 +76,9 @@ def rows(numbers: Iterable[int], ts: int, *, turn: int = 0, filling: int = FILLI
 
 
 def snapshot(table: LakehouseTable) -> list[dict[str, Any]]:
-    found = read_snapshot(table.table, with_meta_columns=True)
-    assert_keys_are_unique(found)
-    return sorted(found.select(SCHEMA.names).to_pylist(), key=lambda row: (row["id"], row["place"]))
+    rows = read_snapshot(table.table, with_meta_columns=True)
+    assert_keys_are_unique(rows)
+    return sorted(rows.select(SCHEMA.names).to_pylist(), key=lambda row: (row["id"], row["place"]))
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_many_file_groups_are_asked_by_tasks(tmp_path: Path, spark: SparkSession
 
     table.write(spark.createDataFrame(rows([3, 5000], 2, turn=1, filling=5)), options=tiny)
 
-    found = {row["id"]: (row["place"], row["ts"]) for row in snapshot(table)}
-    assert len(found) == 2501
-    assert (found["k00003"], found["k05000"]) == (("rome", 2), ("oslo", 2))
+    by_id = {row["id"]: (row["place"], row["ts"]) for row in snapshot(table)}
+    assert len(by_id) == 2501
+    assert (by_id["k00003"], by_id["k05000"]) == (("rome", 2), ("oslo", 2))
 
 
 def test_tasks_write_the_file_groups_that_the_driver_planned(
@@ -217,6 +217,6 @@ def test_the_data_source_looks_keys_up(tmp_path: Path, spark: SparkSession) -> N
         frame = spark.createDataFrame(batch).repartition(2).write.format("sluice").mode("append")
         frame.option("path", str(table.location)).save()
 
-    found = snapshot(table)
-    assert len(found) == 75
-    assert [row["ts"] for row in found] == [1] * 25 + [2] * 50
+    snapshot_rows = snapshot(table)
+    assert len(snapshot_rows) == 75
+    assert [row["ts"] for row in snapshot_rows] == [1] * 25 + [2] * 50

@@ -26,6 +26,6 @@ def test_spark_reads_what_we_read(
         source = spark.read.format("sluice").load(table.lakehouse.location)
 
         for read in (frame, source):
-            found = read.toArrow()
-            assert found.column_names == table.schema_columns()
-            assert sorted(found.to_pylist(), key=lambda row: row["id"]) == ours, pair
+            their_rows = read.toArrow()
+            assert their_rows.column_names == table.schema_columns()
+            assert sorted(their_rows.to_pylist(), key=lambda row: row["id"]) == ours, pair

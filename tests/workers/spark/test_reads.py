@@ -82,8 +82,8 @@ def made(where: Path, table_type: str, **options: str) -> tuple[LakehouseTable, 
     return table, times
 
 
-def counted(found: pa.Table) -> list[str]:
-    return sorted(map(repr, found.to_pylist()))
+def counted(rows: pa.Table) -> list[str]:
+    return sorted(map(repr, rows.to_pylist()))
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_every_query_reads_the_same_with_and_without_spark(
     tmp_path: Path, spark: SparkSession, table_type: str
 ) -> None:
     table, times = made(tmp_path, table_type)
-    asked: list[dict[str, Any]] = [
+    queries: list[dict[str, Any]] = [
         {},
         {"as_of": times[1]},
         {"query": "read_optimized"},
@@ -111,10 +111,10 @@ def test_every_query_reads_the_same_with_and_without_spark(
         {"since": times[-1]},
     ]
 
-    for one in asked:
-        ours, theirs = table.read(**one), table.read(spark, **one).toArrow()
-        assert theirs.column_names == ours.column_names, one
-        assert counted(theirs) == counted(ours), one
+    for query in queries:
+        ours, theirs = table.read(**query), table.read(spark, **query).toArrow()
+        assert theirs.column_names == ours.column_names, query
+        assert counted(theirs) == counted(ours), query
 
 
 @pytest.mark.usefixtures("beside_always")
@@ -252,8 +252,8 @@ def test_spark_reads_old_dates_as_they_are_whatever_calendar_it_suspects(
         spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", suspicion)
         frame = table.read(spark)
         assert "ReadSchema" in plan_of(frame)
-        found = frame.selectExpr("id", "string(day)", "unix_micros(moment) as moment").toArrow()
-        assert counted(found) == counted(
+        rows_read = frame.selectExpr("id", "string(day)", "unix_micros(moment) as moment").toArrow()
+        assert counted(rows_read) == counted(
             rows.select(["id"])
             .append_column("day", rows.column("day").cast(pa.string()))
             .append_column("moment", rows.column("moment").cast(pa.int64()))
@@ -271,9 +271,13 @@ def test_dropped_column_does_not_come_back_as_its_namesake_nor_widened_ones_chan
     table.alter(AddColumn("tags", pa.list_(pa.string())), options=OPTIONS)
     table.write(rows(range(3), ts=30, n=7), options=OPTIONS)
 
-    asks: list[dict[str, Any]] = [{}, {"as_of": times[-1]}, {"query": "cdc", "since": times[-2]}]
-    for asked in asks:
-        assert counted(table.read(spark, **asked).toArrow()) == counted(table.read(**asked)), asked
+    queries: list[dict[str, Any]] = [
+        {},
+        {"as_of": times[-1]},
+        {"query": "cdc", "since": times[-2]},
+    ]
+    for query in queries:
+        assert counted(table.read(spark, **query).toArrow()) == counted(table.read(**query)), query
     tagged = table.read(spark).where("tags is not null")
     assert sorted(row.id for row in tagged.collect()) == ["k000", "k001", "k002"]
     assert {row.n for row in table.read(spark).collect()} == {6, 7}
@@ -286,9 +290,9 @@ def test_registered_merger_folds_windows_and_changes_on_executors_that_do_not_kn
     merging = {"hoodie.record.merge.mode": "CUSTOM", "sluice.record.merger": "test-adding-n"}
     table, times = made(tmp_path, "MERGE_ON_READ", **merging)
 
-    asked: list[dict[str, Any]] = [{}, {"since": times[0]}, {"query": "cdc", "since": times[0]}]
-    for one in asked:
-        assert counted(table.read(spark, **one).toArrow()) == counted(table.read(**one)), one
+    queries: list[dict[str, Any]] = [{}, {"since": times[0]}, {"query": "cdc", "since": times[0]}]
+    for query in queries:
+        assert counted(table.read(spark, **query).toArrow()) == counted(table.read(**query)), query
     spark.dataSource.register(source_with("test-adding-n"))
     more = spark.createDataFrame(rows(range(3), ts=9, n=10)).write.format("sluice")
     more.options(**OPTIONS).mode("append").save(table.location)

@@ -33,9 +33,9 @@ def frame(spark: SparkSession, rows: list[Any], *, city_may_lack: bool = True) -
 
 
 def required(table: LakehouseTable) -> list[str]:
-    found = table.schema()
-    assert found is not None
-    return [one.name for one in found if not one.nullable]
+    schema = table.schema()
+    assert schema is not None
+    return [one.name for one in schema if not one.nullable]
 
 
 @pytest.mark.parametrize("says", ["at creation", "by its first write"])

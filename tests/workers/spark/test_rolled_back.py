@@ -55,7 +55,7 @@ def table(tables: ScenarioTables) -> ScenarioTable:
 @pytest.mark.parametrize(
     "ends",
     [roll_back, pytest.param(only_decide, marks=pytest.mark.slow)],
-    ids=lambda one: one.__name__,
+    ids=lambda ends: ends.__name__,
 )
 def test_the_write_is_cancelled_as_a_whole_and_its_outcome_says_who_rolled_it_back(
     table: ScenarioTable,

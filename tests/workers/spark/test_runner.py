@@ -245,11 +245,11 @@ def test_a_stream_that_looks_for_rivals_writes_its_round_again_once_the_older_wr
     first, second = node.stream("click", rounds=1), node.stream("impression", rounds=1)
     node.launch(first)
     node.endings(first)
-    standing = node.table.read()
-    older = WriteClient(node.table.table, write_options(OPTIMISTIC)).begin(standing.schema)
+    current_rows = node.table.read()
+    older = WriteClient(node.table.table, write_options(OPTIMISTIC)).begin(current_rows.schema)
     context = older.context
     storage = node.table.table.storage
-    statuses = write_file_groups(context, prepare(context, standing), TaskIds(), storage)
+    statuses = write_file_groups(context, prepare(context, current_rows), TaskIds(), storage)
     enable = "hoodie.write.concurrency.early.conflict.detection.enable"
     stream = replace(second, options={**second.options, **OPTIMISTIC, enable: "true"})
 
@@ -287,8 +287,8 @@ def test_every_writing_of_a_round_counts_whether_it_met_a_rival_or_was_rolled_ba
     release.unlink()  # The driver rests before it writes the round again.
     wait_until(reached.exists)
     [second] = [one for one in node.table.timeline() if not one.is_completed]
-    asked = RollbackRequest(second.requested_at, by="operator", reason="stop", is_forced=True)
-    rollback(node.table.table, asked, write_options(OPTIMISTIC))
+    request = RollbackRequest(second.requested_at, by="operator", reason="stop", is_forced=True)
+    rollback(node.table.table, request, write_options(OPTIMISTIC))
     release.touch()
     [ending] = node.endings(job)
 
@@ -304,8 +304,10 @@ def test_every_writing_of_a_round_counts_whether_it_met_a_rival_or_was_rolled_ba
 
 def conflicts(table: LakehouseTable) -> list[Mapping[str, Any]]:
     storage = table.table.storage
-    found = [decisions.read(storage, one) for one in decisions.decided_instants(storage)]
-    return [one.conflict for one in found if isinstance(one, RollbackDecision) and one.conflict]
+    all_decisions = [decisions.read(storage, one) for one in decisions.decided_instants(storage)]
+    return [
+        one.conflict for one in all_decisions if isinstance(one, RollbackDecision) and one.conflict
+    ]
 
 
 def test_two_writers_that_add_different_columns_meet_and_one_loses_the_schema(node: Node) -> None:

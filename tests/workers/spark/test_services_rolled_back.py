@@ -61,7 +61,7 @@ def pending_of(table: ScenarioTable) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ends", "told"),
+    ("ends", "error_type"),
     [
         (roll_back, InstantRolledBack),
         pytest.param(only_decide, InstantRolledBack, marks=pytest.mark.slow),
@@ -74,7 +74,7 @@ def test_the_job_is_cancelled_as_a_whole_and_the_driver_is_told_why(
     spark: SparkSession,
     tmp_path: Path,
     ends: Ends,
-    told: type[LakehouseError],
+    error_type: type[LakehouseError],
 ) -> None:
     instant, before = pending_of(table), table.rows()
 
@@ -85,7 +85,7 @@ def test_the_job_is_cancelled_as_a_whole_and_the_driver_is_told_why(
         (tmp_path / "rival").touch()  # They go on, and meet the fence.
         error = job.exception()
 
-    assert isinstance(error, told), error
+    assert isinstance(error, error_type), error
     assert_nobody_goes_on(table, instant, tmp_path)
     assert table.rows() == before
 

@@ -45,8 +45,8 @@ def frame(spark: SparkSession, ids: range, *, ts: int) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA)).repartition(3)
 
 
-def ids(found: pa.Table) -> list[str]:
-    return sorted(str(one) for one in found.column("id").to_pylist())
+def ids(rows: pa.Table) -> list[str]:
+    return sorted(str(one) for one in rows.column("id").to_pylist())
 
 
 def test_append_upserts_and_overwrite_replaces_the_table(
@@ -189,12 +189,12 @@ REFUSED: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
 def test_what_is_refused_is_told_in_one_sentence(
     case: str, session: SparkSession, table: LakehouseTable
 ) -> None:
-    act, told = REFUSED[case]
+    act, reason = REFUSED[case]
 
     with pytest.raises(PySparkException) as caught:
         act(session, table.location)
 
     text = str(caught.value)
-    assert told in text
+    assert reason in text
     assert "Traceback" not in text
     assert 'File "' not in text

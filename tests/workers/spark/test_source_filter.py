@@ -40,9 +40,9 @@ def filled(where: Path, rows: pa.Table, options: dict[str, str], **keys: Any) ->
     return table
 
 
-def planned(table: LakehouseTable, condition: str | None, **asked: Any) -> tuple[int, pa.Table]:
+def planned(table: LakehouseTable, condition: str | None, **request: Any) -> tuple[int, pa.Table]:
     """How many slices are read, and the rows of all tasks."""
-    work, schema = plan_work(table.table, read_request(**asked), condition)
+    work, schema = plan_work(table.table, read_request(**request), condition)
     reader = SluiceReader(work, schema)
     batches = [batch for one in reader.partitions() for batch in reader.read(one)]
     return len(reader.partitions()), pa.Table.from_batches(batches, schema)

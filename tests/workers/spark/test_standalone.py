@@ -112,7 +112,7 @@ def test_second_attempt_wins_and_nothing_of_the_first_stays(
 
 
 def data_files(table: LakehouseTable, instant: str) -> list[str]:
-    found = (one.path for one in table.table.storage.list_tree(""))
+    paths = (one.path for one in table.table.storage.list_tree(""))
     return sorted(
-        path for path in found if not path.startswith(".hoodie/") and f"_{instant}." in path
+        path for path in paths if not path.startswith(".hoodie/") and f"_{instant}." in path
     )

@@ -75,8 +75,8 @@ def test_statement_leaves_the_rows_that_it_leaves_without_spark(
 def test_queries_answer_a_frame_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", "MERGE_ON_READ")
     for query, rows in QUERIES.values():
-        found = run_sql(query, tables={"t": table, "changes": CHANGES}, spark=spark)
-        assert [tuple(row) for row in found.collect()] == rows, query
+        frame = run_sql(query, tables={"t": table, "changes": CHANGES}, spark=spark)
+        assert [tuple(row) for row in frame.collect()] == rows, query
     assert [one.name for one in spark.catalog.listTables() if "sluice" in one.name] == []
 
 
@@ -112,12 +112,12 @@ def test_first_of_each_group_are_those_that_are_found_without_spark(
     insert = f"INSERT INTO wide (k, day, ts_a, a1, a2) VALUES {values}"
     run_sql(insert, tables={"wide": table}, options=OPTIONS)
 
-    asked: list[tuple[list[str], str, int]] = [
+    rankings: list[tuple[list[str], str, int]] = [
         (["day"], "a1 desc", 3),
         (["ts_a"], "a1, a2 desc", 2),
         ([], "a1 desc", 3),
     ]
-    for partition_by, order_by, n in asked:
+    for partition_by, order_by, n in rankings:
         here = table.top_n(partition_by, order_by, n, columns=["k"]).column("k").to_pylist()
         there = table.top_n(partition_by, order_by, n, columns=["k"], spark=spark).collect()
         assert sorted(row["k"] for row in there) == sorted(here), (partition_by, order_by)

@@ -56,5 +56,5 @@ def test_frame_and_arrow_table_lie_in_the_same_partitions(
 
     assert partitions(tmp_path / "sparks") == partitions(tmp_path / "ours")
     assert sparks.read().sort_by("id").to_pylist() == ours.read().sort_by("id").to_pylist()
-    asked = sparks.read(spark).filter("at = 3600")
-    assert [row.id for row in asked.collect()] == ["k2"]
+    filtered = sparks.read(spark).filter("at = 3600")
+    assert [row.id for row in filtered.collect()] == ["k2"]

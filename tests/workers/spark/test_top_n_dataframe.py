@@ -27,13 +27,13 @@ def test_of_equal_rows_those_stand_first_whose_commits_completed_first(
     )
     overtaken(scores)
 
-    asked: dict[str, Any] = {
+    ranking: dict[str, Any] = {
         "partition_by": partition_by,
         "order_by": BEST["order_by"],
         "columns": ["id"],
     }
     for n, keys in ((1, ["x3"]), (2, ["x2", "x3"])):
-        found = scores.lakehouse.top_n(**asked, n=n, spark=spark).collect()
-        assert sorted(row["id"] for row in found) == keys
-        here = scores.lakehouse.top_n(**asked, n=n).column("id").to_pylist()
+        top_rows = scores.lakehouse.top_n(**ranking, n=n, spark=spark).collect()
+        assert sorted(row["id"] for row in top_rows) == keys
+        here = scores.lakehouse.top_n(**ranking, n=n).column("id").to_pylist()
         assert sorted(here) == keys

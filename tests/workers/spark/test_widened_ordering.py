@@ -40,8 +40,8 @@ def test_spark_writes_and_reads_rows_and_deletes_of_both_types(
     outcome = open_table(table.location).write(wide)
 
     assert isinstance(outcome, Committed), outcome
-    found = open_table(table.location).read(spark).orderBy("id").collect()
-    assert [row.asDict() for row in found] == table.rows() == LEFT
+    spark_rows = open_table(table.location).read(spark).orderBy("id").collect()
+    assert [row.asDict() for row in spark_rows] == table.rows() == LEFT
 
 
 def test_spark_write_is_refused_while_logs_hold_deletes_of_the_older_type(

@@ -247,9 +247,9 @@ def test_stop_point_between_files_and_commit_is_ours_to_raise(
 
 def files(table: LakehouseTable) -> list[str]:
     """Data files; what is under .hoodie has its own tests."""
-    found = table.table.storage.list_tree("")
+    listed_files = table.table.storage.list_tree("")
     return [
         one.path
-        for one in found
+        for one in listed_files
         if not one.path.startswith(".hoodie") and ".hoodie_partition_metadata" not in one.path
     ]

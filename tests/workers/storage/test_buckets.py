@@ -114,9 +114,9 @@ def test_many_files_are_deleted_and_listed_a_thousand_to_a_request(bucket: Objec
 def test_many_directories_are_listed_at_once(bucket: ObjectStorage) -> None:
     bucket.put_empty([f"{day}/x{number}" for day in "abc" for number in range(2)])
 
-    found = bucket.at_once(bucket.list_files, ["a", "b", "c", "none"])
+    listings = bucket.at_once(bucket.list_files, ["a", "b", "c", "none"])
 
-    assert [[file.path for file in listed] for listed in found] == [
+    assert [[file.path for file in listed] for listed in listings] == [
         ["a/x0", "a/x1"],
         ["b/x0", "b/x1"],
         ["c/x0", "c/x1"],

@@ -154,7 +154,7 @@ def test_lock_file_that_came_after_the_look_is_not_taken_away(tmp_path: Path) ->
 
     assert not lock.remove(seen)
 
-    standing = lock.look()
-    assert standing is not None
-    assert standing.content == b"of the living"
+    lock_file = lock.look()
+    assert lock_file is not None
+    assert lock_file.content == b"of the living"
     assert [file.name for file in tmp_path.iterdir()] == ["lock"]

@@ -160,8 +160,8 @@ def test_stamps_of_file_systems_that_others_write_tell_nothing() -> None:
 
 def await_another_stamp(directory: Path) -> None:
     """Until what is changed now has another stamp than the directory: a tick of the kernel."""
-    standing, probe = DirectoryMark.of(directory), directory.parent / "probe"
+    mark, probe = DirectoryMark.of(directory), directory.parent / "probe"
     probe.mkdir()
-    while DirectoryMark.of(probe).changed_ns <= standing.changed_ns:
+    while DirectoryMark.of(probe).changed_ns <= mark.changed_ns:
         (probe / "file").touch()
         (probe / "file").unlink()

@@ -34,10 +34,10 @@ def archived(tables: ScenarioTables) -> ScenarioTable:
 
 def test_schema_comes_from_the_newest_archived_commit(archived: ScenarioTable) -> None:
     table = archived.table
-    found = current_schema(table, table.timeline())
+    schema = current_schema(table, table.timeline())
 
-    assert found is not None
-    assert found.field_names == ("id", "city", "note")
+    assert schema is not None
+    assert schema.field_names == ("id", "city", "note")
 
 
 def test_schema_of_the_past_comes_from_the_history_too(archived: ScenarioTable) -> None:
@@ -62,10 +62,10 @@ def test_schema_comes_from_a_footer_when_the_history_carries_none(
     transitions.remove_archived(table.storage, [instant])
     table.excuse_referee("a timeline without any commit is no table to hudi-rs")
 
-    found = current_schema(table.table, table.table.timeline())
+    schema = current_schema(table.table, table.table.timeline())
 
-    assert found is not None
-    assert found.field_names == ("id", "city")
+    assert schema is not None
+    assert schema.field_names == ("id", "city")
 
 
 def test_schema_comes_from_a_log_or_from_the_creation_when_nothing_else_is_left(
@@ -86,9 +86,9 @@ def test_schema_comes_from_a_log_or_from_the_creation_when_nothing_else_is_left(
         transitions.remove_archived(table.storage, instants)
         table.excuse_referee("a timeline without any commit is no table to hudi-rs")
 
-    found = [schema_at(one.table, one.table.timeline()) for one in (logged, created)]
+    schemas = [schema_at(one.table, one.table.timeline()) for one in (logged, created)]
 
-    assert [one and one.schema.field_names for one in found] == [
+    assert [one and one.schema.field_names for one in schemas] == [
         ("id", "city", "new"),
         ("id", "city"),
     ]

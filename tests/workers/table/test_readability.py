@@ -114,7 +114,7 @@ def test_column_of_a_type_that_is_not_read_is_refused(logical: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "mode"),
+    ("merge_properties", "mode"),
     [
         ({}, EVENT),
         ({"hoodie.table.precombine.field": ""}, COMMIT),
@@ -133,41 +133,41 @@ def test_column_of_a_type_that_is_not_read_is_refused(logical: str) -> None:
     ],
 )
 def test_merge_mode_of_version_6_is_what_its_payload_or_strategy_implies(
-    told: dict[str, str], mode: MergeMode
+    merge_properties: dict[str, str], mode: MergeMode
 ) -> None:
     properties = {
         "hoodie.table.name": "t",
         "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": "6",
         "hoodie.table.precombine.field": "ts",
-        **told,
+        **merge_properties,
     }
 
     assert config_from_properties(properties).merge_mode is mode
 
 
 @pytest.mark.parametrize(
-    "told",
+    "merge_properties",
     [
         {"hoodie.compaction.payload.class": _PAYLOADS + "PartialUpdateAvroPayload"},
         {"hoodie.compaction.payload.class": "com.shop.Payload"},
         {"hoodie.record.merge.strategy.id": "12345678-aaaa"},
     ],
 )
-def test_version_6_with_a_merge_of_its_own_is_refused(told: dict[str, str]) -> None:
+def test_version_6_with_a_merge_of_its_own_is_refused(merge_properties: dict[str, str]) -> None:
     properties = {
         "hoodie.table.name": "t",
         "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": "6",
-        **told,
+        **merge_properties,
     }
 
-    with pytest.raises(UnsupportedTable, match=next(iter(told.values()))):
+    with pytest.raises(UnsupportedTable, match=next(iter(merge_properties.values()))):
         config_from_properties(properties)
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("generator_properties", "kind"),
     [
         ({"hoodie.table.keygenerator.type": "COMPLEX_AVRO"}, "COMPLEX_AVRO"),
         (
@@ -182,12 +182,14 @@ def test_version_6_with_a_merge_of_its_own_is_refused(told: dict[str, str]) -> N
         ({}, ""),
     ],
 )
-def test_key_generator_is_known_by_type_or_by_class(told: dict[str, str], kind: str) -> None:
+def test_key_generator_is_known_by_type_or_by_class(
+    generator_properties: dict[str, str], kind: str
+) -> None:
     properties = {
         "hoodie.table.name": "t",
         "hoodie.table.type": "COPY_ON_WRITE",
         "hoodie.table.version": "6",
-        **told,
+        **generator_properties,
     }
 
     assert config_from_properties(properties).key_generator == kind

@@ -79,10 +79,10 @@ def test_newest_base_with_the_logs_that_completed_after_it(table: Table) -> None
     completed(table, 5, 6)
     after = log(table, 5)
 
-    [found] = slices(table)
+    [file_slice] = slices(table)
 
-    assert (found.base_file, found.log_files) == (newest, (after,))
-    assert found.base_instant == at(3)
+    assert (file_slice.base_file, file_slice.log_files) == (newest, (after,))
+    assert file_slice.base_instant == at(3)
 
 
 def test_log_that_completed_after_the_compaction_began_belongs_to_the_new_slice(
@@ -96,9 +96,9 @@ def test_log_that_completed_after_the_compaction_began_belongs_to_the_new_slice(
     second = log(table, 2)
     compacted = base(table, 4)
 
-    [found] = slices(table)
+    [file_slice] = slices(table)
 
-    assert (found.base_file, found.log_files) == (compacted, (second,))
+    assert (file_slice.base_file, file_slice.log_files) == (compacted, (second,))
 
 
 def test_logs_merge_in_the_order_in_which_they_became_visible(table: Table) -> None:
@@ -107,18 +107,18 @@ def test_logs_merge_in_the_order_in_which_they_became_visible(table: Table) -> N
     completed(table, 3, 4)
     late, middle, early = log(table, 1), log(table, 2), log(table, 3)
 
-    [found] = slices(table)
+    [file_slice] = slices(table)
 
-    assert found.log_files == (early, middle, late)
+    assert file_slice.log_files == (early, middle, late)
 
 
 def test_versions_of_one_commit_stand_in_their_order(table: Table) -> None:
     completed(table, 1, 2)
     names = [log(table, 1, version) for version in (2, 10, 1)]
 
-    [found] = slices(table)
+    [file_slice] = slices(table)
 
-    assert found.log_files == (names[2], names[0], names[1])
+    assert file_slice.log_files == (names[2], names[0], names[1])
 
 
 def test_files_of_pending_and_unknown_writers_are_not_seen(table: Table) -> None:
@@ -131,18 +131,18 @@ def test_files_of_pending_and_unknown_writers_are_not_seen(table: Table) -> None
     log(table, 4)  # Rolled back: nothing on the timeline.
     completed(table, 5, 6)
 
-    [found] = slices(table)
+    [file_slice] = slices(table)
 
-    assert found.files == (seen,)
+    assert file_slice.files == (seen,)
 
 
 def test_files_older_than_the_timeline_were_committed_long_ago(table: Table) -> None:
     archived = base(table, 1)
     completed(table, 5, 6)
 
-    [found] = slices(table)
+    [file_slice] = slices(table)
 
-    assert found.base_file == archived
+    assert file_slice.base_file == archived
 
 
 def test_group_of_pending_files_only_is_no_group(table: Table) -> None:

@@ -134,12 +134,12 @@ def test_a_table_whose_keys_are_looked_up_is_adopted_by_the_name_of_its_index(
 def test_rows_that_lie_elsewhere_are_no_table_of_such_an_index(tmp_path: Path) -> None:
     table = foreign(tmp_path / "t")
     (tmp_path / "t" / "a").rename(tmp_path / "t" / "c")
-    asked = {INDEX: "GLOBAL_SIMPLE"}
+    index_options = {INDEX: "GLOBAL_SIMPLE"}
 
-    [blocker] = planned(table, **asked).blockers
+    [blocker] = planned(table, **index_options).blockers
 
     assert "in 'c', and Sluice in 'a'" in blocker
-    assert not planned(table, **asked, **{SIMPLE_MOVES: "false"}).blockers
+    assert not planned(table, **index_options, **{SIMPLE_MOVES: "false"}).blockers
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ GROUPS = [_group("a", 10, 1, logs=5), _group("b", 10, 9, logs=1), _group("c", 1,
     ],
 )
 def test_strategy_chooses(given: dict[str, str], names: str) -> None:
-    found = chosen(GROUPS, compaction_settings(given))
+    chosen_groups = chosen(GROUPS, compaction_settings(given))
 
-    assert "".join(one.slice.file_id for one in found) == names
+    assert "".join(one.slice.file_id for one in chosen_groups) == names
 
 
 def test_strategy_is_named_as_hudi_names_its_class() -> None:

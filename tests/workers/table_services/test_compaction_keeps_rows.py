@@ -64,8 +64,8 @@ def _made(*, is_partial: bool, clock: StillClock) -> LakehouseTable:
 
 
 def _seen(table: LakehouseTable) -> list[str]:
-    found: pa.Table = table.read()
-    return sorted(map(repr, found.to_pylist()))
+    rows: pa.Table = table.read()
+    return sorted(map(repr, rows.to_pylist()))
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -114,10 +114,10 @@ def test_what_the_history_holds_was_committed_and_what_it_lacks_was_not(
     scene: tuple[ScenarioTable, InstantTime, str],
 ) -> None:
     table, instant, _ = scene
-    for one in table.table.archived_times():
-        settled = settled_decision(table.storage, one.requested_at)
+    for archived_time in table.table.archived_times():
+        settled = settled_decision(table.storage, archived_time.requested_at)
         assert isinstance(settled, decisions.CommitDecision)
-        assert settled.completed_at == one.completed_at
+        assert settled.completed_at == archived_time.completed_at
     slept = decisions.CommitDecision("99990101000000000", "n", "commit", "")
     table.storage.put(decisions.path_of(instant), decisions._encode(slept))
 
@@ -171,16 +171,18 @@ def test_base_file_that_an_archive_of_later_does_not_reach_counts(tables: Scenar
     table.reported.clear()
 
 
-@pytest.mark.parametrize("told", [None, "99990101000000000"])
+@pytest.mark.parametrize("history_since", [None, "99990101000000000"])
 def test_base_file_of_before_the_border_counts_as_for_hudi(
-    tables: ScenarioTables, told: str | None
+    tables: ScenarioTables, history_since: str | None
 ) -> None:
     """Of a table that another engine made, and of one that was adopted or upgraded later."""
     table, _, path = archived(tables, "COPY_ON_WRITE")
     properties = load_properties(table.storage)
     for key in (HISTORY_KEY, ADOPTED_KEY, OWN_KEY):
         properties.pop(key, None)
-    store_properties(table.storage, properties | ({HISTORY_KEY: told} if told else {}))
+    store_properties(
+        table.storage, properties | ({HISTORY_KEY: history_since} if history_since else {})
+    )
     reopened = open_table(table.location)
 
     assert path not in [one for _, one in FileSystemView.load(reopened.table).uncommitted]

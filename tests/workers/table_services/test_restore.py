@@ -49,12 +49,12 @@ def test_savepoint_names_every_file_of_its_commit(logs: ScenarioTable) -> None:
 
     run(logs.table, "savepoint", instant=saved, comment="before the migration")
 
-    [found] = [one for one in logs.instants() if one.action is Action.SAVEPOINT]
-    content = logs.storage.read(logs.table.layout.path(found))
+    [savepoint] = [one for one in logs.instants() if one.action is Action.SAVEPOINT]
+    content = logs.storage.read(logs.table.layout.path(savepoint))
     metadata = read_savepoint_metadata(content)
     assert metadata.paths == files
     assert (metadata.by, metadata.comment) == ("test", "before the migration")
-    assert (found.requested_at, found.state) == (saved, State.COMPLETED)
+    assert (savepoint.requested_at, savepoint.state) == (saved, State.COMPLETED)
 
 
 def test_commit_has_one_savepoint_at_most(one_bucket: ScenarioTable) -> None:

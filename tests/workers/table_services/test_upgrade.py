@@ -101,13 +101,13 @@ def test_everything_that_is_read_stays(archive: Path, tmp_path: Path) -> None:
     for write, then in zip(
         table.table.timeline().completed_writes(), before["moments"], strict=True
     ):
-        asked = HudiReadOptions().with_as_of_timestamp(write.completed_at or "")
-        assert referee_table(location, read_options=asked).num_rows == len(then)
+        as_of = HudiReadOptions().with_as_of_timestamp(write.completed_at or "")
+        assert referee_table(location, read_options=as_of).num_rows == len(then)
 
 
 def data_files(location: Path) -> dict[str, int]:
-    found = (path for path in location.rglob("*") if path.is_file() and ".hoodie/" not in str(path))
-    return {str(path.relative_to(location)): path.stat().st_mtime_ns for path in found}
+    paths = (path for path in location.rglob("*") if path.is_file() and ".hoodie/" not in str(path))
+    return {str(path.relative_to(location)): path.stat().st_mtime_ns for path in paths}
 
 
 def test_active_timeline_moves_and_the_archive_stays(tmp_path: Path) -> None:
@@ -140,14 +140,14 @@ def test_active_timeline_moves_and_the_archive_stays(tmp_path: Path) -> None:
 def test_commit_keeps_every_figure_that_it_told(tmp_path: Path) -> None:
     location = old(V6_MOR, tmp_path)
     [path] = (location / ".hoodie").glob("20250618054714114.deltacommit")
-    [told] = json.loads(path.read_bytes())["partitionToWriteStats"]["city=san_francisco"]
+    [old_stat] = json.loads(path.read_bytes())["partitionToWriteStats"]["city=san_francisco"]
 
     open_table(location).upgrade()
 
     [path] = (location / ".hoodie/timeline").glob("20250618054714114_*.deltacommit")
-    [kept] = decode_record(path.read_bytes())["partitionToWriteStats"]["city=san_francisco"]
-    del told["recordsStats"]  # Of log files alone, and not in Avro: Hudi drops it as well.
-    assert {name: kept[name] for name in told} == told
+    [new_stat] = decode_record(path.read_bytes())["partitionToWriteStats"]["city=san_francisco"]
+    del old_stat["recordsStats"]  # Of log files alone, and not in Avro: Hudi drops it as well.
+    assert {name: new_stat[name] for name in old_stat} == old_stat
 
 
 PAYLOADS = "org.apache.hudi.common.model."
@@ -340,8 +340,8 @@ def test_fields_of_a_custom_key_generator_are_told(tmp_path: Path) -> None:
     assert "other fields" in blocker
     open_table(location).upgrade({key: "city:SIMPLE"})
 
-    told = load_properties(LocalStorage(location))
-    assert told["hoodie.table.partition.fields"] == "city:SIMPLE"
+    properties = load_properties(LocalStorage(location))
+    assert properties["hoodie.table.partition.fields"] == "city:SIMPLE"
     with pytest.raises(InvalidInput, match="unknown parameter"):
         planned(location, other="x")
 

@@ -47,9 +47,9 @@ def storage() -> MemoryStorage:
 
 
 def numbers(storage: MemoryStorage) -> list[int]:
-    found = [one.instant.requested_at for one in archived_instants(storage)]
+    times = [one.instant.requested_at for one in archived_instants(storage)]
     every = {at(number): number for number in range(1000)}
-    return [every[time] for time in found]
+    return [every[time] for time in times]
 
 
 def test_what_was_appended_is_read_back_with_times_contents_and_plans(
@@ -200,9 +200,9 @@ def test_bounds_choose_files_and_instants(storage: MemoryStorage) -> None:
     for number in range(6):
         append(storage, [done(number)], nothing)
 
-    found = archived_instants(storage, requested_from=at(2), completed_until=at(8))
+    chosen = archived_instants(storage, requested_from=at(2), completed_until=at(8))
 
-    assert [one.instant.requested_at for one in found] == [at(2), at(3)]
+    assert [one.instant.requested_at for one in chosen] == [at(2), at(3)]
 
 
 class MemoryView(MemoryStorage):

@@ -80,21 +80,21 @@ def test_completed_instants_of_all_files_are_told_once_in_order(storage: MemoryS
         block(entry(7, "deltacommit", "COMPLETED"), entry(8, "unheard-of", "COMPLETED")),
     )
 
-    found = [one.instant for one in archived_instants(storage, FOLDER)]
+    instants = [one.instant for one in archived_instants(storage, FOLDER)]
 
-    assert [(one.requested_at, one.action) for one in found] == [
+    assert [(one.requested_at, one.action) for one in instants] == [
         (at(5), Action.COMMIT),
         (at(7), Action.DELTACOMMIT),
     ]
-    assert [one.completed_at for one in found] == [at(5), at(7)]
+    assert [one.completed_at for one in instants] == [at(5), at(7)]
 
 
 def test_bounds_are_included(storage: MemoryStorage) -> None:
     put(storage, 1, block(*(entry(number, "commit", "COMPLETED") for number in range(6))))
 
-    found = archived_instants(storage, FOLDER, requested_from=at(2), completed_until=at(4))
+    chosen = archived_instants(storage, FOLDER, requested_from=at(2), completed_until=at(4))
 
-    assert [one.instant.requested_at for one in found] == [at(2), at(3), at(4)]
+    assert [one.instant.requested_at for one in chosen] == [at(2), at(3), at(4)]
 
 
 def test_content_is_what_the_instants_own_files_held(storage: MemoryStorage) -> None:
@@ -113,9 +113,9 @@ def test_content_is_what_the_instants_own_files_held(storage: MemoryStorage) -> 
     metadata = read_commit_metadata(replaced.metadata or b"")
     assert metadata.replaced_groups == {("p", "f1")}
     assert metadata.file_groups == {("p", "f1"), ("p", "f2")}
-    found = read_clean_plan(clean.plan or b"")
-    assert found is not None
-    assert dict(found.paths_by_partition) == dict(plan.paths_by_partition)
+    clean_plan = read_clean_plan(clean.plan or b"")
+    assert clean_plan is not None
+    assert dict(clean_plan.paths_by_partition) == dict(plan.paths_by_partition)
     assert archived_instants(storage, FOLDER)[0].metadata is None
 
 

@@ -30,10 +30,10 @@ def committed(storage: MemoryStorage, number: int) -> Instant:
 
 
 def test_states_go_forward_only() -> None:
-    asked = Instant(at(1), Action.COMMIT, State.REQUESTED)
-    done = asked.completed(at(2))
+    requested = Instant(at(1), Action.COMMIT, State.REQUESTED)
+    done = requested.completed(at(2))
 
-    for instant in (asked.inflight(), done):
+    for instant in (requested.inflight(), done):
         with pytest.raises(AssertionError):
             instant.inflight()
     with pytest.raises(AssertionError):

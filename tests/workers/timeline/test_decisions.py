@@ -42,18 +42,18 @@ def test_decision_is_read_as_it_was_made(storage: LocalStorage, decision: Decisi
     assert decisions.decided_instants(storage) == [R]
 
 
-@pytest.mark.parametrize("asked", [2, 50])
-def test_of_many_instants_the_decided_ones_are_found(storage: LocalStorage, asked: int) -> None:
-    instants = [f"202401010000000{number:02d}" for number in range(asked)]
+@pytest.mark.parametrize("count", [2, 50])
+def test_of_many_instants_the_decided_ones_are_found(storage: LocalStorage, count: int) -> None:
+    instants = [f"202401010000000{number:02d}" for number in range(count)]
     assert decisions.read_all(storage, instants) == {}
     decisions.decide(storage, instants[1], commit_decision())
     decisions.decide(storage, instants[0], rollback_decision())
     decisions.undo(storage, instants[0], by=C, reason="x")
     decisions.decide(storage, "20250101000000000", commit_decision())
 
-    found = decisions.read_all(storage, instants)
+    decision_of = decisions.read_all(storage, instants)
 
-    assert found == {instants[0]: rollback_decision(), instants[1]: commit_decision()}
+    assert decision_of == {instants[0]: rollback_decision(), instants[1]: commit_decision()}
 
 
 def test_of_commit_and_rollback_in_many_threads_exactly_one_stands(storage: LocalStorage) -> None:
@@ -64,9 +64,11 @@ def test_of_commit_and_rollback_in_many_threads_exactly_one_stands(storage: Loca
             makers += [commit_decision(f"c{number}"), rollback_decision(f"r{number}")]
         together = Barrier(len(makers))
 
-        def decide(one: Decision, instant: str = instant, together: Barrier = together) -> bool:
+        def decide(
+            decision: Decision, instant: str = instant, together: Barrier = together
+        ) -> bool:
             together.wait()
-            return decisions.decide(storage, instant, one)
+            return decisions.decide(storage, instant, decision)
 
         with ThreadPoolExecutor(len(makers)) as pool:
             won = list(pool.map(decide, makers))

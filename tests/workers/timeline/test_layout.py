@@ -72,10 +72,12 @@ hoodie.properties               -            -
 def test_names_of_layout_2(line: str) -> None:
     name, action, state = line.split()
 
-    found = V2.parse(name)
+    parsed = V2.parse(name)
 
     assert (
-        (found.action, found.state) == (action, state) if found else (action, state) == ("-", "-")
+        (parsed.action, parsed.state) == (action, state)
+        if parsed
+        else (action, state) == ("-", "-")
     )
 
 

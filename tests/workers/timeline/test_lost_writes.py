@@ -39,8 +39,8 @@ def at(number: int) -> str:
 
 def test_conflicts_of_archived_instants_are_kept_with_their_time(storage: MemoryStorage) -> None:
     decided(storage, at(1))
-    found = storage.info(decisions.path_of(at(1)))
-    assert found is not None
+    decision_file = storage.info(decisions.path_of(at(1)))
+    assert decision_file is not None
 
     archive(storage, at(5))
 
@@ -48,7 +48,7 @@ def test_conflicts_of_archived_instants_are_kept_with_their_time(storage: Memory
     kept = lost_writes.read_kept(storage, at(1))
     assert kept is not None
     assert kept[0].conflict == CONFLICT
-    assert kept[1] == found.modified_ms
+    assert kept[1] == decision_file.modified_ms
 
 
 def test_other_rollbacks_later_ones_and_pending_ones_are_not(storage: MemoryStorage) -> None:

@@ -31,9 +31,9 @@ def test_nonsense_tells_nothing(text: str) -> None:
 
 
 def test_the_last_commit_of_a_file_group_counts() -> None:
-    told = [KeysTold("3", {GROUP: 0}), KeysTold("1", {GROUP: 2}), KeysTold("2", {OTHER: 5})]
+    keys_told = [KeysTold("3", {GROUP: 0}), KeysTold("1", {GROUP: 2}), KeysTold("2", {OTHER: 5})]
 
-    assert standing_counts(told, {GROUP: None, OTHER: None}) == {OTHER: 5}
+    assert standing_counts(keys_told, {GROUP: None, OTHER: None}) == {OTHER: 5}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,6 @@ def test_the_last_commit_of_a_file_group_counts() -> None:
 def test_it_stands_until_the_logs_are_in_a_base_file(
     base_instants: dict[tuple[str, str], str | None], is_standing: bool
 ) -> None:
-    told = [KeysTold("2", {GROUP: 4})]
+    keys_told = [KeysTold("2", {GROUP: 4})]
 
-    assert bool(standing_counts(told, base_instants)) == is_standing
+    assert bool(standing_counts(keys_told, base_instants)) == is_standing

@@ -81,8 +81,8 @@ def test_files_of_a_time_in_seconds_do_not_stand_together(tmp_path: Path) -> Non
     for time in (before, millis):
         taken(root, "complete", time, Action.COMMIT)
 
-    found = Timeline.load(reader)
-    assert [one.requested_at for one in found.completed()] == [before, seconds, millis]
+    timeline = Timeline.load(reader)
+    assert [one.requested_at for one in timeline.completed()] == [before, seconds, millis]
 
 
 def names(storage: LocalStorage) -> list[str]:
@@ -109,8 +109,8 @@ def taken(root: Path, step: str, time: str, action: Action) -> None:
         case "fill":
             (root / LAYOUT.path(done)).write_bytes(b"filled")
         case "remove":
-            for one in (requested, requested.inflight(), done):
-                (root / LAYOUT.path(one)).unlink(missing_ok=True)
+            for instant in (requested, requested.inflight(), done):
+                (root / LAYOUT.path(instant)).unlink(missing_ok=True)
         case _:
             (root / LAYOUT.directory / f".{time}.crc").write_bytes(b"no instant")
 

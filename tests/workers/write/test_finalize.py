@@ -94,5 +94,5 @@ def test_what_was_not_taken_goes_and_nothing_else(
     strays = drop_strays(storage, INSTANT, statuses)
 
     assert strays == sorted(LEFT)
-    standing = [info.path for part in ("p=0", "p=1") for info in storage.list_files(part)]
-    assert sorted(standing) == sorted([*TAKEN, data_file(0, 0, OTHER)])
+    paths_left = [info.path for part in ("p=0", "p=1") for info in storage.list_files(part)]
+    assert sorted(paths_left) == sorted([*TAKEN, data_file(0, 0, OTHER)])

@@ -21,18 +21,18 @@ TEXTS = st.lists(st.text(min_size=1, max_size=6), unique=True, max_size=60)
 
 
 @settings(deadline=None, max_examples=60)
-@given(stored=TEXTS, asked=TEXTS.filter(bool), rows=st.sampled_from([1, 7, 1000]))
+@given(stored=TEXTS, sought=TEXTS.filter(bool), rows=st.sampled_from([1, 7, 1000]))
 def test_exactly_the_keys_of_the_file_are_held(
-    stored: list[str], asked: list[str], rows: int, tmp_path_factory: pytest.TempPathFactory
+    stored: list[str], sought: list[str], rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     place = tmp_path_factory.mktemp("keys")
     table = pa.table({RECORD_KEY: pa.array(stored, pa.string()), "n": range(len(stored))})
     pq.write_table(table, place / "file", row_group_size=rows)
-    keys = SortedKeys.of(pa.array([*asked, *stored[:5]], pa.string()))
+    keys = SortedKeys.of(pa.array([*sought, *stored[:5]], pa.string()))
 
-    found = held_keys(LocalStorage(place), "file", keys)
+    positions = held_keys(LocalStorage(place), "file", keys)
 
-    assert {keys[at] for at in found.tolist()} == set(stored) & set(keys)
+    assert {keys[at] for at in positions.tolist()} == set(stored) & set(keys)
 
 
 def test_row_groups_that_hold_none_of_the_keys_are_not_read(
@@ -50,9 +50,9 @@ def test_row_groups_that_hold_none_of_the_keys_are_not_read(
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
     keys = SortedKeys.of(pa.array(["a", "k0150", "k0599x", "z"]))
 
-    found = held_keys(LocalStorage(tmp_path), "file", keys)
+    positions = held_keys(LocalStorage(tmp_path), "file", keys)
 
-    assert [keys[at] for at in found.tolist()] == ["k0150"]
+    assert [keys[at] for at in positions.tolist()] == ["k0150"]
     assert read == [1]  # "k0599x" lies between two groups.
 
 

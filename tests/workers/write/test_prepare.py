@@ -32,9 +32,9 @@ def prepared(
     )
     writer = table.writer("w").begin(batch.schema)
     try:
-        found = prepare(writer.transaction.context, batch)
-        assert found.schema == prepared_schema(writer.transaction.context)
-        return found
+        prepared_rows = prepare(writer.transaction.context, batch)
+        assert prepared_rows.schema == prepared_schema(writer.transaction.context)
+        return prepared_rows
     finally:
         writer.abort()
 
@@ -52,9 +52,9 @@ def prepared(
     ],
 )
 def test_key_is_stored_as_text(tmp_path: Path, key: object, text: str) -> None:
-    found = prepared(tmp_path, pa.table({"id": [key]}))
+    prepared_rows = prepared(tmp_path, pa.table({"id": [key]}))
 
-    assert found.column(RECORD_KEY).to_pylist() == [text]
+    assert prepared_rows.column(RECORD_KEY).to_pylist() == [text]
 
 
 @pytest.mark.parametrize(("key", "bucket"), [("k1", 5), ("1", 0), ("user_001", 4), ("é漢", 0)])
@@ -96,9 +96,9 @@ def test_hive_style_is_spelled_as_hudi_does(tmp_path: Path) -> None:
     options = {"hoodie.datasource.write.hive_style_partitioning": "true"}
     batch = pa.table({"id": ["a"], "place": ["oslo"]})
 
-    found = prepared(tmp_path, batch, partition_by=["place"], options=options)
+    prepared_rows = prepared(tmp_path, batch, partition_by=["place"], options=options)
 
-    assert found.column(PARTITION_PATH).to_pylist() == ["place=oslo"]
+    assert prepared_rows.column(PARTITION_PATH).to_pylist() == ["place=oslo"]
 
 
 @pytest.mark.parametrize("value", ["../x", ".hoodie", "a/../b", "a'b", "a*b", "/x", "a//b", "x\n"])
@@ -124,10 +124,10 @@ def test_ordering_value_that_compares_with_nothing_is_refused(tmp_path: Path) ->
 def test_meta_columns_of_a_batch_are_not_taken_over(tmp_path: Path) -> None:
     batch = pa.table({"id": ["a"], "_hoodie_record_key": ["forged"], "_hoodie_file_name": ["x"]})
 
-    found = prepared(tmp_path, batch)
+    prepared_rows = prepared(tmp_path, batch)
 
-    assert found.column_names == ["id", RECORD_KEY, PARTITION_PATH, SLOT]
-    assert found.column(RECORD_KEY).to_pylist() == ["a"]
+    assert prepared_rows.column_names == ["id", RECORD_KEY, PARTITION_PATH, SLOT]
+    assert prepared_rows.column(RECORD_KEY).to_pylist() == ["a"]
 
 
 def test_every_type_makes_its_way_to_storage_and_back(tmp_path: Path) -> None:

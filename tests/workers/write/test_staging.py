@@ -60,17 +60,18 @@ def test_file_groups_find_their_rows_of_all_files_in_the_order_of_arrival(
         for number, batch in enumerate(batches)
     ]
 
-    told = [StagedFile.from_json(file.to_json()) for file in files]
-    groups = by_file_group(told)
-    found = list(read_staged(groups, storage))
+    staged_files = [StagedFile.from_json(file.to_json()) for file in files]
+    groups = by_file_group(staged_files)
+    staged_groups = list(read_staged(groups, storage))
 
     wanted = {(one.partition, one.slot): one.rows for one in row_groups(pa.concat_tables(batches))}
-    assert {(one.partition, one.slot) for one in found} == set(wanted)
-    assert all(one.rows.equals(wanted[one.partition, one.slot]) for one in found)
-    assert [one.first_row for one in found] == [
-        sum(before.rows.num_rows for before in found[:at]) for at in range(len(found))
+    assert {(one.partition, one.slot) for one in staged_groups} == set(wanted)
+    assert all(one.rows.equals(wanted[one.partition, one.slot]) for one in staged_groups)
+    assert [one.first_row for one in staged_groups] == [
+        sum(before.rows.num_rows for before in staged_groups[:at])
+        for at in range(len(staged_groups))
     ]
-    assert sum(one.bytes for one in groups) >= sum(one.rows.nbytes for one in found)
+    assert sum(one.bytes for one in groups) >= sum(one.rows.nbytes for one in staged_groups)
 
 
 def test_one_attempt_stages_once_under_its_name(

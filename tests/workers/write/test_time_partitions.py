@@ -76,11 +76,11 @@ def test_rows_lie_by_day_and_keep_their_own_value(tmp_path: Path) -> None:
     assert partitions(tmp_path / "t") == {"1970/01/01", "1970/02/10"}
     assert table.read().sort_by("id").to_pylist() == batch.to_pylist()
     assert referee_table(tmp_path / "t").num_rows == 4
-    told = load_properties(LocalStorage(tmp_path / "t"))
-    assert told["hoodie.table.keygenerator.type"] == "TIMESTAMP"
-    assert told["hoodie.table.partition.fields"] == "at"
-    assert {key: told[key] for key in DAYS} == DAYS
-    assert ASKED not in told
+    properties = load_properties(LocalStorage(tmp_path / "t"))
+    assert properties["hoodie.table.keygenerator.type"] == "TIMESTAMP"
+    assert properties["hoodie.table.partition.fields"] == "at"
+    assert {key: properties[key] for key in DAYS} == DAYS
+    assert ASKED not in properties
 
 
 def test_custom_key_generator_joins_values_and_times(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_custom_key_generator_joins_values_and_times(tmp_path: Path) -> None:
     table.write(rows(("a", 0, "x"), ("b", 40 * DAY, None)), options=DIRECT)
     table.write(rows(("a", 5, "x"), ("c", 41 * DAY, "x")), options=DIRECT)
 
-    told = load_properties(LocalStorage(location))
-    assert told["hoodie.table.partition.fields"] == "place:SIMPLE,at:TIMESTAMP"
-    assert told["hoodie.table.keygenerator.type"] == "CUSTOM"
+    properties = load_properties(LocalStorage(location))
+    assert properties["hoodie.table.partition.fields"] == "place:SIMPLE,at:TIMESTAMP"
+    assert properties["hoodie.table.keygenerator.type"] == "CUSTOM"
     assert partitions(location) == {
         "place=x/at=1970/01/01",
         "place=__HIVE_DEFAULT_PARTITION__/at=1970/02/10",
@@ -132,8 +132,8 @@ def test_filter_on_the_partition_column_misses_no_row(tmp_path: Path) -> None:
     )
     table.write(rows(("a", 3, "x"), ("b", 40 * DAY, "x"), ("c", 3, "y")), options=DIRECT)
 
-    def kept(**asked: Any) -> set[str]:
-        conditions = tuple(among(name, value) for name, value in asked.items())
+    def kept(**values: Any) -> set[str]:
+        conditions = tuple(among(name, value) for name, value in values.items())
         pruner = SlicePruner(table.table.config, SCHEMA, conditions)
         return {one.partition for one in table.file_groups() if pruner.may_hold(one)}
 

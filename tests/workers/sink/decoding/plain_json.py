@@ -45,13 +45,13 @@ def finite(text: str) -> float:
 
 
 def fields_of(pairs: Pairs, fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = {}
+    values = {}
     for name, kind in fields:
         given_values = [value for key, value in pairs if key == name]
         if len(given_values) > 1:
             raise Bad(f"{name} twice")
-        found[name] = plain_value(given_values[0], kind) if given_values else None
-    return found
+        values[name] = plain_value(given_values[0], kind) if given_values else None
+    return values
 
 
 def plain_value(value: Any, kind: Any) -> Any:
@@ -104,11 +104,13 @@ def is_unicode(text: str) -> bool:
 
 def plain_decimal(value: Any, kind: Any) -> Decimal:
     try:
-        found = Decimal(str(value))
-        scaled = found.quantize(Decimal(1).scaleb(-kind.scale))
+        number = Decimal(str(value))
+        scaled = number.quantize(Decimal(1).scaleb(-kind.scale))
     except ArithmeticError as error:
         raise Bad("no decimal") from error
-    wants(found.is_finite() and scaled == found and len(scaled.as_tuple().digits) <= kind.precision)
+    wants(
+        number.is_finite() and scaled == number and len(scaled.as_tuple().digits) <= kind.precision
+    )
     return scaled
 
 
@@ -125,16 +127,16 @@ def plain_time(value: Any, kind: Any) -> datetime:
     if isinstance(value, int):
         per_s = {"ms": 1_000, "us": 1_000_000}[kind.unit]
         try:
-            found = EPOCH + timedelta(microseconds=value * 1_000_000 // per_s)
+            moment = EPOCH + timedelta(microseconds=value * 1_000_000 // per_s)
         except OverflowError as error:
             raise Bad("no year") from error
     else:
         try:
-            found = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value)
         except (TypeError, ValueError) as error:
             raise Bad("no time") from error
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    return found if kind.tz else found.replace(tzinfo=None)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment if kind.tz else moment.replace(tzinfo=None)
 
 
 def base64_of(text: str) -> bytes:

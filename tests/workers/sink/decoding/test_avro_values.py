@@ -122,12 +122,12 @@ def plainly(value: bytes) -> dict[str, Any] | None:
         return None
     content = io.BytesIO(value[5:])
     try:
-        found = fastavro.schemaless_reader(content, PARSED, None)
+        fields = fastavro.schemaless_reader(content, PARSED, None)
     except (EOFError, IndexError, ValueError, OverflowError, ArithmeticError, MemoryError):
         return None
     if content.read(1):
         return None
-    row = {name: found[name] for name in NAMES}
+    row = {name: fields[name] for name in NAMES}
     if row["labels"] is not None:
         row["labels"] = list(row["labels"].items())
     return {**row, "absent": None}
@@ -183,13 +183,13 @@ def test_damaged_record_is_bad_or_what_fastavro_reads_and_spoils_no_other(
 
     rows = dict(zip(decoded.offsets.tolist(), decoded.rows.to_pylist(), strict=True))
     assert {*rows, *(one.offset for one in decoded.bad)} == set(range(6))
-    for at, one in enumerate(batch):
-        plain = plainly(one)
+    for at, record in enumerate(batch):
+        plain = plainly(record)
         if at in rows:
             assert comparable(rows[at]) == comparable(plain)
         else:
-            assert one != good[at]
-            assert plain is None or is_stricter(plain, one), decoded.bad
+            assert record != good[at]
+            assert plain is None or is_stricter(plain, record), decoded.bad
 
 
 def is_stricter(plain: dict[str, Any], value: bytes) -> bool:

@@ -71,8 +71,8 @@ def plainly(value: bytes) -> dict[str, Any]:
 def plain_field(text: str, name: str) -> Any:
     match name:
         case "id":
-            found = int(text)
-            return found if abs(found) < 2**63 else wrong(text)
+            number = int(text)
+            return number if abs(number) < 2**63 else wrong(text)
         case "fare":
             return float(text)
         case "is_paid":

@@ -97,11 +97,11 @@ def record(chance: random.Random, names: list[str], worst: float) -> bytes:
         "stops": [[{"n": 1}, None]], "labels": [{"a": 1, "b": None}, {}, None],
     }  # fmt: skip
     chosen = chance.sample([*names, "unknown"], chance.randint(0, len(names)))
-    found = {
+    fields = {
         name: chance.choice(SCALARS if chance.random() < worst / 5 else good.get(name, SCALARS))
         for name in chosen
     }
-    return json.dumps(found, ensure_ascii=chance.random() < 0.5).encode()
+    return json.dumps(fields, ensure_ascii=chance.random() < 0.5).encode()
 
 
 @settings(max_examples=150, deadline=None)
@@ -127,8 +127,8 @@ def test_odd_value_spoils_no_other(value: bytes) -> None:
 
 @pytest.mark.parametrize("name", SCHEMA.names)
 def test_every_kind_of_value_in_every_column(name: str) -> None:
-    for one in SCALARS:
-        check([json.dumps({name: one}).encode(), b"{}"])
+    for scalar in SCALARS:
+        check([json.dumps({name: scalar}).encode(), b"{}"])
     check([json.dumps({name: one}).encode() for one in SCALARS])
 
 
@@ -237,27 +237,27 @@ def test_new_fields_are_found_where_they_are_asked_for() -> None:
         ]
     )
 
-    found = decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
+    decoded = decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
 
     place = pa.struct([("lat", pa.float64()), ("since", pa.date32()), ("lon", pa.int64())])
-    assert {field.name: field.type for field in found.new_fields} == {
+    assert {field.name: field.type for field in decoded.new_fields} == {
         "tip": pa.float64(),
         "when": pa.string(),
         "place": place,
         "note": pa.struct([("text", pa.string())]),
         "many": pa.list_(pa.field("element", pa.int64())),
     }
-    assert found.rows.column("id").to_pylist() == [1, 2]
+    assert decoded.rows.column("id").to_pylist() == [1, 2]
     assert decoder(sink(), SCHEMA)(batch).new_fields == pa.schema([])
 
 
 def test_new_field_of_two_kinds_is_left_out() -> None:
     batch = raw_batch([b'{"tip":1,"n":1}', b'{"tip":"none","n":2.5}', b'{"tip":[]}', b"{}"])
 
-    found = decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
+    decoded = decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
 
-    assert found.new_fields == pa.schema([("n", pa.float64())])
-    assert (found.left_out, found.bad) == (3, ())
+    assert decoded.new_fields == pa.schema([("n", pa.float64())])
+    assert (decoded.left_out, decoded.bad) == (3, ())
 
 
 def test_empty_batch_has_the_schema() -> None:

@@ -48,9 +48,9 @@ def start(home: Path) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for one in started:
-        one.kill()
-        one.wait()
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.kafka

@@ -21,14 +21,14 @@ def test_orders_are_new_changed_taken_back_and_sometimes_poison() -> None:
     made = events(3_000)
     batch = raw_batch([one.value for one in made], keys=[one.key for one in made])
 
-    found = decoder(sink(), SCHEMA, required=(KEY, PARTITION_BY, ORDERING))(batch)
+    decoded = decoder(sink(), SCHEMA, required=(KEY, PARTITION_BY, ORDERING))(batch)
 
-    assert len(found.bad) == 3_000 // 150
-    assert 50 < len(found.tombstones) < 200
-    times = Counter(found.rows.column(KEY).to_pylist())
+    assert len(decoded.bad) == 3_000 // 150
+    assert 50 < len(decoded.tombstones) < 200
+    times = Counter(decoded.rows.column(KEY).to_pylist())
     assert len(times) > 1_500
     assert max(times.values()) >= 3
-    assert len({one.cause for one in found.bad}) == 3
+    assert len({one.cause for one in decoded.bad}) == 3
 
 
 def test_tombstones_name_the_order_as_its_record_does() -> None:

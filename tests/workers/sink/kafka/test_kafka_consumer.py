@@ -30,8 +30,8 @@ def opens(kafka: Broker, topic: str) -> Iterator[Opens]:
         return opened[-1]
 
     yield consumer
-    for one in opened:
-        one.close()
+    for opened_consumer in opened:
+        opened_consumer.close()
 
 
 def test_records_come_in_batches_with_keys_times_and_the_offset_after_them(
@@ -120,7 +120,7 @@ def test_compacted_records_are_a_gap(kafka: Broker, topics: Topics) -> None:
         consumer.close()
         return [int(at) for one in batches for at in one.offsets]
 
-    eventually(lambda: {20, 41, 62} <= set(found := read_all()) and 0 not in found, within_s=40)
+    eventually(lambda: {20, 41, 62} <= set(offsets := read_all()) and 0 not in offsets, within_s=40)
 
 
 def test_offset_that_retention_took_is_an_error_that_says_so(
@@ -203,9 +203,9 @@ def committed(kafka: Broker, topic: str) -> int:
 
     settings = {**connection(sink_of(kafka, topic), {}), "group.id": f"sluice-{topic}"}
     looking = Consumer(settings)
-    found = looking.committed([TopicPartition(topic, 0)], timeout=10)[0].offset
+    offset = looking.committed([TopicPartition(topic, 0)], timeout=10)[0].offset
     looking.close()
-    return int(found)
+    return int(offset)
 
 
 def read(consumer: PartitionConsumer, *, up_to: int, records_max: int = 1_000) -> list[RawBatch]:

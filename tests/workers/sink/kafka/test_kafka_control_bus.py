@@ -27,8 +27,8 @@ def opens(kafka: Broker, topic: str) -> Iterator[Opens]:
         return opened[-1]
 
     yield bus
-    for one in opened:
-        one.close()
+    for opened_bus in opened:
+        opened_bus.close()
 
 
 def test_every_worker_sees_every_message_in_order_and_the_sender_too(opens: Opens) -> None:
@@ -85,12 +85,12 @@ def test_wiped_topic_loses_messages_and_nothing_else(
 def test_deleted_topic_is_made_again_by_who_publishes_and_all_hear_it(
     opens: Opens, topics: Topics, topic: str
 ) -> None:
-    one, other = opens("one"), opens("other")
-    one.publish([b"before"])
+    bus, other = opens("one"), opens("other")
+    bus.publish([b"before"])
     topics.delete(f"{topic}-control")
 
-    eventually(lambda: is_heard_by_all(one, [one, other]), within_s=40)
-    eventually(lambda: is_heard_by_all(other, [one, other]), within_s=40)
+    eventually(lambda: is_heard_by_all(bus, [bus, other]), within_s=40)
+    eventually(lambda: is_heard_by_all(other, [bus, other]), within_s=40)
 
 
 def is_heard_by_all(bus: ControlBus, listening: list[ControlBus]) -> bool:
@@ -104,11 +104,11 @@ def is_heard_by_all(bus: ControlBus, listening: list[ControlBus]) -> bool:
 
 
 def heard(bus: ControlBus, count: int) -> list[bytes]:
-    found: list[bytes] = []
+    messages: list[bytes] = []
 
     def has_all() -> bool:
-        found.extend(bus.poll(0.2))
-        return len(found) >= count
+        messages.extend(bus.poll(0.2))
+        return len(messages) >= count
 
     eventually(has_all)
-    return found
+    return messages

@@ -113,8 +113,10 @@ class Desk:
     def end(self, level: Level) -> int:
         """Of partition 0."""
         place = TopicPartition(self.topic, 0)
-        asked = self._admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)
-        return int(asked[place].result(20).offset)
+        latest_offsets = self._admin.list_offsets(
+            {place: OffsetSpec.latest()}, isolation_level=level
+        )
+        return int(latest_offsets[place].result(20).offset)
 
     @property
     def replays(self) -> list[Replay]:
@@ -164,10 +166,10 @@ def test_letters_come_again_with_key_value_headers_partition_and_when_they_were_
 
 
 def test_a_letter_is_sent_once_however_often_it_is_asked_for(desk: Desk) -> None:
-    one = letter_choice(places=[f"0:{2}"])
+    choice = letter_choice(places=[f"0:{2}"])
 
-    assert desk.replay(one, token="a") == Replayed(sent=1, already=0)
-    assert desk.replay(one, token="b") == Replayed(sent=0, already=1)
+    assert desk.replay(choice, token="a") == Replayed(sent=1, already=0)
+    assert desk.replay(choice, token="b") == Replayed(sent=0, already=1)
     assert desk.replay(token="c") == Replayed(sent=1, already=1)
     assert desk.replay(token="d") == Replayed(sent=0, already=2)
 
@@ -220,13 +222,13 @@ class Overtaken(LocalStorage):
     def __init__(self, location: str, rival: Callable[[], Replayed]) -> None:
         super().__init__(location)
         self._rival: Callable[[], Replayed] | None = rival
-        self.told: Replayed | None = None
+        self.rival_outcome: Replayed | None = None
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         is_mine = super().put_if_absent(path, content)
         if "/replays/" in path and self._rival is not None:
             rival, self._rival = self._rival, None
-            self.told = rival()
+            self.rival_outcome = rival()
         return is_mine
 
 
@@ -236,7 +238,7 @@ def test_of_two_replays_at_once_the_later_one_sends(desk: Desk) -> None:
     with pytest.raises(SinkFenced, match="another replay"):
         desk.replay(token="first", table=open_(storage, system_ports()))
 
-    assert storage.told == Replayed(sent=2, already=0)
+    assert storage.rival_outcome == Replayed(sent=2, already=0)
     assert [(one.token, one.is_sent) for one in desk.replays] == [
         ("first", False),
         ("rival", True),
